@@ -13,7 +13,7 @@ interface GradioComponent {
   element: HTMLElement;
   props: { value: any; options?: any };
   trigger(event: string, data?: any): void;
-  watch(name: string, callback: () => void): void;
+  watch(names: string[], callback: () => void): void;
   /** The component's `server_functions`. */
   server: Record<string, (...values: any[]) => Promise<any>>;
 }

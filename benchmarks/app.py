@@ -201,7 +201,7 @@ def page(options: argparse.Namespace) -> None:
     """Training steps per second with a page open and without one, in turns in one run."""
     with Server() as server:
         visitor = Visitor(server)
-        visitor.set("setting-steps", ENDLESS)
+        visitor.change(training__steps=ENDLESS)
         visitor.start()
 
         def ask() -> None:
@@ -365,7 +365,7 @@ def memory(options: argparse.Namespace) -> None:
 
     def come(_: int) -> None:
         visitor = Visitor(server)
-        visitor.set("setting-steps", SHORT)
+        visitor.change(training__steps=SHORT)
         visitor.start()
         for _ in visitor.watch():
             pass
@@ -390,7 +390,7 @@ def visitors(options: argparse.Namespace) -> None:
     def come(number: int) -> None:
         visitor = Visitor(server)
         if number % 50 == 0:
-            visitor.set("setting-steps", SHORT)
+            visitor.change(training__steps=SHORT)
             visitor.start()
             for _ in visitor.watch():
                 pass

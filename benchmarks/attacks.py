@@ -232,8 +232,7 @@ def start_and_stop(app: App) -> str:
 def press_stop(app: App) -> str:
     """Of a run whose steps take long."""
     visitor = Visitor(app)
-    for name, value in (("num-hidden-layers", 4), ("hidden-size", 128), ("batch-size", 32), ("steps", 1000)):
-        visitor.set(f"setting-{name}", value)
+    visitor.change(model__num_hidden_layers=4, model__hidden_size=128, data__batch_size=32, training__steps=1000)
     visitor.start()
     while visitor.poll()["status"] == "queued":
         time.sleep(0.1)

@@ -70,7 +70,7 @@ class Class(Crowd):
 
     def _open(self, number: int, own: random.Random) -> Visitor:
         visitor = super()._open(1, own)  # without a text of its own
-        visitor.set("setting-steps", STEPS)
+        visitor.change(training__steps=STEPS)
         token = visitor.value("frame")["visitor"]
         self.trained[token] = 0
         self.boards.append(self._people.submit(self.follow, token, self.began + 2 * self.half))

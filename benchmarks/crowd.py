@@ -82,10 +82,8 @@ class Crowd:
             hidden, layers = SIZES[number // OWN_TEXTS % len(SIZES)]
             visitor.set("source", "Paste a text")
             visitor.set("pasted", "\n".join(" ".join(own.choices(WORDS, k=8)) for _ in range(400)))
-            visitor.set("setting-hidden-size", hidden)
-            visitor.set("setting-num-hidden-layers", layers)
-            visitor.set("setting-intermediate-size", 4 * hidden)
-            visitor.set("setting-batch-size", 16)
+            visitor.change(model__hidden_size=hidden, model__num_hidden_layers=layers)
+            visitor.change(model__intermediate_size=4 * hidden, data__batch_size=16)
         return visitor
 
     def _train(self, visitor: Visitor, own: random.Random) -> dict[str, Any]:

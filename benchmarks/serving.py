@@ -137,6 +137,12 @@ class Visitor:
         """Type or choose something."""
         self.values[self._ids[elem_id]] = value
 
+    def change(self, **settings: object) -> None:
+        """Type settings under "More settings", such as training__steps=9."""
+        held = self.value("settings")
+        changed = {name.replace("__", "."): str(value) for name, value in settings.items()}
+        self.set("settings", held | {"changed": held["changed"] | changed})
+
     def start(self) -> None:
         """Press Start."""
         self.cursors, self.guessed = [0, -1, 0], 0.0

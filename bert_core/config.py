@@ -1,16 +1,18 @@
 """Settings: frozen dataclasses that check themselves once.
 
-The metadata of a field holds a hint of one line and a range or choices. The checks, the command line's `--set` and the
-page's controls read it. `Limits` holds what a visitor may ask for, by place.
+The metadata of a field holds a hint of one line and a range or choices; a label, where its name in words is none; and
+the only task that has it. The checks, the command line's `--set` and the page's controls read it. `Limits` holds what a
+visitor may ask for, by place.
 """
 
+import contextlib
 import dataclasses
 import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType
-from typing import Any, Self, get_args
+from typing import Any, Self, get_args, get_origin
 
 from bert_core.errors import ConfigError
 
@@ -22,6 +24,7 @@ HOME = _PACKAGE if (_PACKAGE / "assets").is_dir() else _PACKAGE.parent
 ASSETS, CHECKPOINTS = HOME / "assets", HOME / "checkpoints"
 MAX_SEED = 2**63 - 1
 _FLAG = (False, True)
+_ANSWERS = "question-answering"
 CORPUS_KINDS = ("auto", "lines", "documents", "wikitext", "pairs")  # how a text is split, see `data.sentences`
 
 
@@ -51,12 +54,12 @@ LOCAL = Limits(2**30, 5_000_000, 1_000_000, 500_000_000, 600.0, 100_000_000, 64,
 PUBLIC = Limits(5 * 2**20, 250_000, 32_768, 20_000_000, 2.0, 20_000, 4, 10.0, 2.5 * 2**30)
 
 
-def _range(default: float | None, low: float, high: float, hint: str) -> Any:
-    return field(default=default, metadata={"hint": hint, "range": (low, high)})
+def _range(default: float | None, low: float, high: float, hint: str, **more: str) -> Any:
+    return field(default=default, metadata={"hint": hint, "range": (low, high), **more})
 
 
-def _choice(default: object, choices: tuple, hint: str) -> Any:
-    return field(default=default, metadata={"hint": hint, "choices": choices})
+def _choice(default: object, choices: tuple, hint: str, **more: str) -> Any:
+    return field(default=default, metadata={"hint": hint, "choices": choices, **more})
 
 
 def _kinds(kind: object) -> tuple:
@@ -94,11 +97,17 @@ class BertConfig(_Checked):
 
     vocab_size: int = _range(30522, 6, 1e6, "Number of tokens in the vocabulary.")
     hidden_size: int = _range(64, 2, 4096, "Length of the vector that represents a token.")
-    num_hidden_layers: int = _range(2, 1, 48, "Transformer layers, one after the other.")
+    num_hidden_layers: int = _range(2, 1, 48, "Transformer layers, one after the other.", label="Layers")
     num_attention_heads: int = _range(
-        4, 1, 64, "Each head compares words in its own way; the hidden size is divided among them."
+        4,
+        1,
+        64,
+        "Each head compares words in its own way; the hidden size is divided among them.",
+        label="Heads per layer",
     )
-    intermediate_size: int = _range(256, 2, 16384, "Width of the feed-forward block, usually 4 × hidden size.")
+    intermediate_size: int = _range(
+        256, 2, 16384, "Width of the feed-forward block, usually 4 × hidden size.", label="Feed-forward size"
+    )
     hidden_act: str = _choice(
         "gelu", ("gelu", "relu", "tanh", "linear"), "Activation function of the feed-forward block; linear: none."
     )
@@ -148,8 +157,11 @@ class TokenizerConfig(_Checked):
         "word",
         ("word", "whitespace", "wordpiece", "bpe"),
         "One token per word (whitespace: marks belong to the words beside them), or frequent pieces of words.",
+        label="Tokenizer",
     )
-    vocab_size: int | None = _range(None, 6, 200_000, "Vocabulary limit. Empty: all words, or 30,000 pieces.")
+    vocab_size: int | None = _range(
+        None, 6, 200_000, "Vocabulary limit. Empty: all words, or 30,000 pieces.", label="Vocabulary size"
+    )
     min_frequency: int = _range(1, 1, 1e6, "How often a word or piece must occur to be in the vocabulary.")
     lowercase: bool = _choice(True, _FLAG, "Whether capital letters are read as small ones.")
     strip_accents: bool | None = _choice(
@@ -166,7 +178,9 @@ class CorpusConfig(_Checked):
     """
 
     file: str | None = None
-    kind: str = _choice("auto", CORPUS_KINDS, "How the text is split into documents and sentences.")
+    kind: str = _choice(
+        "auto", CORPUS_KINDS, "How the text is split into documents and sentences.", label="Kind of text"
+    )
     encoding: str | None = None
     needs: str = "a text of your own"
     most_documents: int | None = _range(
@@ -176,14 +190,14 @@ class CorpusConfig(_Checked):
         None, 0, 0.5, "Fraction for the validation curve. Empty: a tenth of a longer text."
     )
     test_share: float = _range(0.0, 0, 0.5, "Fraction at the end of the text, used only for the final test.")
-    pair_label: str = "IsNext"
+    pair_label: str = field(default="IsNext", metadata={"hint": "What a pair with the label 1 is called."})
 
 
 @dataclass(frozen=True)
 class DataConfig(_Checked):
     """How sentence pairs and masks are drawn (Devlin et al. 2018, appendix A.1)."""
 
-    sequence_length: int = _range(64, 8, 8192, "Maximum number of tokens in a pair.")
+    sequence_length: int = _range(64, 8, 8192, "Maximum number of tokens in a pair.", label="Longest pair in tokens")
     segments: str = _choice(
         "sentences",
         ("sentences", "packed"),
@@ -202,7 +216,9 @@ class DataConfig(_Checked):
     )
     short_share: float = _range(0.9, 0, 1, "Fraction of the first part's steps that use the shorter pairs.")
     batch_size: int = _range(32, 1, 4096, "Sentence pairs per training step.")
-    mask_probability: float = _range(0.15, 0.001, 1, "Fraction of tokens to predict (BERT: 15%).")
+    mask_probability: float = _range(
+        0.15, 0.001, 1, "Fraction of tokens to predict (BERT: 15%).", label="Fraction to predict"
+    )
     min_predictions: int = _range(1, 1, 8192, "Minimum number of tokens to predict in a pair.")
     max_predictions: int = _range(20, 1, 8192, "Maximum number of tokens to predict in a pair.")
     mask_share: float = _range(0.8, 0, 1, "Fraction of the predicted tokens replaced by [MASK].")
@@ -337,16 +353,22 @@ class FinetuningConfig(OptimizerConfig):
 class FinetuningData(_Checked):
     """How labelled examples become batches."""
 
-    sequence_length: int = _range(128, 12, 8192, "Maximum number of tokens in a text or a pair.")
-    batch_size: int = _range(32, 1, 4096, "Examples per training step.")
-    most_examples: int | None = _range(None, 1, 1e8, "Train on this many examples, drawn by the seed. Empty: all.")
-    validation_share: float = _range(0.1, 0.001, 0.9, "Fraction held out if there is no validation file.")
-    question_length: int = _range(64, 1, 8192, "Maximum number of tokens of a question.")
-    stride: int | None = _range(
-        None, 1, 8192, "Tokens from one window of a long context to the next. Empty: half a window."
+    sequence_length: int = _range(
+        128, 12, 8192, "Maximum number of tokens in a text or a pair.", label="Longest text in tokens"
     )
-    best_answers: int = _range(20, 1, 1000, "How many likeliest starts and ends of an answer are combined.")
-    longest_answer: int = _range(30, 1, 8192, "Maximum number of tokens of an answer.")
+    batch_size: int = _range(32, 1, 4096, "Examples per training step.")
+    most_examples: int | None = _range(
+        None, 1, 1e8, "Train on this many examples, drawn by the seed. Empty: all.", label="Labelled examples"
+    )
+    validation_share: float = _range(0.1, 0.001, 0.9, "Fraction held out if there is no validation file.")
+    question_length: int = _range(64, 1, 8192, "Maximum number of tokens of a question.", task=_ANSWERS)
+    stride: int | None = _range(
+        None, 1, 8192, "Tokens from one window of a long context to the next. Empty: half a window.", task=_ANSWERS
+    )
+    best_answers: int = _range(
+        20, 1, 1000, "How many likeliest starts and ends of an answer are combined.", task=_ANSWERS
+    )
+    longest_answer: int = _range(30, 1, 8192, "Maximum number of tokens of an answer.", task=_ANSWERS)
 
 
 def fields_of(config: _Checked) -> dict[str, Any]:
@@ -376,6 +398,9 @@ def parse(value: object, kind: object) -> Any:
         return {"true": True, "false": False}.get(text, value)
     if str in kinds:
         return value
+    if get_origin(kind) is tuple:
+        with contextlib.suppress(ValueError, RecursionError):
+            return json.loads(value)
     try:
         number = float(value)
         return int(number) if int in kinds and number.is_integer() else number

@@ -116,7 +116,9 @@ export function mount(name, view, component) {
   const draw = view(root, {
     trigger,
     server,
-    options: props.options || {},
+    get options() {
+      return props.options || {};
+    },
     setValue: (value) => {
       props.value = held[id] = value;
     },
@@ -142,7 +144,7 @@ export function mount(name, view, component) {
     if (answer !== shown) redraw((shown = answer).value);
   };
   on("answers", update);
-  watch("value", () => redraw(props.value));
+  watch(["value", "options"], () => redraw(props.value));
   redraw(props.value);
   update();
 }

@@ -33,6 +33,7 @@ class RowView:
     segments: tuple[int, ...]  # (T,) 0 for A and 1 for B
     is_next: bool  # whether B follows A in the text
     labels: dict[int, str]  # the true tokens by asked position
+    number: int  # its row in the whole batch, from 0
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,14 @@ class BatchView:
 
     step: int  # from 1
     rows: tuple[RowView, ...]  # one for each pair, in the order of `interleaved`
-    pairs: int  # in the whole batch
+    shape: tuple[int, int]  # (B, T) of the whole batch
+    asked: int  # M of the whole batch
     _batch: Batch
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of the whole batch."""
+        return self.shape[0]
 
     def judge(self, checkpoint: Checkpoint) -> tuple[RowJudgement, ...]:
         """A model's answers to each row, without dropout. The checkpoint must have the vocabulary of the batch."""
@@ -80,17 +87,18 @@ class BatchView:
 
 def view_batch(batch: Batch, tokenizer: Tokenizer, step: int, rows: slice = slice(None)) -> BatchView:
     """The pairs `rows` of a batch, in the order of `interleaved`, with their tokens as text and their kinds."""
-    pairs = len(batch.input_ids)
+    B, T = batch.input_ids.shape
+    M = len(batch.asked()[0])
     wanted = interleaved(batch.next_sentence_label)[rows]
     batch = Batch(*(getattr(batch, field.name)[wanted] for field in dataclasses.fields(Batch)))
     specials, views = special_ids(tokenizer), []
-    tensors = batch.input_ids, batch.labels, batch.token_type_ids, batch.next_sentence_label
-    for ids, labels, segments, label in zip(*(tensor.tolist() for tensor in tensors)):
+    tensors = batch.input_ids, batch.labels, batch.token_type_ids, batch.next_sentence_label, wanted
+    for ids, labels, segments, label, number in zip(*(tensor.tolist() for tensor in tensors)):
         tokens = tuple(token_text(tokenizer, token) for token in ids)
         kinds = tuple(_kind(token, true, specials) for token, true in zip(ids, labels))
         asked = {i: token_text(tokenizer, true) for i, true in enumerate(labels) if true != IGNORED}
-        views.append(RowView(tokens, kinds, tuple(segments), label == IS_NEXT, asked))
-    return BatchView(step, tuple(views), pairs, batch)
+        views.append(RowView(tokens, kinds, tuple(segments), label == IS_NEXT, asked, number))
+    return BatchView(step, tuple(views), (B, T), M, batch)
 
 
 def interleaved(next_sentence_label: Tensor) -> Tensor:

@@ -84,11 +84,11 @@ class LeaveOneOut:
 
 @overload
 def fill_mask(
-    checkpoint: Checkpoint | str | Path, text: str, text_pair: str | None = None, *, top_k: int = 5
+    checkpoint: Checkpoint | str | Path, /, text: str, text_pair: str | None = None, *, top_k: int = 5
 ) -> list[list[Guess]]: ...
 @overload
 def fill_mask(
-    checkpoint: Checkpoint | str | Path, text: Sequence[str], text_pair: None = None, *, top_k: int = 5
+    checkpoint: Checkpoint | str | Path, /, text: list[str] | tuple[str, ...], text_pair: None = None, *, top_k: int = 5
 ) -> list[list[list[Guess]]]: ...
 
 

@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import functools
+import itertools
 import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -387,11 +389,7 @@ def _task_notes(parts: TaskParts, batches: TaskBatches, tokenizer: Tokenizer) ->
 def check_limits(prepared: Prepared, limits: Limits) -> None:
     """Raise ConfigError when a run would exceed the limits of this place."""
     check_steps(prepared.recipe.training.total_steps, limits)
-    if (parameters := prepared.config.parameter_count()) > limits.parameters:
-        raise ConfigError(
-            f"This model has {parameters / 1e6:.1f} million parameters; the limit here is {limits.parameters / 1e6:g} "
-            "million. Choose fewer layers, a smaller hidden size or a smaller vocabulary."
-        )
+    check_parameters(prepared.config, limits)
     seconds = prepared.seconds(1)
     if seconds > limits.step_seconds:
         raise ConfigError(
@@ -399,10 +397,35 @@ def check_limits(prepared: Prepared, limits: Limits) -> None:
         )
 
 
+def check_parameters(config: BertConfig, limits: Limits) -> None:
+    """Raise ConfigError when a model would be too large for this place."""
+    if (parameters := config.parameter_count()) > limits.parameters:
+        raise ConfigError(
+            f"This model has {parameters / 1e6:.1f} million parameters; the limit here is {limits.parameters / 1e6:g} "
+            "million. Choose fewer layers, a smaller hidden size or a smaller vocabulary."
+        )
+
+
 def check_steps(steps: int, limits: Limits) -> None:
     """Raise ConfigError when a run would have too many steps for this place."""
     if steps > limits.steps:
         raise ConfigError(f"This run would have {steps:,} steps; the limit here is {limits.steps:,}. Choose fewer.")
+
+
+@functools.lru_cache(256)
+def largest_scale(recipe: Recipe, limits: Limits) -> float:
+    """The recipe's scale or, where the limit of parameters refuses it, the largest one in hundredths that it allows;
+    the recipe's own if it allows none. Without a text of its own, it is judged by its largest vocabulary."""
+    vocabulary = recipe.tokenizer.vocab_size or recipe.model.vocab_size
+    if recipe.corpus.file:
+        vocabulary = train_tokenizer(recipe.source(), **fields_of(recipe.tokenizer)).get_vocab_size()
+    smaller = (hundredths / 100 for hundredths in range(math.ceil(100 * recipe.scale - 1e-9) - 1, 0, -1))
+    for scale in itertools.chain([recipe.scale], smaller):
+        scaled = dataclasses.replace(recipe, scale=scale).at_scale()
+        with contextlib.suppress(ConfigError):
+            check_parameters(dataclasses.replace(scaled.model, vocab_size=vocabulary), limits)
+            return scale
+    return recipe.scale
 
 
 @dataclass(frozen=True)
@@ -423,15 +446,23 @@ class Preview:
 
 
 @checked_settings
-def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu", limits: Limits = LOCAL) -> Preview:
-    """Prepare a text without a model and count; the first MAX_PREVIEWED sentences stand for a longer text.
+def preview(
+    recipe: Recipe,
+    corpus: Corpus,
+    device: str = "cpu",
+    limits: Limits = LOCAL,
+    *,
+    start: Checkpoint | None = None,
+) -> Preview:
+    """Prepare a text without a model and count; the first MAX_PREVIEWED sentences stand for a longer text. start: as
+    for `prepare`.
 
     Raises BertCoreError when the text cannot be trained on, or the run would exceed the limits.
     """
     corpus = corpus.first(recipe.corpus.most_documents)
     part = corpus.excerpt(MAX_PREVIEWED)
     times = len(corpus.sentences) / len(part.sentences)
-    text = _prepare_text(recipe, part, device, times=times)
+    text = _prepare_text(recipe, part, device, start, times=times)
     check_limits(text, limits)
     encoded, held_out = text.batches.encoded, text.parts.validation
     first = np.flatnonzero(encoded.has_next if recipe.data.segments == "sentences" else [])

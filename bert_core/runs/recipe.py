@@ -38,6 +38,7 @@ from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import OF_EVERY_STEP
 
 SCALES = (0.001, 1.0)
+_OF_THE_TOKENIZER = ("model.vocab_size", "model.pad_token_id")
 DEFAULT_RECIPE = "romeo-juliet"
 GOING_ON_RATE = 3e-4  # the highest peak of the learning rate with which a trained model goes on, if none is given
 _TASKS = ASSETS / "tasks"
@@ -64,6 +65,13 @@ class _Settings(Generic[Source]):
         """The class of each section of settings by its name."""
         fields = dataclasses.fields(cls)  # type: ignore[arg-type]
         return {each.name: each.default_factory for each in fields if dataclasses.is_dataclass(each.default_factory)}
+
+    @classmethod
+    def settings(cls) -> dict[str, dataclasses.Field]:
+        """The field of each setting that a person may choose, by names such as "data.batch_size": those with a hint."""
+        own = [("", cls), *((f"{name}.", kind) for name, kind in cls.sections().items())]
+        named = {f"{section}{item.name}": item for section, kind in own for item in dataclasses.fields(kind)}
+        return {name: item for name, item in named.items() if "hint" in item.metadata and name not in _OF_THE_TOKENIZER}
 
     def content(self) -> dict[str, Any]:
         """The recipe as the JSON content that is saved beside a model and that `from_dict` reads."""
@@ -134,7 +142,10 @@ class Recipe(_Settings[Corpus]):
     name: str
     title: str
     description: str
-    scale: float = 1.0
+    scale: float = field(
+        default=1.0,
+        metadata={"hint": "Factor on layers, heads, widths, batch size, steps and warm-up.", "range": SCALES},
+    )
     seed: int = 0
     start: str | None = None
     random_weights: bool = False

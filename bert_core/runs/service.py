@@ -99,6 +99,7 @@ class TrainingService:
         lease: float | None = None,
         budget: Budget | None = None,
         keep_step: int | None = None,
+        start: Checkpoint | None = None,
         limits: Limits | None = None,
     ) -> Run:
         """Queue a run and return at once. An unusable text ends the run as failed.
@@ -106,11 +107,15 @@ class TrainingService:
         recipe: a recipe or its name. corpus, seed: None for the recipe's own. paused: wait before the first step.
         lease: seconds without a `touch` after which the run is paused; after FREE_AFTER times as long it is freed; None
         for no limit. budget: shared by the runs of one visitor, which are prepared and trained one after the other;
-        None for one of its own. keep_step: a step of which a snapshot is taken and stays. limits: None for those of
-        the service. Raises ConfigError for an unknown recipe or a seed out of range.
+        None for one of its own. keep_step: a step of which a snapshot is taken and stays. start: a model to go on
+        from, see `Recipe.going_on_from`; None for random weights. limits: None for those of the service. Raises
+        ConfigError for an unknown recipe or a seed out of range.
         """
         recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
-        run = Run(recipe.with_seed(seed), self, paused=paused, lease=lease, keep_step=keep_step, limits=limits)
+        if start is not None and recipe.start is None:
+            recipe = recipe.going_on_from(start.name, start.config)
+        options: dict[str, Any] = {"paused": paused, "lease": lease, "keep_step": keep_step, "limits": limits}
+        run = Run(recipe.with_seed(seed), self, start=start, **options)
         return self._add(run, corpus, budget)
 
     @checked_settings

@@ -78,7 +78,8 @@ MEAN_POOLER = "The pooler reads the mean of all tokens; other programs, such as 
 _ONE_ATTENTION = "use_torch_multi_head chooses between two ways to write attention; both give the same numbers."
 
 
-_Arguments, _Answer = ParamSpec("_Arguments"), TypeVar("_Answer")
+_Arguments = ParamSpec("_Arguments")
+_Answer = TypeVar("_Answer")
 Writer = Callable[[Path], None]  # writes more files into a folder
 
 
@@ -132,6 +133,13 @@ class Checkpoint:
     def config(self) -> BertConfig:
         """The sizes of the model."""
         return self.model.config
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """Its weights by their names in a file, without the parts that are missing."""
+        left_out, own = tuple(PARTS[part] for part in self.missing), self.head.tensors() if self.head else {}
+        every = self.model.state_dict() | own
+        return {name: tensor for name, tensor in every.items() if not name.startswith(left_out)}
 
     @checked
     def to(self, device: str) -> "Checkpoint":
@@ -255,13 +263,8 @@ def _reason(error: Exception) -> str:
 
 
 def _tensors_to_write(checkpoint: Checkpoint) -> dict[str, Tensor]:
-    head = checkpoint.head
-    left_out = tuple(PARTS[part] for part in checkpoint.missing)
-    tensors = {
-        name: tensor.detach().to("cpu", torch.float32).contiguous()
-        for name, tensor in {**checkpoint.model.state_dict(), **(head.tensors() if head else {})}.items()
-        if not name.startswith(left_out)
-    }
+    found = checkpoint.tensors
+    tensors = {name: each.detach().to("cpu", torch.float32).contiguous() for name, each in found.items()}
     check_finite(tensors, "The model was not saved", "train it again with a lower learning rate")
     return tensors
 

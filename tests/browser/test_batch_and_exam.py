@@ -74,6 +74,13 @@ def test_the_batch_of_the_selected_step(page: Page) -> None:
         assert any(text.split("\n")[1] == kind for kind in ("masked", "replaced", "kept")), text
         assert "loss" in text
         assert "✓" in text or "✗" in text
+    page.get_by_text("Shapes, and how the asked words are gathered").click()
+    expect(batch.get_by_role("row", name="input_ids")).to_contain_text("(B, T)48 × ")
+    gathered = batch.get_by_role("region", name="Asked positions").locator("tbody tr")
+    expect(gathered).to_have_count(asked.count())
+    for text in gathered.locator("td:nth-child(4)").all_inner_texts():
+        row, length, at, number = map(int, re.findall(r"\d+", text))
+        assert row * length + at == number
     given = words.all_inner_texts()
     page.locator("#batch-again").click()
     expect(summary).to_contain_text("masks drawn again (1)")

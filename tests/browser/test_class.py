@@ -30,7 +30,7 @@ def visit_class(tabs: Tabs, service: Any, shipped: Path) -> Iterator[Callable[..
 
 def test_a_class_shares_runs_and_opens_a_lesson(visit_class: Callable[..., Page]) -> None:
     teacher, ada, bob = visit_class(at=f"#teacher={TEACHER}"), visit_class(), visit_class()
-    expect(teacher.locator("#class-bar")).to_contain_text("3 here")
+    expect(teacher.locator("#class-bar")).to_contain_text("3 open")
     assert TEACHER not in teacher.url
     expect(ada.locator("#class-bar section")).to_be_hidden()
 
@@ -172,6 +172,38 @@ def test_a_lesson_made_in_the_page_is_sent_to_the_class(visit_class: Callable[..
     ada.locator("#class-open").click()
     expect(ada.locator("#lesson-body h2")).to_have_text("Of our own")
     expect(ada.get_by_text("A step of ours")).to_be_visible()
+    teacher.locator("#class-unsend").click()
+    expect(ada.locator("#class-bar section")).to_be_hidden()
+
+
+def test_all_pages_are_taken_to_a_step_and_the_teacher_sees_the_answers(visit_class: Callable[..., Page]) -> None:
+    teacher, ada, bob = visit_class(at=f"#teacher={TEACHER}"), visit_class(), visit_class()
+    show(bob, "attention", **FIRST)
+    show(teacher, "masked-words", lesson="what-bert-learns")
+    expect(teacher.locator("#lesson-step")).to_contain_text("Step 1 of")
+    teacher.locator("#class-together").click()
+    for page in (ada, bob):
+        expect(page.locator("#lesson-step")).to_contain_text("Step 1 of")
+        expect(page.locator("#lesson-step")).to_be_in_viewport()
+        wait_for_question(page, lesson="what-bert-learns")
+    # The way out.
+    bob.locator("#class-leave").click()
+    wait_for_question(bob, lesson=None, tab="attention", text=FIRST["text"])
+    expect(bob.locator("#lesson-body")).to_be_hidden()
+    asked = teacher.locator(".class-answers > table")
+    expect(asked).to_be_visible()
+    ada.locator("#lesson-choice-0").click()
+    expect(asked.locator("tr").first.locator("td").last).to_have_text("1")
+    expect(teacher.get_by_text("3 open · 1 answered · 0 training · 0 failed")).to_be_visible()
+    teacher.locator("#lesson-next").click()
+    teacher.locator("#class-together").click()
+    expect(ada.locator("#lesson-step")).to_contain_text("Step 2 of")
+    expect(bob.locator("#class-open")).to_have_text("Follow the teacher")
+    expect(bob.locator("#lesson-body")).to_be_hidden()
+    bob.locator("#class-open").click()
+    expect(bob.locator("#lesson-step")).to_contain_text("Step 2 of")
+    teacher.locator(".class-answers summary").click()
+    expect(teacher.locator(".class-answers details table").first).to_be_visible()
     teacher.locator("#class-unsend").click()
     expect(ada.locator("#class-bar section")).to_be_hidden()
 

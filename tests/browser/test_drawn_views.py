@@ -67,13 +67,12 @@ def test_a_chart_that_is_drawn_in_a_hidden_tab_names_its_curves_in_full_above_th
             await new Promise((resolve) => chart.whenDrawn(resolve));
             root.hidden = false;
             root.style.width = "800px";
-            const isDrawn = () => root.querySelector(".annotation .bg");
-            await until(() => isDrawn() && root.querySelector(".main-svg").clientWidth === 800);
-            const labels = [...root.querySelectorAll(".annotation .bg")];
-            const [one, other] = labels.map((each) => each.getBoundingClientRect());
+            const labels = () => [...root.querySelectorAll(".annotation .bg")];
+            await until(() => labels().length && root.querySelector(".main-svg").clientWidth === 800);
+            const [one, other] = labels().map((each) => each.getBoundingClientRect());
             const over = one.left < other.right && other.left < one.right;
             const background = getComputedStyle(document.body).backgroundColor;
-            const fill = getComputedStyle(labels[0]).fill === background;
+            const fill = getComputedStyle(root.querySelector(".annotation .bg")).fill === background;
             const found = [names(), over, fill];
             root.style.width = "350px";
             await until(() => names()[0] === "MLM");

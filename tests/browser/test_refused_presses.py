@@ -22,7 +22,7 @@ from ui import handlers
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
-from ui.train.form import with_labels
+from ui.train.settings import with_labels
 
 POLL_MS, QUIET_MS, PATIENCE_MS = 40, 800, 3_000
 LOST = "The server does not answer."

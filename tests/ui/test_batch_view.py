@@ -4,6 +4,7 @@ import json
 import time
 
 import pytest
+import torch
 
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
@@ -50,6 +51,33 @@ def test_the_batch_of_a_step_is_shown_with_the_guesses_of_the_model_after_it(spa
             assert guess["loss"] >= 0
     assert batch_value(space, run, None, 0, 0)["step"] == 20
     assert json.loads(json.dumps(value, allow_nan=False))["rows"] == value["rows"]
+
+
+def test_the_shapes_are_those_of_the_whole_batch_and_the_asked_words_are_found_by_their_numbers(
+    space: Workspace, run: Run
+) -> None:
+    value = batch_value(space, run, 20, 0, 0)
+    batch, model = prepare(RECIPE, seed=4).batches[19], run.snapshots[-1].checkpoint().model
+    positions, labels = batch.asked()
+    inputs = batch.input_ids, batch.attention_mask, batch.token_type_ids
+    with torch.no_grad():
+        scores = model(*inputs, asked_positions=positions)
+        vectors = model.bert(*inputs).last_hidden_state.flatten(0, 1)
+        asked = model.bert(*inputs, asked_positions=positions).last_hidden_state
+    torch.testing.assert_close(vectors[positions], asked, rtol=1e-4, atol=1e-5)
+    real = {name: getattr(batch, name) for name in ("input_ids", "token_type_ids", "attention_mask", "labels")}
+    real |= {"next_sentence_label": batch.next_sentence_label, "vectors": vectors, "asked positions": positions}
+    real |= {"asked vectors": asked, "word scores": scores.prediction_logits}
+    real |= {"pair scores": scores.seq_relationship_logits}
+    assert {name: size for name, _, size, _ in value["shapes"]} == {
+        name: " × ".join(f"{length:,}" for length in each.shape) for name, each in real.items()
+    }
+    found = dict(zip(positions.tolist(), labels.tolist(), strict=True))
+    for row in value["rows"] + batch_value(space, run, 20, PAIRS_SHOWN, 0)["rows"]:
+        for at, guess in row["guesses"].items():
+            label = found.pop(row["number"] * value["length"] + int(at))
+            assert guess["label"] == run.snapshots[0].tokenizer.id_to_token(label)
+    assert found == {}, "every asked word of the batch is in one of its pairs"
 
 
 def test_masked_replaced_and_kept_words_are_counted_apart(space: Workspace, run: Run) -> None:

@@ -12,7 +12,9 @@ import segno
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from balcony import teachers_token
 from bert_core.config import PUBLIC
+from bert_core.data.corpus import read_corpus
 from bert_core.errors import InputError
 from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
@@ -23,6 +25,7 @@ from ui.classroom.covered import Covered
 from ui.classroom.routes import ADDRESS, KEPT, MOST_POINTS, class_routes
 from ui.classroom.state import MOST_SHARED, PRESENT_SECONDS, Classroom, cleaned
 from ui.lessons import read_lesson
+from ui.server.kept import digest
 from ui.server.workspace import Workspace
 
 TOKEN = "teacher's own"
@@ -298,6 +301,35 @@ def test_a_lesson_of_the_teachers_own_is_fetched_by_who_opens_it(room):
     assert "error" in room.ask(one, "lesson")
 
 
+def test_answers_are_counted_for_the_teacher_without_names(room, workspaces, service):
+    one, other = room.tokens
+    for visitor, choice in ((one, 2), (other, 0), (one, 0)):
+        assert room.ask(visitor, "answer", "What BERT learns", 3, choice) == {}
+    assert "answers" not in room.ask(one, "", 0)
+    seen = room.ask(one, "", 0, TOKEN)
+    assert seen["answers"] == {"3 What BERT learns": [1, 0, 1, 0, 0, 0, 0, 0]}, "the first answer of each person counts"
+    assert not {one, other, digest(one), digest(other)} & set(json.dumps(seen).split('"'))
+    for wrong in (("T", -1, 0), ("T", 60, 0), ("T", 0, 8), ("T", True, 0), ("T", "0", 0), (3, 0, 0)):
+        assert "no text" in room.ask(one, "answer", *wrong)["error"]
+    assert "error" in room.ask("stranger", "answer", "T", 0, 0)
+
+
+def test_the_teacher_sees_how_many_train_and_how_many_failed(room, workspaces):
+    one, other = room.tokens
+    recipe = load_recipe(DEFAULT_RECIPE).override({"training.steps": 9, "data.batch_size": 2})
+    run = workspaces.start(workspaces.find(one), recipe, None)
+    failed = workspaces.start(workspaces.find(other), recipe, lambda progress: read_corpus("a line"))
+    for visitor in room.tokens:
+        room.ask(visitor, "", 0)
+    assert {"training", "failed"}.isdisjoint(room.ask(one, "", 0))
+    while not {run.status, failed.status} <= set(ENDED):
+        time.sleep(0.01)
+    counts = room.ask("", "", 0, TOKEN)
+    assert (run.status, failed.status) == ("finished", "failed")
+    assert (counts["here"], counts["training"], counts["failed"]) == (2, 0, 1)
+    assert "present" not in counts
+
+
 def test_a_kept_class_goes_on_after_a_restart(room, workspaces, service, tmp_path):
     def serve() -> Room:
         routes = class_routes(workspaces, Classroom(TOKEN), lambda space, run: "good", read_lesson, tmp_path)
@@ -309,17 +341,19 @@ def test_a_kept_class_goes_on_after_a_restart(room, workspaces, service, tmp_pat
     number = first.question()["number"]
     first.ask(room.tokens[1], "guess", number, ["juliet", "you"])
     first.teach("limit", 77, 50_000, False)
-    first.teach("send", "T", LINK)
+    first.teach("send", "T", LINK, True)
+    first.ask(room.tokens[1], "answer", "T", 0, 1)
     before = first.ask(room.tokens[1], "", 0, TOKEN)
     assert (tmp_path / KEPT).stat().st_mode & 0o077 == 0, "it holds the teacher's token"
-    assert json.loads((tmp_path / KEPT).read_text())["token"] == TOKEN
+    assert teachers_token(str(tmp_path)) == TOKEN
+    assert len({TOKEN, teachers_token(str(tmp_path / "nothing")), teachers_token(None)}) == 3
     assert room.tokens[0] not in (tmp_path / KEPT).read_text()
 
     workspaces.service.limits = PUBLIC
     second = serve()
     assert workspaces.service.limits.steps == 77
     after = second.ask(room.tokens[1], "", 0, TOKEN)
-    for part in ("lesson", "round", "sharing"):
+    for part in ("lesson", "round", "sharing", "answers"):
         assert after[part] == before[part], part
     assert [each["name"] for each in after["runs"]] == ["Ada"]
     assert after["runs"][0]["curve"] == before["runs"][0]["curve"]

@@ -12,10 +12,11 @@ import pytest
 
 import bert_core.errors
 from bert_core.config import ASSETS
-from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
-from ui.compare.runs_list import in_words, label_of, settings_of
+from bert_core.runs.recipe import DEFAULT_RECIPE, FinetuningRecipe, Recipe, load_recipe
+from ui.compare.runs_list import settings_of
 from ui.lessons import lessons
 from ui.server.scripts import locales, sources
+from ui.train.settings import in_words, label_of
 
 ROOT = ASSETS.parent
 ERRORS = {name for name in vars(bert_core.errors) if name.endswith("Error")}
@@ -172,6 +173,10 @@ ALGORITHMS = {
 def test_every_label_and_value_of_what_differs_has_a_translation() -> None:
     """They are computed from the names of the settings. Names of algorithms and formats are the same everywhere."""
     recipe = load_recipe(DEFAULT_RECIPE)
+    for kind in (Recipe, FinetuningRecipe):
+        texts = [label_of(name, kind) for name in kind.settings()]
+        texts += [field.metadata["hint"] for field in kind.settings().values()]
+        assert missing(texts) == []
     settings = settings_of(recipe, recipe.source())
     sections = (type(getattr(recipe, name.split(".")[0])) for name in settings if "." in name)
     fields = [field for section in dict.fromkeys(sections) for field in dataclasses.fields(section)]

@@ -16,11 +16,12 @@ from bert_core.runs.experiments import Marks, load_experiments
 from bert_core.runs.run import ENDED, Run
 from bert_core.training.verdicts import Spread
 from ui.compare.experiments import answer, experiment_named, start_experiment
-from ui.compare.runs_list import in_words, label_of, run_curve, run_row, what_differs
+from ui.compare.runs_list import run_curve, run_row, what_differs
 from ui.compare.trials import format_number, trial_news
 from ui.frame.shown_model import choices
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
+from ui.train.settings import in_words, label_of
 
 PATIENCE = 120
 

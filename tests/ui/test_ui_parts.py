@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from helpers import make_model
+from safetensors.torch import load_file
 
 from bert_core import TrainingService, load_recipe, save_checkpoint
 from bert_core.config import BertConfig
@@ -20,7 +21,6 @@ from bert_core.data.tokenizer import SPECIAL_TOKENS, Scheme, build_tokenizer
 from bert_core.errors import CheckpointError, InputError
 from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.runs.prepare import prepare, preview
-from bert_core.runs.recipe import recipe_names
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.losses import HELD_OUT
 from bert_core.training.metrics import StepMetrics
@@ -30,15 +30,15 @@ from ui.frame.question import Question
 from ui.frame.shown_model import first_pair, shown_model
 from ui.masked_words.closer_view import LENS, MATTERED, SWEEP, VIEWS, closer_code, closer_numbers, closer_value
 from ui.masked_words.tab import all_guesses, beside_value, guesses_code, guesses_value, put_guess, still_hidden
-from ui.models.tab import name_in_files, open_files
+from ui.models.tab import model_facts, name_in_files, open_files
 from ui.next_sentence.tab import verdict_value
 from ui.parts.downloads import file_name
 from ui.parts.export import history_numbers, write
 from ui.parts.notes import PAIRS_ONLY
 from ui.server.news import POINTS_LIVE, poll_delay, run_news, status_line, thin
-from ui.server.workspace import Workspace
+from ui.server.workspace import Model, Workspace
 from ui.server.workspaces import Workspaces
-from ui.train.form import SHOWN, encoding_choices, overrides, values_of, with_labels
+from ui.train.form import encoding_choices
 from ui.train.guess_board import GuessBoard
 from ui.train.monitor import baselines, run_guesses
 from ui.train.tab import preview_value
@@ -174,16 +174,6 @@ def test_what_was_never_asked_for_is_left_out_of_the_mean() -> None:
     assert json.loads(json.dumps(point, allow_nan=False)) == point
 
 
-def test_settings_that_were_not_touched_override_nothing() -> None:
-    recipe = load_recipe("romeo-juliet")
-    values = values_of(recipe)
-    assert overrides(recipe, values) == {}
-    values[list(SHOWN).index("training.steps")] = 7
-    values[list(SHOWN).index("tokenizer.vocab_size")] = "30"
-    changed = recipe.override(overrides(recipe, values))
-    assert (changed.training.steps, changed.tokenizer.vocab_size) == (7, 30)
-
-
 def test_an_uploaded_file_that_is_not_utf_8_offers_its_likely_encodings(tmp_path) -> None:
     path = tmp_path / "old.txt"
     for content in ("тише едешь, дальше будешь".encode("cp1251"), "ü\n".encode(), b"\x00"):
@@ -200,23 +190,16 @@ def test_an_uploaded_file_that_is_not_utf_8_offers_its_likely_encodings(tmp_path
     assert not encoding_choices(str(tmp_path / "gone"))["visible"]
 
 
-@pytest.mark.parametrize("name", recipe_names())
-def test_the_form_shows_with_which_settings_a_recipe_trains(name: str) -> None:
-    recipe = load_recipe(name)
-    shown = dict(zip(SHOWN, values_of(recipe), strict=True))
-    trains = recipe.at_scale()
-    assert overrides(recipe, values_of(recipe)) == {}
-    assert (shown["model.num_hidden_layers"], shown["data.batch_size"]) == (
-        trains.model.num_hidden_layers,
-        trains.data.batch_size,
-    )
-    assert shown["training.steps"] == (None if recipe.training.epochs else trains.training.total_steps)
-    typed = {key: 3 if key == "training.steps" else value for key, value in shown.items()}
-    assert recipe.override(overrides(recipe, list(typed.values()))).at_scale().training.total_steps == 3
-    if recipe.scale < 1:
-        assert f"{shown['model.num_hidden_layers']} layers of {shown['model.hidden_size']}" in recipe.description
-    if recipe.training.parts:
-        assert f"{shown['training.steps']:,} steps" in recipe.description
+def test_the_parameters_of_a_model_are_those_of_its_file(tiny_checkpoint: Checkpoint, tmp_path) -> None:
+    save_checkpoint(tiny_checkpoint, tmp_path)
+    saved = load_file(tmp_path / "model.safetensors")
+    facts = model_facts(Model("tiny", "here", tiny_checkpoint))
+    shown = {name: (shape, weights) for name, shape, weights in facts["parameters"]}
+    assert shown == {
+        name: (" × ".join(map(str, tensor.shape)), f"{tensor.numel():,}") for name, tensor in saved.items()
+    }
+    total = sum(int(weights.replace(",", "")) for _, weights in shown.values())
+    assert dict(facts["facts"])["Parameters"] == f"{total:,}"
 
 
 def test_a_title_becomes_a_file_name() -> None:
@@ -462,20 +445,6 @@ def test_a_model_of_pairs_gets_a_note_with_a_single_sentence(tiny_checkpoint: Ch
 def test_unknown_words_are_named(finished) -> None:
     value = guesses_value(finished.snapshots[-1].checkpoint(), Question("hello zyzzyva", hidden=(0,)))
     assert "zyzzyva" in value["notes"][0]
-
-
-def test_a_setting_is_named_as_its_control() -> None:
-    assert with_labels("learning_rate is 0; it must be a number.") == "Learning rate is 0; it must be a number."
-    assert with_labels("steps is 0.") == "Steps is 0."
-    assert with_labels("no.zip has no config.json") == "no.zip has no config.json"
-
-
-def test_a_longer_pair_makes_the_model_read_more() -> None:
-    recipe = load_recipe("romeo-juliet")
-    values = values_of(recipe)
-    values[list(SHOWN).index("data.sequence_length")] = 200
-    changed = recipe.override(overrides(recipe, values))
-    assert (changed.data.sequence_length, changed.model.max_position_embeddings) == (200, 200)
 
 
 def test_a_note_on_the_text_is_said_once() -> None:

@@ -55,7 +55,7 @@ def class_routes(
         action = request.path_params.get("action")
         try:
             visitor, *_ = sent = await request.json()
-            since, token = (0, None) if action else (int(sent[1]), sent[2:])
+            since, token = (0, []) if action else (int(sent[1]), sent[2:])
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             return JSONResponse({"error": MALFORMED}, 400)
         if action:
@@ -63,7 +63,10 @@ def class_routes(
         if actions.is_due():
             await asyncio.to_thread(actions.follow)
         known = digest(visitor) if workspaces.lookup(visitor) else None
-        return JSONResponse(classroom.news(known, since, is_teacher=bool(token) and classroom.is_teacher(token[0])))
+        news = classroom.news(known, since, is_teacher=bool(token) and classroom.is_teacher(token[0]))
+        if "present" in news:
+            news |= actions.counted(news.pop("present"))
+        return JSONResponse(news)
 
     return [Route(path, answer, methods=["POST"]) for path in (ADDRESS, f"{ADDRESS}/{{action}}")]
 
@@ -78,9 +81,9 @@ class Actions:
         self._shared: dict[str, _Shared] = {}  # by visitor
         self._following, self._followed = threading.Lock(), 0.0
         self._kept, self._keeping = keep and keep / KEPT, threading.Lock()
-        self._for_all = _by_name(self.share, self.withdraw, self.guess, self.lesson)
-        of_room = _by_name(classroom.send, classroom.uncover, classroom.end, classroom.clear)
-        self._for_teacher = of_room | _by_name(self.enter, self.limit, self.ask, self.send_lesson)
+        self._for_all = _by_name(self.share, self.withdraw, self.guess, self.answer, self.lesson)
+        of_room = _by_name(classroom.uncover, classroom.end, classroom.clear)
+        self._for_teacher = of_room | _by_name(self.enter, self.limit, self.ask, self.send, self.send_lesson)
         if self._kept and self._kept.exists():
             self._restore(self._kept)
 
@@ -147,6 +150,20 @@ class Actions:
         self.workspaces.find(visitor)
         self.classroom.guess(digest(visitor), number, words)
 
+    def answer(self, visitor: str, lesson: Any, at: Any, choice: Any) -> None:
+        """Answer a step of a lesson."""
+        self.workspaces.find(visitor)
+        self.classroom.answer(digest(visitor), lesson, at, choice)
+
+    def counted(self, visitors: list[str]) -> dict[str, int]:
+        """Of the visitors who are here, how many train, and of how many the newest run has failed."""
+        spaces = self.workspaces.peek(visitors)
+        newest = [space.current_run for space in spaces]
+        return {
+            "training": sum(any(run.status in TRAINING for run in space.all_runs) for space in spaces),
+            "failed": sum(run is not None and run.status == "failed" for run in newest),
+        }
+
     def ask(self, visitor: str, link: Any, question: Any) -> None:
         """Ask all pages which words are hidden in the question of the teacher's page, of the model that it shows."""
         space, asked = self.workspaces.find(visitor), Question.read(question)
@@ -154,12 +171,16 @@ class Actions:
         title = f"{model.shown or model.title}, {model.detail}" if asked.model in space.runs else model.title
         self.classroom.ask(link, cover(model.checkpoint, asked, title))
 
-    def send_lesson(self, text: Any) -> None:
-        """Offer a lesson of the teacher's own, as the text of its file, to all pages."""
-        if not isinstance(text, str):
+    def send(self, title: Any, link: Any, together: Any = False) -> None:
+        """Offer a lesson or a view to all pages, or open it there."""
+        self.classroom.send(title, link, together=together is True)
+
+    def send_lesson(self, text: Any, at: Any = 0, together: Any = False) -> None:
+        """The same with a lesson of the teacher's own, as the text of its file, at a step."""
+        if not isinstance(text, str) or type(at) is not int:
             raise InputError(MALFORMED)
         found = self.read_lesson(text.encode("utf-8", "replace"), "This lesson")
-        self.classroom.send(found["title"], "#lesson=file", found)
+        self.classroom.send(found["title"], f"#lesson=file&at={at}", found, together=together is True)
 
     def lesson(self, visitor: str) -> dict[str, Any]:
         """The lesson of the teacher's own that is offered."""
@@ -184,12 +205,9 @@ class Actions:
         """Write the class into the folder, if there is one."""
         if self._kept is None:
             return
-        limits = self.workspaces.service.limits
         with self._keeping:
-            content = self.classroom.content() | {
-                "limits": [limits.steps, limits.parameters],
-                "runs": {visitor: each.run.id for visitor, each in self._shared.items()},
-            }
+            runs = {visitor: each.run.id for visitor, each in self._shared.items()}
+            content = self.classroom.content() | {"runs": runs}
             try:
                 replace_file(self._kept, content)
             except OSError as error:
@@ -200,8 +218,8 @@ class Actions:
         try:
             content = json.loads(path.read_text("utf-8"))
             self.classroom.restore(content)
-            steps, parameters = content["limits"]
-            self.limit(steps, parameters, content["sharing"])
+            if limits := content["limits"]:
+                self.limit(limits["steps"], limits["parameters"], content["sharing"])
             for visitor in content["board"]:
                 space = self.workspaces.readmit(visitor)
                 run = space.runs.get(content["runs"].get(visitor))

@@ -20,6 +20,7 @@ from ui.classroom.covered import MOST_GAPS, Covered
 
 LONGEST_NAME, LONGEST_GUESS, LONGEST_TITLE, LONGEST_LINK = 24, 32, 80, 8_000  # characters
 MOST_SHARED = MOST_GUESSES = 300  # visitors
+MOST_LESSONS, MOST_STEPS, MOST_CHOICES = 20, 60, 8  # whose answers are counted
 MOST_PRESENT = 2_000
 MOST_BARS = 12  # of a histogram
 PRESENT_SECONDS = 5.0  # since a page's last poll
@@ -61,12 +62,12 @@ class _Round:
         words = [[each[k] for each in self.guesses.values() if each[k]] for k in range(len(self.covered.words))]
         return [Counter(each).most_common(MOST_BARS) for each in words]
 
-    def _beside_the_model(self) -> list[list[list[Any]]]:
+    def _beside_the_model(self) -> list[list[tuple[str, int, float | None, bool]]]:
         rows = []
         for k, counted in enumerate(self.counts()):
             right, rated = self.covered.words[k], self.covered.rated[k]
             counts = dict(counted) | {word: dict(counted).get(word, 0) for word in [*rated, *filter(None, [right])]}
-            found = [[word, count, rated.get(word), word == right] for word, count in counts.items()]
+            found = [(word, count, rated.get(word), word == right) for word, count in counts.items()]
             rows.append(sorted(found, key=lambda row: (-row[1], -(row[2] or 0))))
         return rows
 
@@ -85,6 +86,7 @@ class Classroom:
         self._board: dict[str, dict[str, Any]] = {}  # by visitor
         self._lesson: dict[str, Any] | None = None
         self._round: _Round | None = None
+        self._answers: dict[str, dict[str, int]] = {}  # by lesson and step as `_step` names them, by visitor
         self._is_sharing = True
         self._limits: dict[str, int] | None = None  # of runs, once the teacher has set them
         self._present: dict[str, float] = {}  # seconds of the last poll by visitor, the latest last
@@ -112,6 +114,8 @@ class Classroom:
                     break
                 del self._present[first]
             news: dict[str, Any] = {"version": self._version, "here": len(self._present)}
+            if is_teacher:
+                news["present"] = list(self._present)
             if since == self._version:
                 return news
             since = 0 if since > self._version else since
@@ -125,6 +129,7 @@ class Classroom:
                 "sharing": self._is_sharing,
                 "limits": self._limits,
                 "address": self.join.get("address", ""),
+                **({"answers": {step: self._counted(step) for step in self._answers}} if is_teacher else {}),
             }
 
     def share(self, visitor: str, name: str, described: dict[str, Any]) -> str:
@@ -170,6 +175,24 @@ class Classroom:
         with self._change():
             self._board.pop(visitor, None)
 
+    def answer(self, visitor: str, lesson: str, at: int, choice: int) -> None:
+        """Count a visitor's first answer to a step of a lesson, by its title. Raises InputError."""
+        lesson = cleaned(lesson, LONGEST_TITLE)
+        for value, most in ((at, MOST_STEPS), (choice, MOST_CHOICES)):
+            if type(value) is not int or not 0 <= value < most:
+                raise InputError(NO_TEXT)
+        with self._change():
+            if _step(lesson, at) not in self._answers and len(self._answers) >= MOST_LESSONS * MOST_STEPS:
+                raise InputError(f"The answers to {MOST_LESSONS * MOST_STEPS} steps are counted already.")
+            answers = self._answers.setdefault(_step(lesson, at), {})
+            if len(answers) < MOST_GUESSES:
+                answers.setdefault(visitor, choice)
+
+    def _counted(self, step: str) -> list[int]:
+        """How often each choice of a step was the answer."""
+        counts = Counter(self._answers[step].values())
+        return [counts[choice] for choice in range(MOST_CHOICES)]
+
     def guess(self, visitor: str, number: int, words: list[str]) -> None:
         """Count a visitor's words for the gaps of a round, in place of those before. Raises InputError."""
         if not isinstance(words, list):
@@ -188,11 +211,11 @@ class Classroom:
 
     # --- The teacher's ------------------------------------------------------------------------------------------------
 
-    def send(self, title: str, link: str, lesson: dict[str, Any] | None = None) -> None:
+    def send(self, title: str, link: str, lesson: dict[str, Any] | None = None, *, together: bool = False) -> None:
         """Offer a lesson or a view to all pages; an empty link takes the offer back. lesson: the teacher's own,
-        which pages fetch when it is opened. Raises InputError."""
+        which pages fetch when it is opened. together: it opens by itself. Raises InputError."""
         link = self._part_of(link) if link else ""
-        sent = {"title": cleaned(title, LONGEST_TITLE), "link": link, "lesson": lesson}
+        sent = {"title": cleaned(title, LONGEST_TITLE), "link": link, "lesson": lesson, "together": together}
         with self._change() as number:
             self._lesson = {"number": number} | sent if link else None
 
@@ -242,15 +265,19 @@ class Classroom:
                 "lesson": self._lesson,
                 "round": asked,
                 "sharing": self._is_sharing,
+                "limits": self._limits,
+                "answers": self._answers,
             }
 
     def restore(self, content: dict[str, Any]) -> None:
         """Go on as `content` says; a question's model rates no more words. Raises KeyError, TypeError or ValueError
         where that is no content of a class."""
         board, lesson, asked = dict(content["board"]), content["lesson"], content["round"]
+        answers = dict(content["answers"])
         asked = asked and _Round(**asked | {"covered": Covered(**asked["covered"])})
         with self._change():
-            self._board, self._lesson, self._round, self._is_sharing = board, lesson, asked, content["sharing"] is True
+            self._board, self._lesson, self._round, self._answers = board, lesson, asked, answers
+            self._is_sharing = content["sharing"] is True
 
     def _part_of(self, link: str) -> str:
         """The part of a link after #, which is all that a page opens: so no link leads elsewhere."""
@@ -267,6 +294,11 @@ class Classroom:
         with self._lock:
             yield self._version + 1
             self._version += 1
+
+
+def _step(lesson: str, at: int) -> str:
+    """The name of a step, for pages too."""
+    return f"{at} {lesson}"
 
 
 def cleaned(text: Any, most: int) -> str:

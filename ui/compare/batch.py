@@ -4,8 +4,9 @@ from typing import Any
 
 from bert_core.config import DataConfig
 from bert_core.errors import InputError, RunError
-from bert_core.probes.batch import RowJudgement, RowView
+from bert_core.probes.batch import BatchView, RowJudgement, RowView
 from bert_core.runs.run import ENDED, Run
+from bert_core.storage.checkpoint import Checkpoint
 from ui.frame.page import Asked, Page
 from ui.parts.downloads import exporter
 from ui.parts.export import Numbers, table
@@ -89,6 +90,8 @@ def batch_value(space: Workspace, run: Run, step: int | None, first: int, again:
         "first": first,
         "again": again,
         "pairs": batch.pairs,
+        "length": batch.shape[1],
+        "shapes": shapes(batch, checkpoint),
         "label": pair_labels(checkpoint)[0],
         "rows": rows,
         "right": right_by_kind(rows),
@@ -101,6 +104,7 @@ def _row(row: RowView, judged: RowJudgement) -> dict[str, Any]:
         "tokens": list(row.tokens),
         "kinds": list(row.kinds),
         "segments": list(row.segments),
+        "number": row.number,
         "is_next": row.is_next,
         "is_next_probability": round(judged.is_next, 4),
         "guesses": {
@@ -114,6 +118,30 @@ def _row(row: RowView, judged: RowJudgement) -> dict[str, Any]:
             for guess in judged.guesses
         },
     }
+
+
+def shapes(batch: BatchView, checkpoint: Checkpoint) -> list[list[str]]:
+    """[name, shape in letters, sizes, what it has] of each tensor of the whole batch, from the tokens to the scores."""
+    config, (B, T), M = checkpoint.config, batch.shape, batch.asked
+    D, V = config.hidden_size, config.vocab_size
+    sizes = {"B": B, "T": T, "B·T": B * T, "D": D, "M": M, "V": V, "2": 2}
+    found = {
+        "input_ids": (("B", "T"), "the tokens of B pairs, each filled up to T"),
+        "token_type_ids": (("B", "T"), "0 in A and 1 in B"),
+        "attention_mask": (("B", "T"), "1 at tokens and 0 at padding"),
+        "labels": (("B", "T"), "the true token where the model is asked, else -100"),
+        "next_sentence_label": (("B",), "0 for IsNext and 1 for NotNext"),
+        "vectors": (("B·T", "D"), "the last layer's vectors of all pairs, one row below the other"),
+        "asked positions": (("M",), "the numbers of the asked rows among these, from 0"),
+        "asked vectors": (("M", "D"), "only these rows: the other positions need no word scores"),
+        "word scores": (("M", "V"), "a score for each token of the vocabulary; MLM's loss compares them with M labels"),
+        "pair scores": (("B", "2"), "from each pair's [CLS], the row b × T; NSP's loss compares them with B labels"),
+    }
+    rows = []
+    for name, (letters, text) in found.items():
+        shape = f"({letters[0]},)" if len(letters) == 1 else f"({', '.join(letters)})"
+        rows.append([name, shape, " × ".join(f"{sizes[each]:,}" for each in letters), text])
+    return rows
 
 
 def right_by_kind(rows: list[dict[str, Any]]) -> list[tuple[str, int, int]]:

@@ -39,7 +39,8 @@ from ui.handlers import QUIET, on_error
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
-from ui.train.form import with_labels
+from ui.train.form import SHOWN_MODEL
+from ui.train.settings import with_labels
 from ui.train.tab import TrainTab
 
 ALWAYS_SHOWN = ("mlm_accuracy", "mlm_loss", "nsp_accuracy", "nsp_loss", "seconds")
@@ -204,6 +205,10 @@ class Experiments:
 
     def _start(self, space: Workspace, values: dict[Any, Any]) -> None:
         filled, workspaces = self.training.form.read(values), self.page.workspaces
+        if filled.initial == SHOWN_MODEL:
+            raise ConfigError(
+                "An experiment begins with random weights; choose them as initial weights in the Train tab."
+            )
         recipe, seeds = filled.recipe(), range(filled.seed, filled.seed + int(values[self.seeds]))
-        corpus = filled.corpus(recipe, workspaces.service.limits)
+        corpus = filled.corpus(recipe)
         start_experiment(workspaces, space, experiment_named(values[self.choice]), recipe, corpus, seeds)

@@ -17,8 +17,8 @@ from ui.handlers import QUIET, own, sent
 from ui.server.news import LAST_STEPS, POINTS_AT_FIRST, thin
 from ui.server.workspace import Workspace, own_text_of
 from ui.server.workspaces import functions
-from ui.train.form import SHOWN
 from ui.train.monitor import curve_options
+from ui.train.settings import in_words, label_of
 from ui.train.tab import TrainTab
 from ui.views import view
 
@@ -103,22 +103,6 @@ def what_differs(space: Workspace, runs: Sequence[Run]) -> dict[str, Any]:
         "rows": [[label_of(name), name, *(in_words(value) for value in values)] for name, values in found.items()],
         "alike": begin_alike([run.snapshots for run in runs]),
     }
-
-
-def label_of(name: str) -> str:
-    """A setting's label in the form, or its name in words."""
-    words = " ".join(word.upper() if word in ("mlm", "nsp") else word for word in name.split(".")[-1].split("_"))
-    return SHOWN.get(name) or words[0].upper() + words[1:]
-
-
-def in_words(value: Any) -> str:
-    """A setting's value as the page shows it."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):  # the later phases of a training
-        parts = (f"from step {part['start']} on {part['steps']} steps at {part['learning_rate']:g}" for part in value)
-        return "; ".join(parts) or "–"
-    return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def settings_of(recipe: Recipe, corpus: Corpus) -> dict[str, Any]:

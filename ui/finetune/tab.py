@@ -9,7 +9,7 @@ import gradio as gr
 
 from bert_core.data.encoding import MANY_UNKNOWN
 from bert_core.data.tokenizer import UNK
-from bert_core.errors import RunError, first_three
+from bert_core.errors import CorpusError, RunError, first_three
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskParts, load_task
@@ -24,28 +24,24 @@ from ui.parts.downloads import exporter
 from ui.parts.figures import task_curves
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces, functions
-from ui.train.form import (
-    begun,
-    encoding_choices,
-    encoding_control,
-    known,
-    no_facts,
-    overrides,
-    select,
-    settings_controls,
-    values_of,
-)
+from ui.train.form import SHOWN_MODEL, begun, encoding_choices, encoding_control, known, no_facts, select
+from ui.train.settings import overrides, settings_value, settings_view
 from ui.views import view
 
 RANDOM = "Random weights of the same sizes"
-STARTS = ("The shown model, at the step above", RANDOM)
-SHOWN = {  # settings
-    "training.epochs": "Epochs",
-    "training.learning_rate": "Learning rate",
-    "data.batch_size": "Batch size",
-    "data.most_examples": "Labelled examples",
-    "training.frozen_layers": "Frozen layers",
-}
+STARTS = (SHOWN_MODEL, RANDOM)
+SHOWN = (  # settings
+    "training.epochs",
+    "training.learning_rate",
+    "data.batch_size",
+    "data.most_examples",
+    "training.frozen_layers",
+    "data.sequence_length",
+    "data.stride",
+    "data.best_answers",
+    "training.evaluate_every",
+)
+PARTS = {"train": "Training file", "validation": "Validation file", "test": "Test file"}
 MOST_READ = 200  # examples whose words are counted
 UNKNOWN = "The shown model knows few of these words. Choose one at the top that does, such as english-mini."
 TUNED = "The shown model is fine-tuned already; its encoder learns on, with a new output layer."
@@ -63,39 +59,49 @@ class TaskForm:
             list(STARTS), value=STARTS[0], label="Initial weights", elem_id="initial", elem_classes="b-list"
         )
         with gr.Accordion("Examples of your own", open=False, elem_id="own-examples"):
-            self.uploaded = gr.File(label=file_label(recipes[0]), elem_id="task-file", height=120)
+            self.form = view("train/facts", form_of(recipes[0]), elem_id="task-form")
+            self.files = {part: gr.File(label=PARTS[part], elem_id=f"task-{part}", height=100) for part in PARTS}
             self.encoding = encoding_control("task-encoding")
             info = "The texts, then the label: review,sentiment, or 1,2 without a header. Empty: as found."
             self.columns = gr.Textbox(label="Columns", info=info, max_lines=1, elem_id="task-columns")
             label, info = "Between several labels of one text", "Empty: each text has one label."
             self.separator = gr.Textbox(label=label, info=info, max_lines=1, elem_id="label-separator")
         with gr.Accordion("Training settings", open=False, elem_id="task-settings"):
-            self.settings = settings_controls(recipes[0], SHOWN, "task")
+            self.settings = settings_view(recipes[0], SHOWN, prefix="task", elem_id="task-all-settings")
             self.seed = gr.Number(0, label="Seed", precision=0, elem_id="task-seed")
-        self.examples = {self.task, self.uploaded, self.encoding, self.columns, self.separator}
-        self.all = {*self.examples, self.initial, self.seed, *self.settings}
-        self.task.input(show_task, self.task, [self.uploaded, *self.settings], **QUIET)
-        self.uploaded.change(encoding_choices, self.uploaded, self.encoding, **QUIET)
+        files = list(self.files.values())
+        self.examples = {self.task, self.encoding, self.columns, self.separator, *files}
+        self.all = {*self.examples, self.initial, self.seed, self.settings}
+        shown = [self.form, self.columns, self.separator, self.settings]
+        self.task.input(show_task, self.task, shown, **QUIET)
+        gr.on([each.change for each in files], encoding_choices, files, self.encoding, **QUIET)
 
     def parts(self, values: Values, workspaces: Workspaces) -> TaskParts:
         """The examples of the file, or else those of the recipe. Raises CorpusError."""
         recipe = recipe_of(values[self.task])
-        if not values[self.uploaded]:
+        paths = {part: path for part, file in self.files.items() if (path := values[file])}
+        if not paths:
             return recipe.source()
-        own = load_task(
-            *(values[self.uploaded], recipe.task),
-            columns=values[self.columns] or "",
+        if "train" not in paths:
+            raise CorpusError("Choose a training file first; validation and test go with it.")
+        read = functools.partial(
+            load_task,
+            task=recipe.task,
+            columns=(values[self.columns] or "") if TASKS[recipe.task].columns else "",
             encoding=values[self.encoding] or None,
             label_separator=values[self.separator] or None,
             limits=workspaces.service.limits,
         )
-        return TaskParts(own)
+        return TaskParts(**{part: read(path) for part, path in paths.items()})
+
+    def is_own(self, values: Values) -> bool:
+        """Whether the examples are the person's."""
+        return any(values[file] for file in self.files.values())
 
     def recipe(self, values: Values) -> FinetuningRecipe:
         """The recipe with the settings of the form. Raises ConfigError."""
         recipe = recipe_of(values[self.task])
-        changed = overrides(recipe, [values[control] for control in self.settings], SHOWN)
-        recipe = recipe.override(changed).with_seed(int(values[self.seed] or 0))
+        recipe = recipe.override(overrides(recipe, values[self.settings])).with_seed(int(values[self.seed] or 0))
         return dataclasses.replace(recipe, random_weights=values[self.initial] == RANDOM)
 
 
@@ -136,8 +142,8 @@ class FinetuneTab:
         page.visitor.enter(self.restore, page.visitor, self.monitor, trigger_mode="always_last", **QUIET)
         inputs = {*page.inputs, *form.examples}
         once: dict[str, Any] = {"trigger_mode": "always_last", **QUIET}
-        changes = [form.task.input, form.uploaded.change, form.encoding.input]
-        changes += [form.columns.change, form.separator.change]
+        changes = [form.task.input, form.encoding.input, form.columns.change, form.separator.change]
+        changes += [file.change for file in form.files.values()]
         gr.on(changes, self.describe, inputs, form.facts, **once)
         page.changed(*MODEL)(self.describe, inputs, form.facts, **once)
         inputs = {*page.inputs, *form.all}
@@ -154,7 +160,7 @@ class FinetuneTab:
         """What the task asks of the shown model."""
         recipe, parts = recipe_of(values[self.form.task]), self.form.parts(values, self.workspaces)
         value = task_facts(recipe, parts, self.page.asked(values).checkpoint)
-        return value if values[self.form.uploaded] else value | {"notes": [recipe.description, *value["notes"]]}
+        return value if self.form.is_own(values) else value | {"notes": [recipe.description, *value["notes"]]}
 
     def start(self, values: Values) -> dict[Any, Any]:
         """Fine-tune the shown model."""
@@ -194,9 +200,10 @@ def command(space: Workspace, run_id: str, what: str) -> dict[str, Any]:
     return {}
 
 
-def file_label(recipe: FinetuningRecipe) -> str:
-    """What a file with examples of a task has."""
-    return f"A file with {TASKS[recipe.task].form}"
+def form_of(recipe: FinetuningRecipe) -> dict[str, Any]:
+    """What a file with examples of a task has, as the view of facts shows it."""
+    form = f"A file with {TASKS[recipe.task].form}"
+    return no_facts() | {"notes": [f"{form}. Without a validation file, a part of the training file is held out."]}
 
 
 def recipe_of(task: Any) -> FinetuningRecipe:
@@ -204,11 +211,12 @@ def recipe_of(task: Any) -> FinetuningRecipe:
     return finetuning_recipe(known(task, [recipe.name for recipe in finetuning_recipes()]))
 
 
-@on_error(lambda sentence: [gr.skip(), *(gr.skip() for _ in SHOWN)])
+@on_error(lambda sentence: [gr.skip() for _ in range(4)])
 def show_task(name: str) -> list[Any]:
-    """The label of the file and the settings for another task."""
+    """What a file of another task has, and the fields that the task has."""
     recipe = recipe_of(name)
-    return [gr.update(label=file_label(recipe)), *values_of(recipe, SHOWN)]
+    has = bool(TASKS[recipe.task].columns), recipe.task == "text-classification"
+    return [form_of(recipe), *(gr.update(visible=shown) for shown in has), settings_value(recipe)]
 
 
 def shown_run(space: Workspace) -> dict[str, Any]:

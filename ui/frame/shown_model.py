@@ -8,7 +8,7 @@ from bert_core.config import LOCAL, MAX_SEED
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError
 from bert_core.runs.prepare import check_steps
-from bert_core.runs.recipe import Recipe, recipe_named
+from bert_core.runs.recipe import Recipe, recipe_named, recipe_names
 from bert_core.runs.run import ACTIVE, Run
 from ui.server.news import series_of, thin
 from ui.server.workspace import Model, Workspace, is_finetuning
@@ -16,7 +16,8 @@ from ui.server.workspaces import Workspaces
 
 MOST_STEPS = 12  # of one run in the list of models to compare with
 CURVE_POINTS = 60
-SECTIONS = ("tokenizer", "model", "data", "training")  # of a recipe, whose settings a link may change
+NOT_OF_A_LINK = ("scale", "corpus.kind")  # it has what is scaled, and a text of the program that is read as it is
+LINKED = [name for name in Recipe.settings() if name not in NOT_OF_A_LINK]
 _repeated: WeakKeyDictionary[Run, dict[str, Any]] = WeakKeyDictionary()  # the descriptions of runs started for links
 STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the program's, as in train/runs.js
 
@@ -99,7 +100,14 @@ def _described(run: Run, recipe: Any) -> dict[str, Any]:
         return {"missing": f"It was fine-tuned, which a link does not repeat: {recipe.title}."}
     if run.prepared is None or run.recipe.corpus.file is None:
         return {"missing": f"It was trained on a text that a link does not carry: {recipe.title}."}
-    own, changed = _settings(recipe_named(recipe.name).at_scale()), _settings(recipe)
+    if recipe.start is not None:
+        return {"missing": f"It went on from another model, which a link does not carry: {recipe.title}."}
+    program = recipe_named(recipe.name).at_scale() if recipe.name in recipe_names() else None
+    if program is None or (program.corpus.file, program.corpus.kind) != (recipe.corpus.file, recipe.corpus.kind):
+        return {"missing": f"It was trained with a recipe file, which a link does not carry: {recipe.title}."}
+    own, changed = _settings(program), _settings(recipe)
+    for each in (own, changed):  # nothing is held out of the short texts of the program, unless a person says so
+        each["corpus.validation_share"] = each["corpus.validation_share"] or 0.0
     settings = {name: value for name, value in changed.items() if value != own[name]}
     if "training.steps" in settings:  # it overrides the recipe's epochs and parts
         settings = {name: value for name, value in settings.items() if name != "training.epochs"}
@@ -129,7 +137,7 @@ def repeated_run(workspaces: Workspaces, space: Workspace, described: Any, step:
     seed = str(described.get("seed"))
     if not seed.isdecimal() or len(seed) > len(str(MAX_SEED)):
         raise ConfigError(f"The seed is {seed[:60]!r}; it must be a whole number up to {MAX_SEED}.")
-    if foreign := sorted(str(name) for name in settings if str(name).partition(".")[0] not in SECTIONS):
+    if foreign := sorted(map(str, settings.keys() - LINKED)):
         raise ConfigError(f"A link cannot set {foreign[0][:60]}; ask for it again.")
     recipe = recipe_named(str(described.get("recipe"))).override(settings)
     space.refuse_if_active()
@@ -142,6 +150,6 @@ def repeated_run(workspaces: Workspaces, space: Workspace, described: Any, step:
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:
-    """All settings but those of the text, by names such as "data.batch_size"."""
+    """The settings of a link, by names such as "data.batch_size", as JSON has them."""
     content = recipe.content()
-    return {f"{section}.{name}": value for section in SECTIONS for name, value in content[section].items()}
+    return {name: content[section][key] for name in LINKED for section, _, key in [name.partition(".")]}

@@ -180,7 +180,7 @@ def keep_copy(asked: Asked) -> str:
 
 
 def model_facts(model: Model) -> dict[str, Any]:
-    """Sizes of a model and the task that it does, for the facts view."""
+    """Sizes of a model, the task that it does, and its parameters, for the facts view."""
     config, head = model.checkpoint.config, model.checkpoint.head
     task = "masked words and next sentence" if head is None else task_of(model.checkpoint).name.replace("-", " ")
     labels = f": {first_three(map(own, head.labels))}" if head and head.labels else ""
@@ -197,7 +197,14 @@ def model_facts(model: Model) -> dict[str, Any]:
             ["Parameters", f"{config.parameter_count():,}"],
         ],
         "notes": list(model.checkpoint.notes),
+        "parameters": parameters_of(model.checkpoint),
     }
+
+
+def parameters_of(checkpoint: Checkpoint) -> list[list[str]]:
+    """[name, shape, number of weights] of each tensor of a model's file."""
+    found = checkpoint.tensors.items()
+    return [[name, " × ".join(map(str, each.shape)), f"{each.numel():,}"] for name, each in found]
 
 
 def open_files(paths: list[Path], limits: Limits = LOCAL) -> Checkpoint:

@@ -8,7 +8,7 @@ import inspect
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -139,8 +139,13 @@ class Workspaces:
         space.refuse_if_active()
         if run.prepared is None:
             raise RunError("The text of this run is no longer kept; start it from the form.")
-        text, variant = run.prepared.source, space.entries[run.id].variant
-        return self.start(space, run.recipe.override(changes), text, run.recipe.seed, paused=paused, variant=variant)
+        text, variant, start = run.prepared.source, space.entries[run.id].variant, None
+        if run.recipe.start is not None:
+            if not run.snapshots or run.snapshots[0].step:
+                raise RunError("The weights from which this run went on are no longer kept; start it from the form.")
+            start = run.snapshots[0].checkpoint()
+        recipe = run.recipe.override(changes)
+        return self.start(space, recipe, text, run.recipe.seed, paused=paused, variant=variant, start=start)
 
     def resume(self, space: Workspace, folder: Path, corpus: Corpus | None = None) -> Run:
         """Resume a saved run. Errors as for `start` and `TrainingService.resume`."""
@@ -269,6 +274,11 @@ class Workspaces:
             space = self._spaces.setdefault(visitor, Workspace("", self.service.budget()))
         space.last_seen = self.service.now()
         return space
+
+    def peek(self, visitors: Iterable[str]) -> list[Workspace]:
+        """The workspaces of visitors, by the digests of their tokens, which renews no lease."""
+        with self._lock:
+            return [self._spaces[visitor] for visitor in visitors if visitor in self._spaces]
 
     def _unfinished(self) -> Iterator[tuple[str, Run, str]]:
         with self._lock:

@@ -1,112 +1,161 @@
-"""The form of the Train tab: a text, a recipe, a seed, and the settings under "More settings".
-
-A setting's hint, range and choices are defined once, beside its field in bert_core.config. SHOWN says which settings a
-person sees and in which order.
-"""
+"""The form of the Train tab: a text, a recipe, initial weights, a seed, and the settings under "More settings"."""
 
 import collections
 import dataclasses
-import os
-import re
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from pathlib import Path
-from types import NoneType
-from typing import Any, get_args
+from typing import Any
 
 import gradio as gr
 
-from bert_core.config import Limits
+from bert_core.config import Limits, parse
 from bert_core.data.corpus import Corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError, decoded_blocks
-from bert_core.errors import CorpusError, InputError
-from bert_core.runs.recipe import DEFAULT_RECIPE, FinetuningRecipe, Recipe, recipe_named, recipe_names
+from bert_core.errors import ConfigError, CorpusError, InputError
+from bert_core.runs.prepare import largest_scale
+from bert_core.runs.recipe import DEFAULT_RECIPE, Recipe, load_recipe, recipe_named, recipe_names
+from bert_core.storage.checkpoint import Checkpoint
+from ui.frame.page import Page
 from ui.handlers import MALFORMED, QUIET, on_error
 from ui.server.workspace import PASTED_TEXT, Workspace
+from ui.train.settings import overrides, settings_value, settings_view
 from ui.views import view
 
-_POSITIONS = "model.max_position_embeddings"
-
-SHOWN = {
-    "training.steps": "Steps",
-    "data.batch_size": "Batch size",
-    "training.learning_rate": "Learning rate",
-    "data.mask_probability": "Fraction to predict",
-    "model.num_hidden_layers": "Layers",
-    "model.num_attention_heads": "Heads per layer",
-    "model.hidden_size": "Hidden size",
-    "model.intermediate_size": "Feed-forward size",
-    "data.sequence_length": "Longest pair in tokens",
-    "data.segments": "Segments",
-    "tokenizer.kind": "Tokenizer",
-    "tokenizer.vocab_size": "Vocabulary size",
-}
-OWN_TEXT, PASTED, UPLOADED = "The recipe's own text", "Paste a text", "Upload a .txt file"
+SHOWN = (  # settings
+    "training.steps",
+    "data.batch_size",
+    "training.learning_rate",
+    "data.mask_probability",
+    "model.num_hidden_layers",
+    "model.num_attention_heads",
+    "model.hidden_size",
+    "model.intermediate_size",
+    "data.sequence_length",
+    "data.segments",
+    "tokenizer.kind",
+    "tokenizer.vocab_size",
+)
+OWN_TEXT, PASTED, UPLOADED = "The recipe's own text", "Paste a text", "Upload a text file"
+RECIPES = {"label": "Recipe", "info": ""}
+OF_A_FILE = ""  # in the list of recipes
+NO_RECIPE_FILE = "Choose a recipe file first."
+RANDOM, SHOWN_MODEL = "Random weights", "The shown model, at the step above"
 
 
 @dataclass(frozen=True)
 class Filled:
-    """What a person filled in. settings: the values of SHOWN, in order."""
+    """What a person filled in. settings: the value of their controls. shown: the model that the page shows. limits:
+    those of this place."""
 
     source: str
     pasted: str | None
     uploaded: str | None
     encoding: str | None
     recipe_name: str
+    recipe_file: str | None
+    initial: str
     seed: int
-    settings: list[Any]
+    settings: Any
+    shown: Callable[[], Checkpoint]
+    limits: Limits
+
+    def own_recipe(self) -> Recipe:
+        """The chosen recipe, or that of the file, as this place offers it. Raises BertCoreError."""
+        if known(self.recipe_name, (*recipe_names(), OF_A_FILE)) != OF_A_FILE:
+            return offered(recipe_named(self.recipe_name), self.limits)
+        if not self.recipe_file:
+            raise ConfigError(NO_RECIPE_FILE)
+        return offered(load_recipe(self.recipe_file), self.limits)
+
+    @property
+    def start(self) -> Checkpoint | None:
+        """The model that training goes on from, None for random weights. Raises BertCoreError."""
+        return self.shown() if self.initial == SHOWN_MODEL else None
 
     def recipe(self) -> Recipe:
         """The recipe with the settings of the form. Raises BertCoreError."""
-        own = recipe_named(known(self.recipe_name, recipe_names()))
-        return own.override(overrides(own, self.settings))
+        own, start = self.own_recipe(), self.start
+        changed = overrides(own, self.settings)
+        if start is None:
+            return own.override(changed)
+        kept = {name: value for name, value in changed.items() if name not in given_by_a_model(own)}
+        # Its data come first: a recipe may have longer pairs than the model can read.
+        data = {name: value for name, value in kept.items() if name == "scale" or name.startswith("data.")}
+        going_on = own.override(data).going_on_from(start.name, start.config)
+        return going_on.override({name: value for name, value in kept.items() if name not in data})
 
     @property
     def missing(self) -> str:
-        """What to do before there is a text, "" if there is one."""
+        """What to do before there is a text and a recipe, "" if there are."""
+        if self.recipe_name == OF_A_FILE and not self.recipe_file:
+            return NO_RECIPE_FILE
         if self.source == PASTED and not (self.pasted or "").strip():
             return "Paste a text first."
-        return "Choose a .txt file first." if self.source == UPLOADED and not self.uploaded else ""
+        return "Choose a text file first." if self.source == UPLOADED and not self.uploaded else ""
 
-    def corpus(self, recipe: Recipe, limits: Limits) -> Corpus:
-        """The chosen text, read as that recipe asks. Raises CorpusError."""
+    def corpus(self, recipe: Recipe) -> Corpus:
+        """The chosen text, read as that recipe and the settings ask. Raises CorpusError."""
         if self.missing:
             raise CorpusError(self.missing)
+        is_chosen = "corpus.kind" in self.settings.get("changed", {})
+        kind = recipe.corpus.kind if is_chosen else recipe.text_kind
         if self.source == PASTED:
-            return Corpus.from_text(self.pasted or "", recipe.text_kind, name=PASTED_TEXT, limits=limits)
+            return Corpus.from_text(self.pasted or "", kind, name=PASTED_TEXT, limits=self.limits)
         if self.source == UPLOADED:
             path = Path(self.uploaded or "")
             encoding = recipe.corpus.encoding or self.encoding
-            return Corpus.from_bytes(path.read_bytes(), recipe.text_kind, path.name, encoding, limits)
+            return Corpus.from_bytes(path.read_bytes(), kind, path.name, encoding, self.limits)
         return recipe.source()
 
 
 class TrainingForm:
-    """The controls of the form. text_and_recipe: those on which the preview depends, except the uploaded file and its
-    encoding. all: a handler's `inputs`."""
+    """The controls of the form. all: a handler's `inputs`. described: the outputs of `describe`."""
 
-    def __init__(self) -> None:
-        recipe = recipe_named(DEFAULT_RECIPE)
-        recipes = [(title_in_list(recipe_named(name)), name) for name in recipe_names()]
+    def __init__(self, page: Page) -> None:
+        self.page, recipe = page, recipe_named(DEFAULT_RECIPE)
         self.source = gr.Radio([OWN_TEXT, PASTED, UPLOADED], value=OWN_TEXT, label="Training text", elem_id="source")
         info = "One sentence per line, or paragraphs; a blank line separates documents."
         self.pasted = gr.Textbox(label="Your text", info=info, lines=6, max_lines=12, visible=False, elem_id="pasted")
-        self.uploaded = gr.File(label="A .txt file", file_types=[".txt"], visible=False, elem_id="uploaded", height=120)
+        self.uploaded = gr.File(label="A text file, with any ending", visible=False, elem_id="uploaded", height=120)
         self.encoding = encoding_control()
         with gr.Row():
-            self.recipe = select(recipes, DEFAULT_RECIPE, label="Recipe", elem_id="recipe", scale=3, min_width=180)
+            self.recipe = select([], DEFAULT_RECIPE, label="Recipe", elem_id="recipe", scale=3, min_width=180)
             self.seed = gr.Number(0, label="Seed", precision=0, elem_id="seed", scale=1, min_width=70)
+        self.recipe_file = gr.File(
+            label="A recipe file (.json)", file_types=[".json"], visible=False, elem_id="recipe-file", height=120
+        )
         with gr.Accordion("About this recipe", open=False):
             self.about = view("train/facts", description_of(recipe), elem_id="about-recipe")
+            self.save = gr.Button("Download this recipe", elem_id="save-recipe")
         with gr.Accordion("More settings", open=False, elem_id="more-settings"):
-            self.settings = settings_controls(recipe)
-        self.steps = self.settings[list(SHOWN).index("training.steps")]
-        self.text_and_recipe = [self.source, self.pasted, self.recipe, *self.settings]
-        self.all = {*self.text_and_recipe, self.uploaded, self.encoding, self.seed}
+            self.settings = settings_view(recipe, SHOWN, prefix="setting", elem_id="settings")
+            self.initial = gr.Radio(
+                [RANDOM, SHOWN_MODEL],
+                value=RANDOM,
+                label="Initial weights",
+                elem_id="start-from",
+                elem_classes="b-list",
+            )
+        asked = [self.source, self.pasted, self.recipe, self.initial, self.settings]
+        self.described = [self.recipe, self.recipe_file, self.about, self.settings, self.seed]
+        self.all = {*asked, self.uploaded, self.recipe_file, self.encoding, self.seed, *page.inputs}
+        self._connect()
+
+    def _connect(self) -> None:
         shown = [self.pasted, self.uploaded, self.encoding]
         self.source.change(show_source, [self.source, self.uploaded], shown, **QUIET)
-        self.recipe.input(describe_recipe, self.recipe, [self.about, *self.settings], **QUIET)
+        for changed in (self.initial.input, self.settings.rescale):
+            changed(self.describe, self.all, self.described, trigger_mode="always_last", **QUIET)
+        self.recipe_file.change(self.describe_file, self.all, self.described, **QUIET)
+        self.save.click(self.save_recipe, self.all, [self.page.file, self.page.messages], **QUIET)
+
+    def listed(self) -> dict[str, Any]:
+        """An update of the list of recipes: each as this place offers it, and that of a file."""
+        limits = self.page.workspaces.service.limits
+        choices = [(name, title_in_list(recipe_named(name), limits)) for name in recipe_names()]
+        return gr.update(options=RECIPES | {"choices": [*choices, (OF_A_FILE, "A recipe file of your own")]})
 
     def read(self, values: Mapping[Any, Any]) -> Filled:
         """The form from the values that Gradio gives a handler whose inputs are a set of components."""
@@ -116,9 +165,50 @@ class TrainingForm:
             values[self.uploaded],
             values[self.encoding],
             values[self.recipe],
+            values[self.recipe_file],
+            values[self.initial],
             int(values[self.seed] or 0),
-            [values[control] for control in self.settings],
+            values[self.settings] if isinstance(values[self.settings], dict) else {},
+            lambda: self.page.asked(values).checkpoint,
+            self.page.workspaces.service.limits,
         )
+
+    def describe(self, values: Mapping[Any, Any]) -> dict[Any, Any]:
+        """The list of recipes, the chosen one's description, and the settings with which it trains."""
+        filled = self.read(values)
+        listed = {self.recipe: self.listed(), self.recipe_file: gr.update(visible=filled.recipe_name == OF_A_FILE)}
+        return listed | (on_error(lambda sentence: {self.about: no_facts(sentence)})(self._described)(filled) or {})
+
+    def _described(self, filled: Filled) -> dict[Any, Any]:
+        if filled.missing == NO_RECIPE_FILE:
+            return {self.about: no_facts() | {"notes": [NO_RECIPE_FILE]}}
+        own, start = filled.own_recipe(), filled.start
+        scale = overrides(own, filled.settings).get("scale", own.scale)
+        shown = dataclasses.replace(own, scale=parse(scale, float))
+        if start:
+            shown = shown.going_on_from(start.name, start.config)
+        without = given_by_a_model(own) if start else ()
+        return {self.about: description_of(own), self.settings: settings_value(shown, without=without)}
+
+    def describe_file(self, values: Mapping[Any, Any]) -> dict[Any, Any]:
+        """The same for a recipe file, which has a seed."""
+        shown = self.describe(values)
+        if self.settings in shown and self.read(values).recipe_name == OF_A_FILE:
+            shown[self.seed] = self.read(values).own_recipe().seed
+        return shown
+
+    def save_recipe(self, values: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Give the person the recipe of the form as a file."""
+
+        def save() -> dict[Any, Any]:
+            filled = self.read(values)
+            recipe = filled.recipe().with_seed(filled.seed)
+            if not filled.missing:
+                recipe = recipe.for_source(filled.corpus(recipe))
+            text = json.dumps(recipe.content(), ensure_ascii=False, indent=2)
+            return self.page.save(f"{recipe.name}.json", lambda path: path.write_text(text, encoding="utf-8"))
+
+        return on_error(self.page.say)(save)()
 
 
 def show_source(kind: str, path: str | None) -> list[Any]:
@@ -127,21 +217,29 @@ def show_source(kind: str, path: str | None) -> list[Any]:
     return [gr.update(visible=shown) for shown in (kind == PASTED, kind == UPLOADED, has_choice)]
 
 
-@on_error(lambda sentence: [no_facts(sentence), *(gr.skip() for _ in SHOWN)])
-def describe_recipe(name: str) -> list[Any]:
-    """A recipe's description and settings."""
-    recipe = recipe_named(known(name, recipe_names()))
-    return [description_of(recipe), *values_of(recipe)]
+def given_by_a_model(recipe: Recipe) -> list[str]:
+    """The settings that a model brings with it: its tokenizer, and its sizes without dropout."""
+    names = (name for name in recipe.settings() if name.startswith(("model.", "tokenizer.")))
+    return [name for name in names if "dropout" not in name]
+
+
+def offered(recipe: Recipe, limits: Limits) -> Recipe:
+    """The recipe, or where the limits refuse it, at the largest scale that runs."""
+    return dataclasses.replace(recipe, scale=largest_scale(recipe, limits))
 
 
 def description_of(recipe: Recipe) -> dict[str, Any]:
-    """What a recipe is, as the view of facts shows it."""
-    return no_facts() | {"notes": [recipe.description]}
+    """What an offered recipe is, as the view of facts shows it."""
+    own = recipe_named(recipe.name).scale if recipe.name in recipe_names() else recipe.scale
+    refused = f"The limits here refuse this recipe at a scale of {own:g}, so it is offered at {recipe.scale:g}."
+    return no_facts() | {"notes": [recipe.description, *([refused] if recipe.scale < own else [])]}
 
 
-def title_in_list(recipe: Recipe) -> str:
-    """A recipe's title, and whether it needs a text of the person's own."""
-    return recipe.title if recipe.corpus.file else f"{recipe.title} (needs your text)"
+def title_in_list(recipe: Recipe, limits: Limits) -> str:
+    """A recipe's title, whether it needs a text of the person's own, and the smaller scale at which it is offered."""
+    scale = largest_scale(recipe, limits)
+    needs = "" if recipe.corpus.file else " (needs your text)"
+    return recipe.title + needs + (f" (at scale {scale:g})" if scale < recipe.scale else "")
 
 
 def known(value: Any, names: Sequence[str]) -> str:
@@ -155,9 +253,9 @@ def select(
     choices: Sequence[tuple[str, Any]], value: Any, *, label: str, elem_id: str, info: str = "", **layout: Any
 ) -> gr.HTML:
     """A list of choices, each with its label; its value is the chosen one's, or what a client sends."""
-    options = {"choices": choices, "label": label, "info": info}
+    options = {"choices": [(value, title) for title, value in choices], "label": label, "info": info}
     layout["elem_classes"] = "b-select"
-    return view("train/select", value, events=("input", "change"), options=options, elem_id=elem_id, **layout)
+    return view("train/select", value, events=("input",), options=options, elem_id=elem_id, **layout)
 
 
 def encoding_control(elem_id: str = "encoding") -> gr.Radio:
@@ -166,87 +264,21 @@ def encoding_control(elem_id: str = "encoding") -> gr.Radio:
     return gr.Radio(list(ENCODINGS), label="Encoding", info=info, visible=False, elem_id=elem_id)
 
 
-def encoding_choices(path: str | None) -> dict[str, Any]:
-    """An update of the control with the likely encodings of a file and how they read it; one is chosen only if it is
-    the only one."""
+def encoding_choices(*paths: str | None) -> dict[str, Any]:
+    """An update of the control with the likely encodings of the first file that is not UTF-8, and how they read it; one
+    is chosen only if it is the only one."""
     likely: dict[str, str] = {}
-    try:
-        with Path(path or os.devnull).open("rb") as file:
-            collections.deque(decoded_blocks(file, "", []), maxlen=0)
-    except EncodingError as error:
-        likely = error.likely
-    except (CorpusError, OSError):  # the preview shows why
-        pass
+    for path in filter(None, paths):
+        try:
+            with Path(path).open("rb") as file:
+                collections.deque(decoded_blocks(file, "", []), maxlen=0)
+        except EncodingError as error:
+            likely = likely or error.likely
+        except (CorpusError, OSError):  # the preview shows why
+            pass
     only = next(iter(likely)) if len(likely) == 1 else None
     choices = [(f"{name}: {preview}", name) for name, preview in likely.items()]
     return gr.update(choices=choices, value=only, visible=bool(likely))
-
-
-def settings_controls(
-    recipe: Recipe | FinetuningRecipe, shown: Mapping[str, str] = SHOWN, prefix: str = "setting"
-) -> tuple[gr.components.Component, ...]:
-    """A control for each shown setting with the recipe's value, two in a row. prefix: of their elem_id."""
-    settings = list(zip(shown, values_of(recipe, shown), strict=True))
-    controls = []
-    for start in range(0, len(settings), 2):
-        with gr.Row():
-            controls += [_control(recipe, key, shown[key], value, prefix) for key, value in settings[start : start + 2]]
-    return tuple(controls)
-
-
-def values_of(recipe: Recipe | FinetuningRecipe, shown: Mapping[str, str] = SHOWN) -> list[Any]:
-    """The value for each shown setting with which the recipe trains: at scale, and the steps of all parts together.
-
-    The steps are None if the recipe counts epochs. An optional setting is text, "" for None.
-    """
-    recipe = recipe.at_scale() if isinstance(recipe, Recipe) else recipe
-    values = {key: attrgetter(key)(recipe) for key in shown}
-    for key, value in values.items():
-        if NoneType in get_args(_field(recipe, key).type):
-            values[key] = "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-    if isinstance(recipe, Recipe):
-        values["training.steps"] = None if recipe.training.epochs else recipe.training.total_steps
-    return list(values.values())
-
-
-def overrides(
-    recipe: Recipe | FinetuningRecipe, values: Sequence[Any], shown: Mapping[str, str] = SHOWN
-) -> dict[str, Any]:
-    """The settings that differ from the recipe's, as `recipe.override` takes them.
-
-    Pairs longer than the model reads raise its number of positions too, which has no control of its own.
-    """
-    own = zip(shown, values, values_of(recipe, shown), strict=True)
-    changed = {key: value for key, value, before in own if value != before and value is not None}
-    longest = changed.get("data.sequence_length", 0)
-    is_too_long = isinstance(recipe, Recipe) and longest > recipe.model.max_position_embeddings
-    return changed | ({_POSITIONS: longest} if is_too_long else {})
-
-
-def with_labels(sentence: str) -> str:
-    """The sentence with the labels of the controls instead of the settings' names."""
-    labels = {key.split(".")[1]: label for key, label in SHOWN.items()}
-    labels[_POSITIONS.split(".")[1]] = SHOWN["data.sequence_length"]
-    return re.sub(r"\b\w+_\w+\b|^\w+(?= is )", lambda name: labels.get(name[0], name[0]), sentence)
-
-
-def _field(recipe: Recipe | FinetuningRecipe, key: str) -> dataclasses.Field:
-    section, name = key.split(".")
-    return next(item for item in dataclasses.fields(getattr(recipe, section)) if item.name == name)
-
-
-def _control(
-    recipe: Recipe | FinetuningRecipe, key: str, label: str, value: Any, prefix: str
-) -> gr.components.Component:
-    field = _field(recipe, key)
-    elem_id = f"{prefix}-{field.name.replace('_', '-')}"
-    common = {"value": value, "label": label, "info": field.metadata["hint"], "elem_id": elem_id, "min_width": 140}
-    if "choices" in field.metadata:
-        return select([(choice, choice) for choice in field.metadata["choices"]], **common)
-    if NoneType in get_args(field.type):
-        # An empty gr.Number becomes 0; a text stays empty, and the setting's own check reads the number in it.
-        return gr.Textbox(max_lines=1, **common)
-    return gr.Number(precision=0 if field.type in (int, int | None) else None, **common)
 
 
 def no_facts(error: str = "") -> dict[str, Any]:

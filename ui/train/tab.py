@@ -17,9 +17,19 @@ from ui.frame.tab import Tab
 from ui.handlers import MALFORMED, QUIET, on_error, sent
 from ui.server.workspace import NO_RUN_YET, Workspace
 from ui.train.exam import exam_view
-from ui.train.form import OWN_TEXT, UPLOADED, TrainingForm, begun, encoding_choices, no_facts, select, with_labels
+from ui.train.form import (
+    OWN_TEXT,
+    SHOWN_MODEL,
+    UPLOADED,
+    TrainingForm,
+    begun,
+    encoding_choices,
+    no_facts,
+    select,
+)
 from ui.train.monitor import monitor_value, run_monitor
 from ui.train.saved_run import SavedRun, resumed
+from ui.train.settings import with_labels
 from ui.views import view
 
 AUTOMATIC, FULL_SPEED = 0, -1  # paces; others are steps a second
@@ -45,7 +55,7 @@ class TrainTab:
         with gr.Row(elem_id="train"):
             self.preview = view("train/preview", elem_id="preview")
             with gr.Column(elem_id="form"):
-                self.form = TrainingForm()
+                self.form = TrainingForm(page)
                 self._lay_out_changes()
                 self.saved = SavedRun(page)
             with gr.Row(elem_id="run-buttons"):
@@ -82,8 +92,10 @@ class TrainTab:
 
     def _connect_preview(self) -> None:
         form, encoding = self.form, self.form.encoding
-        changes = [encoding.input, *(control.change for control in form.text_and_recipe)]
+        changes = [form.source.change, form.pasted.change, encoding.input, form.recipe_file.change]
+        changes += [form.initial.input, form.settings.input]
         gr.on(changes, self.show_preview, form.all, self.preview, trigger_mode="always_last", **QUIET)
+        self.page.changed("model", "step")(self.follow, form.all, self.preview, trigger_mode="always_last", **QUIET)
         reading = {"facts": [], "notes": ["Reading the file…"]}
         reads = form.uploaded.change(lambda path: reading if path else gr.skip(), form.uploaded, self.preview, **QUIET)
         reads = reads.then(encoding_choices, form.uploaded, encoding, **QUIET)
@@ -105,8 +117,9 @@ class TrainTab:
         self.pace.input(self.change_pace, [page.visitor, self.pace], live, **QUIET)
         opens = saved.opened.upload(self.open_saved, {saved.opened, *form}, [saved.problem, *live], **QUIET)
         opens.then(lambda: None, None, saved.opened, **QUIET)
-        for event in (page.demo.load, self.monitor.limits):
-            event(self.follow_limits, self.form.all, {self.form.steps, self.preview, page.messages}, **QUIET)
+        shown = [*self.form.described, self.preview, page.messages]
+        for event in (page.demo.load, self.monitor.limits, self.form.recipe.input):
+            event(self.follow_limits, self.form.all, shown, trigger_mode="always_last", **QUIET)
         self.monitor.longer(self.showing(more_steps), page.visitor, live, **QUIET)
         self.monitor.slower(self.showing(self.train_slower), page.visitor, live, **QUIET)
         # The status may change again before an event is answered; dropping the later one would leave the page behind.
@@ -155,20 +168,32 @@ class TrainTab:
     def show_preview(self, values: dict[Any, Any]) -> dict[str, Any]:
         """The sizes of the text, or why it cannot be trained on."""
         filled, service = self.form.read(values), self.workspaces.service
-        recipe = filled.recipe()
         if filled.missing:
             return {"facts": [], "notes": [filled.missing]}
-        corpus = filled.corpus(recipe, service.limits)
-        return preview_value(preview(recipe, corpus, service.device, service.limits), corpus)
+        recipe = filled.recipe()
+        corpus = filled.corpus(recipe)
+        found = preview(recipe, corpus, service.device, service.limits, start=filled.start)
+        return preview_value(found, corpus)
+
+    def follow(self, values: dict[Any, Any]) -> Any:
+        """The preview of a training that goes on from the model that the page shows, once that is another one."""
+        return self.show_preview(values) if values[self.form.initial] == SHOWN_MODEL else gr.skip()
 
     def follow_limits(self, values: dict[Any, Any]) -> Updates:
-        """Ask for no more steps than the limit of this place, and say so."""
-        steps, most = self.form.steps, self.workspaces.service.limits.steps
-        asked = values[steps]
-        if not asked or asked <= most:
-            return {self.preview: self.show_preview(values)}
-        told = self.page.say(f"The form asks for {most:,} steps instead of {asked:,}, because that is the limit here.")
-        return told | {steps: most, self.preview: self.show_preview(values | {steps: most})}
+        """Offer the recipes as the limits of this place allow, ask for no more steps than they do, and say so."""
+        form, most = self.form, self.workspaces.service.limits.steps
+        shown = form.describe(values)
+        training = on_error(lambda sentence: None)(lambda: form.read(values).recipe().training)()
+        asked = training.total_steps if training and training.epochs is None else 0
+        if asked > most and form.settings in shown:
+            shown |= self.page.say(
+                f"The form asks for {most:,} steps instead of {asked:,}, because that is the limit here."
+            )
+            fewer, sent = {"training.steps": str(most)}, values[form.settings]
+            shown[form.settings] |= {"changed": fewer}
+            kept = sent["changed"] if sent["recipe"] == shown[form.settings]["recipe"] else {}
+            values = values | {form.settings: shown[form.settings] | {"changed": kept | fewer}}
+        return shown | {self.preview: self.show_preview(values)}
 
     def start_run(self, values: dict[Any, Any], *, steps: bool = False) -> Updates:
         """Start a run; a form that can't be trained starts nothing and loses nothing. steps: only its first step."""
@@ -181,9 +206,9 @@ class TrainTab:
         def begin() -> None:
             recipe = filled.recipe()
             # The run reads the text itself, and its status line says so: a large file takes a while.
-            read = functools.partial(filled.corpus, recipe, self.workspaces.service.limits)
+            read = functools.partial(filled.corpus, recipe)
             is_first = not space.runs
-            run = self.workspaces.start(space, recipe, read, filled.seed, paused=steps)
+            run = self.workspaces.start(space, recipe, read, filled.seed, paused=steps, start=filled.start)
             run.set_pace(pace_of(values[self.pace] or 0, recipe.training.total_steps if is_first else None))
             if steps:
                 run.step()
@@ -239,7 +264,7 @@ class TrainTab:
         path, limits = values[self.saved.opened], self.workspaces.service.limits
 
         def own_text(recipe: Recipe) -> Corpus | None:
-            return None if filled.source == OWN_TEXT else filled.corpus(recipe, limits)
+            return None if filled.source == OWN_TEXT else filled.corpus(recipe)
 
         def resume() -> None:
             run = resumed(functools.partial(self.workspaces.resume, space), path, own_text, limits)

@@ -6,6 +6,7 @@ import { bar as share, button, disable, el, fill } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 import { announce, kept, on, visitor } from "../frame/page.js";
 import { address, question } from "../frame/question.js";
+import { shown } from "../lessons/lesson_bar.js";
 import { act, follow, room, show, teach } from "./state.js";
 
 const GAP = "[MASK]";
@@ -73,16 +74,21 @@ class Bar {
   ask = button("Ask: which word goes here?", () => this.report(teach("ask", visitor.token, address(), question)), {
     id: "class-ask",
   });
-  own = button("Send this lesson", () => this.sendLesson(), { id: "class-send-lesson" });
-  drawn = { offer: "", asked: "", bars: "" };
+  own = button("Send this lesson", () => this.sendLesson(false), { id: "class-send-lesson" });
+  together = button("All at this step", () => this.sendLesson(true), { id: "class-together" });
+  answers = el("div.class-answers");
+  drawn = { offer: "", asked: "", bars: "", answers: "" };
 
   constructor() {
     const send = () => this.report(teach("send", "", address()), "Sent to all pages.");
     const view = button("Send this view", send, { id: "class-send-view" });
     this.round.append(this.asked, this.bars);
     this.root.append(this.offer, this.round, this.status);
-    if (room.teacher)
-      this.root.prepend(el("div.b-lesson-head", el("h2", "Class"), this.here, view, this.own, this.ask));
+    if (room.teacher) {
+      this.root.prepend(el("div.b-lesson-head", el("h2", "Class"), this.here, view, this.together, this.own, this.ask));
+      this.root.append(this.answers);
+    }
+    on("step", () => this.paint());
     on("question", () => this.paint());
     follow(() => this.paint());
   }
@@ -92,60 +98,142 @@ class Bar {
     this.status.textContent = (await answer).error ?? text;
   }
 
-  /** The lesson that the teacher has opened from a file or made in the page. */
-  sendLesson() {
-    const text = JSON.stringify(kept("lesson", ""));
-    return this.report(teach("send_lesson", text), "Sent to all pages.");
+  /** Send the open lesson to all pages. @param {boolean} together whether all pages are taken to this step */
+  sendLesson(together) {
+    const { lesson, at } = question,
+      title = shown.lesson?.title ?? "";
+    const sent =
+      lesson === "file"
+        ? teach("send_lesson", JSON.stringify(kept("lesson", "")), together ? at : 0, together)
+        : teach("send", title, `#lesson=${lesson}&at=${at}`, together);
+    return this.report(sent, "Sent to all pages.");
   }
 
   paint() {
-    const { round, teacher, here, lesson } = room;
-    this.here.textContent = `${here} here`;
+    const { round, teacher, here, training, failed, lesson } = room;
+    const counts = (round ? [round.count] : this.counts()).reduce((sum, each) => sum + each, 0);
+    this.here.textContent = `${here} open · ${counts} answered · ${training} training · ${failed} failed`;
     this.own.hidden = question.lesson !== "file";
+    this.together.hidden = !shown.lesson?.steps.length;
     const isReady = question.tab === "masked-words" && (question.hidden?.length || question.text.includes(GAP));
     disable(this.ask, !isReady && "Hide a word in the tab Masked words first.");
     this.paintOffer();
     this.paintRound();
+    this.paintAnswers();
     document.body.classList.toggle("class-asks", Boolean(round?.open) && isAsked(/** @type {Round} */ (round)));
     this.root.hidden = !teacher && !lesson && !round;
+  }
+
+  /** How often each choice of a step was the answer. @param {number} [at] */
+  counts(at = shown.at) {
+    return room.answers[`${at} ${shown.lesson?.title}`] ?? [];
+  }
+
+  /** For the teacher: the answers to the step that is shown, and to all others. */
+  paintAnswers() {
+    const { lesson, at } = shown,
+      key = JSON.stringify([lesson?.title, at, room.answers]);
+    if (!room.teacher || key === this.drawn.answers) return;
+    this.drawn.answers = key;
+    const { steps = [] } = lesson ?? {},
+      isOpen = this.answers.querySelector("details")?.open;
+    const all = steps.map((step, k) => step.ask && this.answered(step, k));
+    fill(
+      this.answers,
+      steps[at]?.ask && this.answered(steps[at], at),
+      all.some(Boolean) && el("details", { open: isOpen ? "" : null }, el("summary", "Answers to all steps"), all),
+    );
+  }
+
+  /** @param {any} step @param {number} at */
+  answered({ ask, choices, right }, at) {
+    const counts = this.counts(at),
+      most = Math.max(1, ...counts),
+      total = counts.reduce((sum, count) => sum + count, 0);
+    const rows = (choices.length ? choices : ["Show the answer"]).map((choice, k) => {
+      const name = el("th", { scope: "row" }, this.theirs(choice), k === right && el("span.b-mark", "right"));
+      return [name, share((counts[k] ?? 0) / most, "mlm"), `${counts[k] ?? 0}`];
+    });
+    const caption = el("caption", `Step ${at + 1}: `, this.theirs(ask), el("span.b-mark", `${total} answered`));
+    return table([], rows, { numbers: 2, caption, class: "b-table class-histogram" });
+  }
+
+  /** A text of the lesson; one that a person wrote stays as it is. @param {string} text */
+  theirs(text) {
+    return question.lesson === "file" ? theirs(text) : text;
   }
 
   /** What the teacher sent: until the person has answered it stays in the window, and after that in the bar. */
   paintOffer() {
     const { lesson: sent, teacher } = room,
       isNew = Boolean(sent) && room.kept.get("seen") !== sent?.number,
-      key = JSON.stringify([sent, isNew]);
+      isAlone = Boolean(room.kept.get("alone")),
+      key = JSON.stringify([sent, isNew, isAlone]);
     if (key === this.drawn.offer) return;
     this.drawn.offer = key;
+    if (!sent?.together) room.kept.set("before", "");
+    if (isNew && sent?.together && !teacher && !isAlone) {
+      room.kept.set("before", room.kept.get("before") || address());
+      this.open().catch(console.warn);
+      return;
+    }
     this.root.classList.toggle("is-offer", isNew && !teacher);
-    const close = () => {
-      room.kept.set("seen", sent?.number);
-      this.paint();
-    };
-    const title = sent?.title ? ["“", el("bdi", { translate: sent.lesson ? "no" : "yes" }, sent.title), "”"] : "a view";
-    const openIt = button("Open", () => this.open(close), { id: "class-open" }),
-      later = isNew && button("Not now", close, { id: "class-close" }),
-      back = button("Take it back", () => this.report(teach("send", "", "")), { id: "class-unsend" });
-    const said = el(
-      "span",
-      { role: isNew ? "status" : null },
-      teacher ? "All pages are offered " : "Your teacher shows ",
-      title,
+    const back = button("Take it back", () => this.report(teach("send", "", "")), { id: "class-unsend" });
+    const answers = teacher ? back : this.choices(isNew, isAlone);
+    fill(
+      this.offer,
+      sent && [el("span", { role: isNew ? "status" : null }, this.saying(sent, Boolean(teacher))), answers],
     );
-    fill(this.offer, sent && [said, teacher ? back : [openIt, later]]);
   }
 
-  /** Open what the teacher sent. @param {() => void} close */
-  async open(close) {
+  /** @param {import("./state.js").Sent} sent @param {boolean} isTeacher */
+  saying({ title, lesson, together }, isTeacher) {
+    const named = title ? ["“", el("bdi", { translate: lesson ? "no" : "yes" }, title), "”"] : "a view";
+    if (together) return [isTeacher ? "All pages were taken to " : "Your teacher takes all pages to ", named];
+    return [isTeacher ? "All pages are offered " : "Your teacher shows ", named];
+  }
+
+  /** @param {boolean} isNew @param {boolean} isAlone */
+  choices(isNew, isAlone) {
+    const isTaken = room.lesson?.together && !isAlone;
+    const leave = () => {
+      room.kept.set("alone", true);
+      const before = room.kept.get("before") ?? "";
+      room.kept.set("before", "");
+      show(before.slice(1) || "tab=train");
+      this.close();
+    };
+    const open = () => {
+      room.kept.set("alone", false);
+      this.open().catch(console.warn);
+    };
+    return [
+      button(isTaken ? "Open again" : room.lesson?.together ? "Follow the teacher" : "Open", open, {
+        id: "class-open",
+      }),
+      isTaken && button("Back to where I was, on my own", leave, { id: "class-leave" }),
+      isNew && !isTaken && button("Not now", () => this.close(), { id: "class-close" }),
+    ];
+  }
+
+  /** The person has answered the offer. */
+  close() {
+    room.kept.set("seen", room.lesson?.number);
+    this.paint();
+  }
+
+  /** Open what the teacher sent. */
+  async open() {
     const { lesson: sent } = room;
     if (!sent) return;
+    room.kept.set("seen", sent.number);
     if (sent.lesson) {
       const found = await act("lesson");
       this.status.textContent = found.error ?? "";
       if (found.error) return;
-      announce("lesson", found);
+      announce("lesson", { ...found, at: Number(new URLSearchParams(sent.link).get("at")) });
     } else show(sent.link);
-    close();
+    this.close();
   }
 
   /** The question to the room. What a person types stays while the others answer. */

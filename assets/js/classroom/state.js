@@ -1,6 +1,6 @@
 // What this page knows of its class (ui/classroom/state.py), and how it takes part.
 
-import { announce, keep, kept, visitor } from "../frame/page.js";
+import { announce, keep, kept, on, visitor } from "../frame/page.js";
 import { address } from "../frame/question.js";
 import { count } from "../parts/numbers.js";
 import { polling } from "../parts/polling.js";
@@ -8,11 +8,11 @@ import { polling } from "../parts/polling.js";
 /** @typedef {{number: number, version: number, name: string, title: string, recipe: string, status: string, step: number, steps: number, losses: (number | null)[], curve: [step: number, mlm: number | null, nsp: number | null][], verdict: string}} SharedRun */
 /** @typedef {[word: string, count: number, probability?: number | null, isRight?: boolean]} Guessed by the room, and once it is uncovered by the model */
 /** @typedef {{number: number, texts: string[], gaps: number, open: boolean, count: number, bars: Guessed[][], own: string[] | null, link?: string, model?: string}} Round */
-/** @typedef {{number: number, title: string, link: string, lesson: boolean}} Sent lesson: whether the teacher has made it */
+/** @typedef {{number: number, title: string, link: string, lesson: boolean, together: boolean}} Sent lesson: whether the teacher has made it; together: whether it opens by itself */
 
 const POLL_MS = 1800; // a board follows within two seconds
 
-/** Values of this browser tab that a reload finds: teacher, seen (number of the lesson that was closed), name. */
+/** Values of this browser tab that a reload finds: teacher, seen (number of the offer that was answered), name, alone (not taken along), before (where the teacher took the page from). */
 const memory = {
   /** @param {string} key */
   get: (key) => kept(`class-${key}`, ""),
@@ -47,6 +47,11 @@ export const room = {
   /** @type {Round | null} */
   round: null,
   sharing: true,
+  /** For the teacher: how many train, and whose newest run has failed; how often each choice was the answer, by "step title". */
+  training: 0,
+  failed: 0,
+  /** @type {Record<string, number[]>} */
+  answers: {},
   /** Of runs, null while the teacher has set none. @type {{steps: number, parameters: number} | null | undefined} */
   limits: undefined,
   kept: memory,
@@ -93,7 +98,7 @@ function tell({ steps, parameters }) {
 
 /** @param {any} news */
 function take({ numbers, runs, ...news }) {
-  const isSame = news.version === room.version && news.here === room.here,
+  const isSame = ["version", "here", "training", "failed"].every((key) => (news[key] ?? 0) === room[key]),
     before = room.limits;
   Object.assign(room, news);
   if (room.limits && before !== undefined && JSON.stringify(before) !== JSON.stringify(room.limits)) tell(room.limits);
@@ -119,6 +124,8 @@ export async function act(action, ...values) {
 
 /** The same with the teacher's token first. @param {string} action @param {any[]} values */
 export const teach = (action, ...values) => act(action, room.teacher, ...values);
+
+on("answered", ({ title, at, choice }) => act("answer", title, at, choice));
 
 /** Show the view of a link, as if it stood in the address. @param {string} link the part after # */
 export function show(link) {

@@ -7,6 +7,7 @@ import { count, percent } from "../parts/numbers.js";
 import { on, visitor } from "../frame/page.js";
 import { question } from "../frame/question.js";
 import { asking } from "../views.js";
+import { scrolling, table } from "../controls.js";
 
 const OWN_MASKS = "The words that were asked in this step";
 const SAMPLES = { masked: "[MASK]", special: "[CLS]", padding: "[PAD]" };
@@ -77,6 +78,25 @@ function legend(entries) {
   return el("dl.b-batch-legend", lines);
 }
 
+/** The tensors of the batch, and where the asked words of the shown pairs are among all positions. @param {any} value */
+function gathered({ rows, first, length, shapes }) {
+  const asked = rows.flatMap(({ number, guesses }, k) =>
+    Object.entries(guesses).map(([at, { label }]) => [
+      `Pair ${first + k + 1}`,
+      `${number}`,
+      at,
+      `${number} × ${length} + ${at} = ${number * length + Number(at)}`,
+      el("bdi", label),
+    ]),
+  );
+  const named = shapes.map(([name, ...cells]) => [el("code", name), ...cells]);
+  return [
+    scrolling("Shapes of the batch", table(["Tensor", "Shape", "Size", "What it has"], named, { numbers: 4 })),
+    el("p", "Position t of the pair in row b of the batch has the number b × T + t. For the pairs above:"),
+    scrolling("Asked positions", table(["", "Row b", "Position t", "Number", "Asked word"], asked, { numbers: 5 })),
+  ];
+}
+
 /** @param {any} value */
 function summary({ rows, right, step, again }) {
   const guesses = rows.flatMap((row) => Object.values(row.guesses)),
@@ -102,6 +122,8 @@ class Batch {
   pairing = el("p.b-empty");
   pairs = el("div.b-pairs");
   key = el("div");
+  shapes = el("div.b-shapes");
+  inside = el("details.b-preview-more", el("summary", "Shapes, and how the asked words are gathered"), this.shapes);
   back = button("◀", () => this.page(-1), { id: "batch-back", "aria-label": "Previous pairs" });
   next = button("▶", () => this.page(1), { id: "batch-next", "aria-label": "Next pairs" });
   own = button("The step's own masks", () => this.hold(0), { id: "batch-own" });
@@ -114,7 +136,7 @@ class Batch {
       draw = button("Draw again", () => this.hold(this.again + 1), { id: "batch-again", title: hint });
     this.tools = tools(this.back, this.range, this.next, draw, this.own);
     root.append(el("h2", "What does one training step look like?"), el("p.b-empty", options.hint));
-    root.append(this.pairing, this.tools, this.summary, this.pairs, this.key);
+    root.append(this.pairing, this.tools, this.summary, this.pairs, this.inside, this.key);
     this.ask = asking(this.pairs, async () => {
       await visitor.known;
       const { again, shown, first } = this,
@@ -156,7 +178,7 @@ class Batch {
   paint(value) {
     const { rows, label, pairs, step, again } = value,
       { first } = this;
-    this.tools.hidden = this.key.hidden = !rows;
+    this.tools.hidden = this.key.hidden = this.inside.hidden = !rows;
     if (!rows) {
       this.shown = null;
       this.summary.textContent = value.text;
@@ -178,6 +200,7 @@ class Batch {
     disable(this.own, this.again === 0 && "This is the batch of this step.", OWN_MASKS);
     const drawn = rows.map((row, index) => pair(row, value.first + index + 1, label));
     fill(this.pairs, drawn);
+    fill(this.shapes, gathered(value));
     fill(this.key, legend(value.legend));
     this.setValue({ run: value.run, step, first: value.first, again });
   }

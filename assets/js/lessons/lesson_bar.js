@@ -27,6 +27,9 @@ const NOT_IN_LINK = "A link does not carry the lesson of a file. Open the file u
  */
 /** @typedef {{title: string, steps: Step[], error?: string}} Lesson */
 
+/** The lesson that the page shows, and the number of its step. @type {{lesson: Lesson | null, at: number}} */
+export const shown = { lesson: null, at: 0 };
+
 class LessonBar {
   /** @type {Lesson | null} */
   lesson = null;
@@ -64,10 +67,10 @@ class LessonBar {
       this.reopen();
     });
     // A lesson that a class's teacher made.
-    on("lesson", (found) => {
+    on("lesson", ({ at, ...found }) => {
       this.edit(false);
       this.take(found);
-      this.go(0);
+      this.go(at);
     });
     this.edit(kept("editing", "") === true);
     visitor.known.then(() => {
@@ -218,6 +221,8 @@ class LessonBar {
       hide = isEdited ? [] : (step?.hide ?? []);
     this.hiding.textContent = hide.map((part) => `${parts[part][1]} { display: none !important; }`).join("\n");
     body.hidden = !lesson;
+    Object.assign(shown, { lesson, at: question.at });
+    announce("step", null);
     if (!lesson) return;
     body.ariaLabel = `Lesson: ${this.theirs(lesson.title)}`;
     fill(body, isEdited ? this.edited(lesson) : step && this.shown(lesson, step));
@@ -285,7 +290,11 @@ class LessonBar {
       const isJudged = choices.length > 0 && right !== null,
         isWrong = isJudged && k !== right,
         judged = isWrong ? "Not this one. " : isJudged && "Right. ";
-      return button(name, () => fill(said, judged, !isWrong && this.theirs(answer)), { id: `lesson-choice-${k}` });
+      const press = () => {
+        fill(said, judged, !isWrong && this.theirs(answer));
+        announce("answered", { title: this.lesson?.title ?? "", at: question.at, choice: k });
+      };
+      return button(name, press, { id: `lesson-choice-${k}` });
     });
     return [el("p.b-lesson-ask", { dir: "auto" }, this.theirs(task)), el("div.b-tools", buttons), said];
   }

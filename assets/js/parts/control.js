@@ -4,16 +4,17 @@ import { el } from "./elements.js";
 import { on } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 
-/** @typedef {[key: string, label: string][]} Choices */
-/** @typedef {{kind: string, part: string, label: string, info: string, most: number, choices: Choices, resets: object}} Options */
+/** @typedef {[key: any, label: string][]} Choices */
+/** @typedef {{label: string, most: number, choices: Choices}} Named what it asks for, as far as its kind needs it */
+/** @typedef {Named & {kind: string, part: string, info: string, resets: object}} Options */
 /** @typedef {{first?: any, most?: number, choices?: Choices}} Shown where the question has nothing, and other ends and choices */
 /** @typedef {{parts: Node[], show: (value: any, shown: Shown) => void}} Control */
 
 /** @param {string} text */
 const linesOf = (text) => text.split("\n").filter((line) => line.trim());
 
-/** By kind: the control, which calls `give` with what the person chooses. @type {Record<string, (options: Options, id: string, give: (value: any) => void) => Control>} */
-const KINDS = {
+/** By kind: the control, which calls `give` with what the person chooses. @type {Record<string, (options: Partial<Named>, id: string, give: (value: any) => void) => Control>} */
+export const KINDS = {
   checkbox({ label }, id, give) {
     const box = el("input", { type: "checkbox", "aria-describedby": id });
     box.addEventListener("change", () => give(box.checked));
@@ -24,7 +25,7 @@ const KINDS = {
       },
     };
   },
-  radio({ label, choices }, id, give) {
+  radio({ label, choices = [] }, id, give) {
     const list = el("div", { class: "wrap b-toolbar" });
     let built = "";
     list.addEventListener("change", ({ target }) => give(/** @type {HTMLInputElement} */ (target).value));
@@ -37,6 +38,19 @@ const KINDS = {
           built = JSON.stringify(others);
         }
         for (const box of list.querySelectorAll("input")) box.checked = box.value === (value || first);
+      },
+    };
+  },
+  // The browser's own: Gradio's stays open when the Tab key leaves it, and has its label as the value of a field, which
+  // the page cannot translate.
+  select({ label, choices = [] }, id, give) {
+    const items = choices.map(([, text]) => el("option", {}, text)),
+      list = el("select", { "aria-label": label, "aria-describedby": id }, items);
+    list.addEventListener("change", () => give(choices[list.selectedIndex][0]));
+    return {
+      parts: [el("div", { class: "b-control-name" }, label), list],
+      show(value) {
+        list.selectedIndex = choices.findIndex(([key]) => key === value);
       },
     };
   },

@@ -1,8 +1,10 @@
 // A short list of facts about a text or a model, with notes or an error.
 
+import { scrolling, table } from "../controls.js";
 import { el, fact, fill, note, notes } from "../parts/elements.js";
 
-/** @typedef {{facts: [name: string, text: string][], notes: string[], error?: string, first?: string[]}} Facts */
+/** @typedef {[name: string, shape: string, count: string]} Parameter */
+/** @typedef {{facts: [name: string, text: string][], notes: string[], error?: string, first?: string[], parameters?: Parameter[]}} Facts */
 
 /** @param {Facts} value */
 export function list({ facts }) {
@@ -10,11 +12,25 @@ export function list({ facts }) {
   return el("dl.b-facts", shown);
 }
 
+/** @param {Parameter[]} parameters @param {boolean} isOpen */
+function tensors(parameters, isOpen) {
+  const rows = parameters.map(([name, ...numbers]) => [el("code", name), ...numbers]),
+    shown = table(["Parameter", "Shape", "Weights"], rows);
+  return el(
+    "details",
+    { id: "parameters", open: isOpen ? "" : null },
+    el("summary", "Parameters by name and shape"),
+    scrolling("Parameters", shown),
+  );
+}
+
 /** @type {View} */
 export const view = (root) =>
   function draw(/** @type {Facts | null} */ value) {
     if (!value) return;
     const { error } = value;
+    const isOpen = root.querySelector("details")?.open ?? false;
     root.classList.toggle("is-stale", Boolean(error));
     fill(root, value.facts.length > 0 && list(value), error && note(error, true), notes(value.notes));
+    if (value.parameters) root.append(tensors(value.parameters, isOpen));
   };

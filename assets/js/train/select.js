@@ -1,20 +1,23 @@
-// A list of choices of a form. It is the browser's own: Gradio's stays open when the Tab key leaves it, and has its label
-// as the value of a field, which the page cannot translate.
+// A list of choices of a form; the server may change what it offers.
 
-import { el } from "../parts/elements.js";
+import { KINDS } from "../parts/control.js";
+import { el, fill } from "../parts/elements.js";
 
 /** @type {View} */
-export function view(root, { trigger, options: { label, info, choices }, setValue }) {
-  const control = el("select", { "aria-label": label }, ...choices.map(([name]) => el("option", {}, name)));
-  root.append(el("b", {}, label), ...(info ? [el("span", {}, info)] : []), control);
-  control.addEventListener("change", () => {
-    setValue(choices[control.selectedIndex][1]);
-    trigger("input");
-  });
+export function view(root, context) {
+  let offered = "";
+  /** @type {import("../parts/control.js").Control} */
+  let control;
   return (value) => {
-    const before = control.dataset.shown;
-    control.selectedIndex = choices.findIndex((choice) => choice[1] === value);
-    control.dataset.shown = `${value}`;
-    if (before !== undefined && before !== control.dataset.shown) trigger("change");
+    const { label, info, choices } = context.options;
+    if (offered !== JSON.stringify(choices)) {
+      offered = JSON.stringify(choices);
+      control = KINDS.select({ label, choices }, "", (chosen) => {
+        context.setValue(chosen);
+        context.trigger("input");
+      });
+      fill(root, control.parts, info && el("span", {}, info));
+    }
+    control.show(value, {});
   };
 }

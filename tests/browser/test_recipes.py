@@ -1,0 +1,105 @@
+"""Every setting of a recipe is found by a search, a recipe travels as a file, and training goes on from a model."""
+
+import json
+from pathlib import Path
+
+import pytest
+from browser_steps import change_setting, choose_source, show, start, wait_for_status
+from playwright.sync_api import Page, expect
+
+
+@pytest.fixture
+def page(shared: Page, complaints: list[str]) -> Page:
+    show(shared, "train")
+    return shared
+
+
+def test_a_setting_is_found_and_changed_and_the_recipe_saved_and_opened_again(page: Page, tmp_path: Path) -> None:
+    search, preview = page.get_by_label("Find a setting"), page.locator("#preview")
+    beta1, steps = page.locator("#setting-beta1"), page.locator("#setting-steps")
+    all_settings = page.locator("#settings .b-control")
+    page.get_by_role("button", name="More settings").click()
+    expect(steps).to_be_visible()
+    expect(beta1).to_be_hidden()
+    search.fill("running mean")
+    expect(beta1).to_be_visible()
+    expect(steps).to_be_hidden()
+    beta1.locator("input").fill("7")
+    expect(preview.get_by_role("alert")).to_contain_text("Beta1 is 7")
+    beta1.locator("input").fill("0.5")
+    expect(preview.get_by_role("alert")).to_have_count(0)
+    search.fill("no such words")
+    expect(page.get_by_text("No setting has these words.")).to_be_visible()
+    search.fill("")
+    expect(beta1).to_be_visible()  # a change is never out of sight
+    page.get_by_label("All settings").check()
+    assert all_settings.filter(visible=True).count() == all_settings.count() > 50
+    page.get_by_label("All settings").uncheck()
+
+    page.get_by_role("button", name="About this recipe").click()
+    with page.expect_download() as waiting:
+        page.locator("#save-recipe").click()
+    assert waiting.value.suggested_filename == "romeo-juliet.json"
+    recipe = json.loads(waiting.value.path().read_text(encoding="utf-8"))
+    assert (recipe["training"]["beta1"], recipe["training"]["steps"]) == (0.5, 110)
+    page.get_by_role("button", name="Undo all changes").click()
+    expect(beta1).to_be_hidden()
+    expect(page.get_by_role("button", name="Undo all changes")).to_be_disabled()
+
+    recipe |= {"title": "Mine", "description": "My own.", "seed": 8}
+    page.get_by_role("combobox", name="Recipe").select_option("A recipe file of your own")
+    expect(preview).to_contain_text("Choose a recipe file first.")
+    file = {"name": "mine.json", "mimeType": "application/json", "buffer": b"[1"}
+    chosen = page.locator("#recipe-file input[type=file]")
+    chosen.set_input_files(file)
+    expect(preview.get_by_role("alert")).to_contain_text("The recipe file mine.json cannot be read")
+    page.locator("#recipe-file").get_by_label("Clear").click()
+    chosen.set_input_files(file | {"buffer": json.dumps(recipe).encode()})
+    expect(page.locator("#about-recipe")).to_contain_text("My own.")
+    expect(preview).to_contain_text("9 sentences")
+    expect(page.locator("#seed input")).to_have_value("8")
+    search.fill("beta1")
+    expect(beta1.locator("input")).to_have_value("0.5")
+    page.get_by_role("combobox", name="Recipe").select_option("Romeo and Juliet, quick")
+    expect(beta1.locator("input")).to_have_value("0.7")
+    search.fill("")
+
+
+def test_one_scale_changes_the_sizes_and_a_typed_size_stays(page: Page) -> None:
+    page.get_by_label("Find a setting").fill("scale")
+    change_setting(page, "scale", "0.5")
+    page.get_by_label("Find a setting").fill("")
+    expect(page.locator("#setting-num-hidden-layers input")).to_have_value("1")
+    change_setting(page, "batch-size", "7")
+    change_setting(page, "scale", "1")
+    expect(page.locator("#setting-num-hidden-layers input")).to_have_value("2")
+    expect(page.locator("#setting-batch-size input")).to_have_value("7")
+    page.get_by_role("button", name="Undo all changes").click()
+    expect(page.locator("#setting-batch-size input")).to_have_value("48")
+
+
+def test_a_text_file_may_have_any_ending(page: Page) -> None:
+    choose_source(page, "Upload a text file")
+    text = " = Verona = \n\n hello romeo . good day juliet . \n" * 3
+    file = {"name": "wiki.train.tokens", "mimeType": "", "buffer": text.encode()}
+    page.locator("#uploaded input[type=file]").set_input_files(file)
+    expect(page.locator("#preview")).to_contain_text("6 sentences")
+    choose_source(page, "The recipe's own text")
+    expect(page.locator("#preview")).to_contain_text("9 sentences")
+
+
+def test_training_goes_on_from_the_shown_model(page: Page) -> None:
+    page.get_by_role("radio", name="The shown model, at the step above").first.check()
+    expect(page.locator("#setting-hidden-size")).to_be_hidden()
+    expect(page.locator("#setting-learning-rate input")).to_have_value("0.0003")
+    expect(page.locator("#preview")).to_contain_text("Training goes on from")
+    change_setting(page, "steps", "20")
+    start(page)
+    wait_for_status(page, "Finished")
+    page.locator("#reset").click()  # the same weights again
+    wait_for_status(page, "Paused")
+    page.locator("#stop").click()
+    wait_for_status(page, "Stopped")
+    page.get_by_role("radio", name="Random weights").first.check()
+    expect(page.locator("#setting-hidden-size")).to_be_visible()
+    expect(page.locator("#preview")).not_to_contain_text("Training goes on from")

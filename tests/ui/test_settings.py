@@ -1,0 +1,239 @@
+"""The form of the Train tab: every setting of a recipe, recipes as files, and what the limits of a place leave."""
+
+import dataclasses
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import pytest
+import torch
+
+from bert_core import TrainingService, load_recipe
+from bert_core.config import LOCAL, PUBLIC, Limits
+from bert_core.errors import BertCoreError, ConfigError, InputError
+from bert_core.runs.prepare import check_limits, largest_scale, prepare
+from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipe, recipe_names
+from bert_core.storage.checkpoint import Checkpoint
+from ui.finetune.tab import SHOWN as SHOWN_OF_A_TASK
+from ui.frame.page import open_page
+from ui.frame.shown_model import description, repeated_run
+from ui.train.form import (
+    OF_A_FILE,
+    OWN_TEXT,
+    PASTED,
+    RANDOM,
+    SHOWN,
+    SHOWN_MODEL,
+    Filled,
+    TrainingForm,
+    description_of,
+    title_in_list,
+)
+from ui.train.settings import label_of, overrides, settings_value, values_of, with_labels
+
+QUICK = load_recipe("romeo-juliet")
+
+
+def typed(recipe: Any, **changed: object) -> dict[str, Any]:
+    """The value of the controls after a person has typed or chosen something; "__" stands for a point."""
+    return settings_value(recipe) | {"changed": {name.replace("__", "."): value for name, value in changed.items()}}
+
+
+def filled(settings: dict[str, Any] | None = None, *, limits: Limits = LOCAL, **others: Any) -> Filled:
+    first = Filled(OWN_TEXT, "", None, None, QUICK.name, None, RANDOM, 0, settings or typed(QUICK), _no_model, limits)
+    return dataclasses.replace(first, **others)
+
+
+def _no_model() -> Checkpoint:
+    raise AssertionError("no model is asked for")
+
+
+@pytest.mark.parametrize(("kind", "shown"), [(Recipe, SHOWN), (FinetuningRecipe, SHOWN_OF_A_TASK)])
+def test_every_field_of_a_recipe_is_a_setting_with_a_hint_and_a_label(kind: Any, shown: tuple[str, ...]) -> None:
+    settings = kind.settings()
+    fields = {f"{section}.{item.name}" for section, of in kind.sections().items() for item in dataclasses.fields(of)}
+    not_typed = {"corpus.file", "corpus.needs", "corpus.encoding", "model.vocab_size", "model.pad_token_id"}
+    assert settings.keys() - {"scale"} == fields - not_typed
+    assert set(shown) <= settings.keys()
+    for name, item in settings.items():
+        assert item.metadata["hint"].endswith((".", "%).")), name
+        assert label_of(name, kind)[0].isupper(), name
+
+
+def test_settings_that_were_not_touched_override_nothing() -> None:
+    assert overrides(QUICK, typed(QUICK)) == {}
+    changed = filled(typed(QUICK, training__steps="7", tokenizer__vocab_size="30", tokenizer__strip_accents=None))
+    recipe = changed.recipe()
+    assert (recipe.training.steps, recipe.tokenizer.vocab_size, recipe.tokenizer.strip_accents) == (7, 30, None)
+    other = typed(load_recipe("wikitext-d2l"), training__steps="7")
+    assert filled(other).recipe() == QUICK.override({}), "the controls still show another recipe"
+
+
+@pytest.mark.parametrize("sent", [None, {}, {"changed": []}, typed(QUICK, nothing="1"), typed(QUICK, corpus__file="x")])
+def test_what_is_no_setting_is_refused(sent: Any) -> None:
+    with pytest.raises(InputError):
+        filled(sent or {"recipe": QUICK.name}).recipe()
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_the_form_shows_with_which_settings_a_recipe_trains(name: str) -> None:
+    recipe = load_recipe(name)
+    shown, trains = values_of(recipe), recipe.at_scale()
+    assert shown.keys() == Recipe.settings().keys()
+    assert shown["model.num_hidden_layers"] == str(trains.model.num_hidden_layers)
+    assert shown["data.batch_size"] == str(trains.data.batch_size)
+    assert shown["training.steps"] == ("" if recipe.training.epochs else str(trains.training.total_steps))
+    again = {key: value for key, value in shown.items() if key not in ("scale", "training.steps")}
+    assert recipe.override(again) == recipe.override({}), "what is shown is what a person would type"
+    three = recipe.override(overrides(recipe, typed(recipe, training__steps="3")))
+    assert three.at_scale().training.total_steps == 3
+    if recipe.scale < 1:
+        assert f"{shown['model.num_hidden_layers']} layers of {shown['model.hidden_size']}" in recipe.description
+    if recipe.training.parts:
+        assert f"{trains.training.total_steps:,} steps" in recipe.description
+
+
+def test_a_task_has_only_its_own_settings() -> None:
+    answers, labels = (values_of(finetuning_recipe(name)) for name in ("question-answering-tutorial", "subjects"))
+    assert (answers["data.stride"], answers["data.best_answers"], answers["data.sequence_length"]) == (
+        "128",
+        "4",
+        "384",
+    )
+    only = {"data.question_length", "data.stride", "data.best_answers", "data.longest_answer"}
+    assert answers.keys() - labels.keys() == only
+    assert labels["training.steps"] == "", "it counts epochs"
+
+
+def test_a_setting_is_named_as_its_control() -> None:
+    assert with_labels("learning_rate is 0; it must be a number.") == "Learning rate is 0; it must be a number."
+    assert with_labels("steps is 0.") == "Steps is 0."
+    assert with_labels("mask_share 1 and random_share 1 are more.") == "Mask share 1 and Random share 1 are more."
+    assert with_labels("no.zip has no config.json") == "no.zip has no config.json"
+
+
+@pytest.mark.parametrize(("length", "positions"), [("200", 200), ("40", 64)])
+def test_a_longer_pair_makes_the_model_read_more(length: str, positions: int) -> None:
+    recipe = filled(typed(QUICK, data__sequence_length=length)).recipe()
+    assert (recipe.data.sequence_length, recipe.model.max_position_embeddings) == (int(length), positions)
+    with pytest.raises(ConfigError, match="sequence_length 200 is more than the 90"):
+        filled(typed(QUICK, data__sequence_length="200", model__max_position_embeddings="90")).recipe()
+    with pytest.raises(ConfigError, match=r"^sequence_length is 9000"):
+        filled(typed(QUICK, data__sequence_length="9000")).recipe()
+
+
+def test_later_parts_and_the_scale_are_settings_too() -> None:
+    parts = '[{"start": 5, "steps": 4, "learning_rate": 0.001}]'
+    recipe = filled(typed(QUICK, training__parts=parts, training__steps="6")).recipe()
+    assert recipe.training.total_steps == 9
+    assert json.loads(values_of(recipe)["training.parts"])[0]["start"] == 5
+    halved = filled(typed(QUICK, scale="0.5", training__steps="7")).recipe()
+    assert (halved.model.num_hidden_layers, halved.data.batch_size, halved.training.steps) == (1, 24, 7)
+    with pytest.raises(ConfigError, match="scale is 0"):
+        filled(typed(QUICK, scale="0")).recipe()
+
+
+def test_a_recipe_is_downloaded_and_opened_again_as_it_was(tmp_path: Path) -> None:
+    changed = filled(typed(QUICK, training__beta1="0.5", data__max_predictions="3")).recipe().with_seed(5)
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(changed.content()), encoding="utf-8")
+    opened = filled(recipe_name=OF_A_FILE, recipe_file=str(path))
+    assert opened.recipe() == dataclasses.replace(changed, name="mine")
+    assert opened.corpus(opened.recipe()).sentences[0].startswith("Hello, how are you?")
+    assert filled(recipe_name=OF_A_FILE).missing == "Choose a recipe file first."
+    path.write_text('{"title": "no recipe"}', encoding="utf-8")
+    with pytest.raises(ConfigError, match="The recipe mine needs these: title, description"):
+        opened.recipe()
+
+
+def test_a_chosen_kind_of_text_holds_for_a_text_of_ones_own() -> None:
+    text = "One two.\nThree four.\n\nFive six.\nSeven eight.\n"
+    for kind in ("lines", "documents"):
+        own = filled(typed(QUICK, corpus__kind=kind), source=PASTED, pasted=text)
+        assert own.corpus(own.recipe()).kind == kind
+
+
+def finished(run: Any) -> Any:
+    deadline = time.monotonic() + 60
+    while run.status not in ("finished", "failed"):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert run.status == "finished", run.reason
+    return run
+
+
+def test_training_goes_on_from_the_shown_model_and_can_be_repeated(workspaces, space, tiny_checkpoint) -> None:
+    settings = typed(QUICK, data__sequence_length="17", training__steps="3", model__hidden_size="90")
+    form = filled(settings, initial=SHOWN_MODEL, shown=lambda: tiny_checkpoint)
+    recipe = form.recipe()
+    assert (recipe.start, recipe.model.hidden_size, recipe.training.learning_rate) == ("tiny", 12, 3e-4)
+    faster = filled(settings | {"changed": settings["changed"] | {"training.learning_rate": "0.002"}})
+    faster = dataclasses.replace(faster, initial=SHOWN_MODEL, shown=lambda: tiny_checkpoint)
+    assert faster.recipe().training.learning_rate == 0.002
+    run = finished(workspaces.start(space, recipe, form.corpus(recipe), 0, start=form.start))
+    before = tiny_checkpoint.model.state_dict()
+    assert all(torch.equal(each, before[name]) for name, each in run.snapshots[0].weights.items() if name in before)
+    assert "went on from another model" in description(run)["missing"]
+    again = finished(workspaces.repeat(space, run, paused=False))
+    assert all(torch.equal(each, again.snapshots[-1].weights[name]) for name, each in run.snapshots[-1].weights.items())
+    long = filled(typed(QUICK), initial=SHOWN_MODEL, shown=lambda: tiny_checkpoint)
+    with pytest.raises(ConfigError, match="sequence_length 64 is more than the 17 positions"):
+        long.recipe()
+
+
+def test_a_link_carries_what_is_held_out_and_refuses_a_recipe_file(workspaces, space, tmp_path: Path) -> None:
+    short = QUICK.override({"training.steps": 2, "corpus.validation_share": 0.3})
+    run = finished(workspaces.start(space, short, None, 0))
+    described = description(run)
+    assert described["settings"]["corpus.validation_share"] == 0.3
+    other = workspaces.enter(None)
+    again = finished(repeated_run(workspaces, other, described))
+    assert len(again.prepared.parts.validation.sentences) == len(run.prepared.parts.validation.sentences) == 3
+    plain = finished(workspaces.start(other, QUICK.override({"training.steps": 2}), None, 0))
+    assert "corpus.validation_share" not in description(plain)["settings"]
+    of_a_file = finished(workspaces.start(space, dataclasses.replace(short, name="mine"), None, 0))
+    assert "recipe file" in description(of_a_file)["missing"]
+
+
+CLASSIC = ("romeo-juliet-wmathor", "romeo-juliet-graykode")
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_a_place_offers_each_recipe_at_the_largest_scale_that_its_limits_allow(name: str) -> None:
+    own, scale = load_recipe(name), largest_scale(load_recipe(name), PUBLIC)
+    assert largest_scale(own, LOCAL) == own.scale
+    assert (scale < own.scale) == (name in CLASSIC)
+    assert (f"(at scale {scale:g})" in title_in_list(own, PUBLIC)) == (scale < own.scale)
+    offered = filled(typed(own), recipe_name=name, limits=PUBLIC).own_recipe()
+    assert (offered.scale, len(description_of(offered)["notes"])) == (scale, 1 + (scale < own.scale))
+    if name in CLASSIC:
+        check_limits(prepare_without_weights(offered), PUBLIC)
+        with pytest.raises(ConfigError, match=r"limit here is 20 million"):
+            check_limits(prepare_without_weights(dataclasses.replace(own, scale=scale + 0.01)), PUBLIC)
+
+
+def prepare_without_weights(recipe: Recipe) -> Any:
+    found = []
+
+    def admit(prepared: Any) -> None:
+        found.append(prepared)
+        raise BertCoreError
+
+    with pytest.raises(BertCoreError):
+        prepare(recipe, admit=admit)
+    return found[0]
+
+
+def test_the_list_follows_the_limits_that_a_teacher_sets(service: TrainingService, workspaces) -> None:
+    with gr.Blocks() as demo:
+        form = TrainingForm(open_page(demo, workspaces, []))
+    own, *_, of_a_file = form.listed()["options"]["choices"]
+    assert (own, of_a_file[0]) == ((QUICK.name, QUICK.title), OF_A_FILE)
+    # Of 41 words: 17,466 parameters at a scale of 0.74, where it has two heads, and 28,303 at 0.75 with three.
+    limits, service.limits = service.limits, dataclasses.replace(LOCAL, parameters=20_000)
+    try:
+        assert form.listed()["options"]["choices"][0] == (QUICK.name, f"{QUICK.title} (at scale 0.74)")
+    finally:
+        service.limits = limits
