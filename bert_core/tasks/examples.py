@@ -208,7 +208,9 @@ def load_task(
     separator = label_separator if task == TextClassification.name else None
     file = TaskFile(text, path.name, labelled, columns, kind.columns, separator, limits.items, notes)
     if model is not None:
-        file.learned, file.labels = learned_columns(model)[:-1], model.head.labels if model.head else None
+        columns = learned_columns(model)
+        file.learned, file.learned_label = columns[:-1], columns[-1:]
+        file.labels = model.head.labels if model.head else None
     examples = kind.read(file)
     if not examples:
         raise CorpusError(f"{path.name} has no examples; a {task} file has {kind.form}.")
