@@ -83,6 +83,7 @@ class TrainingService:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+        self._trainer.join()  # the interpreter's own end would abort a thread in the middle of a step
 
     def __repr__(self) -> str:
         active = sum(run.status not in ENDED for run in self._active)
