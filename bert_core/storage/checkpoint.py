@@ -263,8 +263,7 @@ def _reason(error: Exception) -> str:
 
 
 def _tensors_to_write(checkpoint: Checkpoint) -> dict[str, Tensor]:
-    found = checkpoint.tensors
-    tensors = {name: each.detach().to("cpu", torch.float32).contiguous() for name, each in found.items()}
+    tensors = {name: each.detach().to("cpu", torch.float32).contiguous() for name, each in checkpoint.tensors.items()}
     check_finite(tensors, "The model was not saved", "train it again with a lower learning rate")
     return tensors
 
