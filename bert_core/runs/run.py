@@ -266,7 +266,7 @@ class Run:
 
     @checked
     def wait(self, seconds: float = math.inf) -> Self:
-        """Wait until the run has ended, and return it; a pause is waited for too. Raises RunError with the reason where
+        """Wait until the run has ended, also while it is paused, and return it. Raises RunError with the reason where
         it has failed, and after `seconds` where it has not ended."""
         deadline = time.monotonic() + seconds
         with self._changed:
