@@ -71,6 +71,16 @@ def ask(url: str, path: str, content: Any = None) -> str:
         return error.read().decode("utf-8", "replace")
 
 
+def uploaded_file(url: str, name: str) -> str:
+    """The path of an uploaded file of four words."""
+    form = b'--b\r\nContent-Disposition: form-data; name="files"; filename="%s"\r\n\r\na b\nc d\n\r\n--b--\r\n'
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    request = urllib.request.Request(f"{url}gradio_api/upload", form % name.encode(), headers)
+    with urllib.request.urlopen(request, timeout=60) as sent:
+        [path] = json.load(sent)
+    return path
+
+
 def keys_of(space: Workspace, run: Run) -> list[str]:
     return [run.id, *space.models]
 
@@ -132,12 +142,7 @@ def test_no_handler_gives_back_what_a_client_claims(owner: tuple[str, Workspaces
     url, workspaces, _, _ = owner
     config = json.loads(ask(url, "config"))
     components = {each["id"]: each for each in config["components"]}
-    form = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\na b\nc d\n\r\n--b--\r\n'
-    upload = urllib.request.Request(
-        f"{url}gradio_api/upload", form, {"Content-Type": "multipart/form-data; boundary=b"}
-    )
-    with urllib.request.urlopen(upload, timeout=60) as sent:
-        [uploaded] = json.load(sent)
+    uploaded = {kind: uploaded_file(url, f"a{kind}") for kind in (".txt", ".json")}
     asked, answered, mark = 0, 0, "claimed7f3"
     claim = {"facts": [[mark, mark]], "notes": [mark], "error": "", "html": mark, "figure": {"data": [mark]}}
     for event in config["dependencies"]:
@@ -156,7 +161,8 @@ def test_no_handler_gives_back_what_a_client_claims(owner: tuple[str, Workspaces
                     choices = each["props"]["choices"]
                     value = choices[variant % len(choices)][1]
                 elif kind == "file":
-                    value = {"path": uploaded, "meta": {"_type": "gradio.FileData"}}
+                    ending = ".json" if each["props"].get("file_types") == [".json"] else ".txt"
+                    value = {"path": uploaded[ending], "meta": {"_type": "gradio.FileData"}}
                 elif kind == "number" and number is not None:
                     value = number
                 elif kind not in NO_FREE_VALUES:
