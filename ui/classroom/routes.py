@@ -150,10 +150,10 @@ class Actions:
         self.workspaces.find(visitor)
         self.classroom.guess(digest(visitor), number, words)
 
-    def answer(self, visitor: str, lesson: Any, at: Any, choice: Any) -> None:
+    def answer(self, visitor: str, step: Any, choice: Any) -> None:
         """Answer a step of a lesson."""
         self.workspaces.find(visitor)
-        self.classroom.answer(digest(visitor), lesson, at, choice)
+        self.classroom.answer(digest(visitor), step, choice)
 
     def counted(self, visitors: list[str]) -> dict[str, int]:
         """Of the visitors who are here, how many train, and of how many the newest run has failed."""

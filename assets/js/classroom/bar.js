@@ -6,7 +6,7 @@ import { bar as share, button, disable, el, fill } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 import { announce, kept, on, visitor } from "../frame/page.js";
 import { address, question } from "../frame/question.js";
-import { shown } from "../lessons/lesson_bar.js";
+import { nameOf, shown } from "../lessons/lesson_bar.js";
 import { act, follow, room, show, teach } from "./state.js";
 
 const GAP = "[MASK]";
@@ -126,7 +126,7 @@ class Bar {
 
   /** How often each choice of a step was the answer. @param {number} [at] */
   counts(at = shown.at) {
-    return room.answers[`${at} ${shown.lesson?.title}`] ?? [];
+    return room.answers[nameOf({ ...shown, at })] ?? [];
   }
 
   /** For the teacher: the answers to the step that is shown, and to all others. */

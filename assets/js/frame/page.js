@@ -18,7 +18,7 @@
  * @property {null} elsewhere a run was started by another part of the page
  * @property {any} lesson a lesson that the teacher of a class made is opened, `at` a step
  * @property {null} step a step of a lesson is shown, or none
- * @property {{title: string, at: number, choice: number}} answered a person has answered a step of a lesson
+ * @property {{step: string, choice: number}} answered a person has answered a step of a lesson
  * @property {null} limits a teacher has changed the limits of runs
  * @property {{run: string, steps: number[]}} snapshots a run has new snapshots
  * @property {null} status the run of the page has another status
