@@ -1,8 +1,10 @@
 """A class: what pages share, who may change it, and how much of it there can be."""
 
+import gc
 import io
 import json
 import time
+import weakref
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
 from typing import Any
@@ -102,7 +104,7 @@ def test_a_run_is_shared_followed_and_taken_back_by_its_visitor_alone(room, work
     one, other = room.tokens
     assert "press Start" in room.ask(one, "share", None, "Ada")["error"]
     run = trained(workspaces, one, 3)
-    assert room.ask(one, "share", None, "Ada") == {"name": "Ada"}
+    assert room.ask(one, "share", None, "Ada") == {}
     seen = room.ask(other, "", 0)
     [shared] = seen["runs"]
     assert (shared["name"], shared["status"], shared["step"]) == ("Ada", "finished", 3)
@@ -118,7 +120,8 @@ def test_a_run_is_shared_followed_and_taken_back_by_its_visitor_alone(room, work
     room.ask(other, "withdraw")
     trained(workspaces, other)
     room.ask(other, "share", None, "Bob")
-    room.ask(one, "share", run.id, "Ada L.")
+    assert room.ask(one, "share", run.id, "Bob") == {"other": "Bob (2)"}
+    assert room.ask(one, "share", run.id, " Ada  L.") == {}, "a name in one line is no other"
     later = room.ask(other, "", seen["version"])
     assert {each["name"] for each in later["runs"]} == {"Ada L.", "Bob"}
     assert room.judged.count(run) == 1, "its verdict is kept"
@@ -271,9 +274,14 @@ def test_a_run_on_the_board_is_followed_until_it_is_taken_off(room, workspaces):
     while run.status not in ENDED:
         time.sleep(0.01)
     [ended] = room.ask(other, "", news["version"])["runs"]
+    seen = weakref.ref(run)
     assert (ended["step"], ended["status"], ended["verdict"][:9]) == (9, "finished", "finished!")
-    room.ask(one, "withdraw")
-    assert room.ask(other, "", 0)["runs"] == []
+    room.judged.clear()
+    del run, workspaces._spaces[digest(one)]
+    [still] = room.ask(other, "", 0)["runs"]
+    gc.collect()
+    assert still["name"] == "Ada"
+    assert seen() is None, "a board keeps no run of a visitor who has left in memory"
 
 
 def test_two_people_of_one_name_are_told_apart(classroom):

@@ -20,7 +20,7 @@ from bert_core.config import LOCAL
 from bert_core.errors import BertCoreError, InputError, RunError, one_line
 from bert_core.runs.run import TRAINING, Run
 from ui.classroom.covered import cover
-from ui.classroom.state import LONGEST_TITLE, Classroom, cleaned
+from ui.classroom.state import LONGEST_NAME, LONGEST_TITLE, Classroom, cleaned
 from ui.frame.question import Question
 from ui.handlers import on_error
 from ui.server.kept import digest, replace_file
@@ -103,7 +103,7 @@ class Actions:
         return done
 
     def share(self, visitor: str, run_id: Any, name: str) -> dict[str, Any]:
-        """Put a run on the board, which follows it from then on."""
+        """Put a run on the board, which follows it from then on. Returns the `other` name that it has there, if any."""
         space = self.workspaces.find(visitor)
         run = space.run(run_id) if run_id else space.current_run
         if run is None or is_finetuning(run) or not run.steps_done:
@@ -113,7 +113,7 @@ class Actions:
         shown = self.classroom.share(digest(visitor), name, shared.described())
         self._shared[digest(visitor)] = shared
         self._followed = 0.0
-        return {"name": shown}
+        return {"other": shown} if shown != cleaned(name, LONGEST_NAME) else {}
 
     def is_due(self) -> bool:
         """Whether the board has not looked at its runs for a while."""
@@ -127,11 +127,11 @@ class Actions:
             self._followed = time.monotonic()
             shared = dict(self._shared)
             on_board = self.classroom.follow({key: each.described() for key, each in shared.items() if each.has_news()})
-            for visitor in shared.keys() - on_board:
-                self._shared.pop(visitor, None)
-            for visitor in shared.keys() & on_board:
-                each = shared[visitor]
-                if each.run.status in TRAINING or each.judged == each.run.steps_done:
+            for visitor, each in shared.items():
+                is_here = visitor in on_board and self.workspaces.peek([visitor])
+                if not is_here and self._shared.get(visitor) is each:  # else its run would be kept in memory
+                    del self._shared[visitor]
+                if not is_here or each.run.status in TRAINING or each.judged == each.run.steps_done:
                     continue
                 each.judged, each.verdict = each.run.steps_done, ""
                 each.verdict = on_error(lambda sentence: "")(self.judge)(each.space, each.run)[:LONGEST_VERDICT]
@@ -206,7 +206,7 @@ class Actions:
         if self._kept is None:
             return
         with self._keeping:
-            runs = {visitor: each.run.id for visitor, each in self._shared.items()}
+            runs = {visitor: each.run.id for visitor, each in dict(self._shared).items()}
             content = self.classroom.content() | {"runs": runs}
             try:
                 replace_file(self._kept, content)

@@ -115,7 +115,8 @@ class Bar {
     this.here.textContent = `${here} open · ${counts} answered · ${training} training · ${failed} failed`;
     this.own.hidden = question.lesson !== "file";
     this.together.hidden = !shown.lesson?.steps.length;
-    const isReady = question.tab === "masked-words" && (question.hidden?.length || question.text.includes(GAP));
+    const isReady =
+      question.tab === "masked-words" && (question.hidden?.length || `${question.text} ${question.pair}`.includes(GAP));
     disable(this.ask, !isReady && "Hide a word in the tab Masked words first.");
     this.paintOffer();
     this.paintRound();
@@ -226,14 +227,12 @@ class Bar {
   async open() {
     const { lesson: sent } = room;
     if (!sent) return;
-    room.kept.set("seen", sent.number);
+    this.close();
     if (sent.lesson) {
       const found = await act("lesson");
       this.status.textContent = found.error ?? "";
-      if (found.error) return;
-      announce("lesson", { ...found, at: Number(new URLSearchParams(sent.link).get("at")) });
+      if (!found.error) announce("lesson", { ...found, at: Number(new URLSearchParams(sent.link).get("at")) });
     } else show(sent.link);
-    this.close();
   }
 
   /** The question to the room. What a person types stays while the others answer. */
