@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from urllib.parse import urlencode
 
-from browser_steps import FIRST, change_setting, show, wait_for_status, words_of
+from browser_steps import FIRST, change_setting, move_slider, show, wait_for_status, words_of
 from playwright.sync_api import Page, ViewportSize, expect
 
 LAPTOP: ViewportSize = {"width": 1280, "height": 720}
@@ -105,3 +105,7 @@ def test_the_verdict_of_a_run_stands_beside_its_status_with_what_to_do_next(visi
     expect(page.locator("#model-picker option")).not_to_have_count(3)
     expect(verdict).to_contain_text("It fills in ")
     expect(verdict).not_to_contain_text("diverged")
+    said = verdict.inner_text()
+    move_slider(page, 0)
+    expect(page.locator("#exam").get_by_role("columnheader", include_hidden=True).first).to_have_text("Step 0")
+    expect(verdict).to_have_text(said)
