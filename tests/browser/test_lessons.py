@@ -73,7 +73,7 @@ def test_a_lesson_is_made_saved_and_opened_elsewhere(visit: Callable[..., Page],
     expect(other.locator("#lesson-body")).to_contain_text("<b>$x$</b>")
     assert other.title() == "Balcony"
     other.locator("#lesson-edit").click()
-    expect(other.get_by_text("It takes the place of Mine, which is kept in this browser.")).to_be_visible()
+    expect(other.get_by_text("If you edit this one, you lose Mine.")).to_be_visible()
     other.keyboard.press("Escape")
     (tmp_path / "broken.json").write_text('{"title": "T", "steps": [{"hide": ["body"]}]}')
     other.locator("#lesson-file").set_input_files(tmp_path / "broken.json")

@@ -246,25 +246,21 @@ class _Shared:
         return before != self.seen
 
     def described(self) -> dict[str, Any]:
-        """What the board shows of it."""
-        return described(self.space, self.run) | {"verdict": self.verdict if self.judged == self.run.steps_done else ""}
+        """What the board shows of it: its title, settings and losses, and not its text."""
+        run, recipe = self.run, self.run.recipe
+        sizes = f"{recipe.model.num_hidden_layers} layers of {recipe.model.hidden_size}"
+        return {
+            "title": cleaned(self.space.title_of(run), LONGEST_TITLE),
+            "recipe": f"{sizes}, {recipe.data.batch_size} pairs a step, "
+            f"learning rate {recipe.training.learning_rate:g}, seed {recipe.seed}",
+            "status": run.status,
+            "step": run.steps_done,
+            "steps": recipe.training.total_steps,
+            "curve": thin(run.history(), MOST_POINTS, CURVES[:2]),
+            "losses": thin(run.history(since=max(0, run.steps_done - LAST_STEPS)), 1, CURVES[:2])[0][1:],
+            "verdict": self.verdict if self.judged == run.steps_done else "",
+        }
 
 
 def _by_name(*actions: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
     return {action.__name__: action for action in actions}
-
-
-def described(space: Workspace, run: Run) -> dict[str, Any]:
-    """What the board shows of a run: its title, settings and losses, and not its text."""
-    recipe = run.recipe
-    return {
-        "title": cleaned(space.title_of(run), LONGEST_TITLE),
-        "recipe": f"{recipe.model.num_hidden_layers} layers of {recipe.model.hidden_size}, {recipe.data.batch_size} "
-        f"pairs a step, learning rate {recipe.training.learning_rate:g}, seed {recipe.seed}",
-        "status": run.status,
-        "step": run.steps_done,
-        "steps": run.recipe.training.total_steps,
-        "curve": thin(run.history(), MOST_POINTS, CURVES[:2]),
-        "losses": thin(run.history(since=max(0, run.steps_done - LAST_STEPS)), 1, CURVES[:2])[0][1:],
-        "verdict": "",
-    }

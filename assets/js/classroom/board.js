@@ -114,7 +114,7 @@ function desk(lessons) {
   });
   const sending = [list, named("or a link", link), button("Send", send, { id: "class-send" })],
     limits = [named("Most steps of a run", steps), named("Most parameters", parameters), shared],
-    ask = "Take all runs off the board? Only who shared one can share it again.",
+    ask = "Take all runs off the board? Only the person who shared a run can share it again.",
     clear = asksFirst("Clear the board", { id: "class-clear" }, ask, () => run("clear"));
   return el(
     "section.class-desk",
@@ -137,7 +137,7 @@ function shareForm() {
   const share = async () => {
     const { error, other } = await act("share", null, name.value);
     if (!error) room.kept.set("name", name.value);
-    fill(status, error, other && ["Another has this name; your run is that of ", el("bdi", other), "."]);
+    fill(status, error, other && ["Another person has this name, so your run has the name ", el("bdi", other), "."]);
   };
   const send = (/** @type {Event} */ event) => {
     event.preventDefault();

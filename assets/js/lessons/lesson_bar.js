@@ -190,7 +190,8 @@ class LessonBar {
       this.paint();
     };
     const isOther = draft && draft.steps.length > 0 && JSON.stringify(draft) !== JSON.stringify(lesson);
-    const ask = isOther && `It takes the place of ${own(draft.title)}, which is kept in this browser.`;
+    const ask =
+      isOther && `This browser keeps one lesson of your own. If you edit this one, you lose ${own(draft.title)}.`;
     return ask ? asksFirst("Edit", { id: "lesson-edit" }, ask, edit) : button("Edit", edit, { id: "lesson-edit" });
   }
 
