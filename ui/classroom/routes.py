@@ -81,7 +81,8 @@ class Actions:
         self._shared: dict[str, _Shared] = {}  # by visitor
         self._following, self._followed = threading.Lock(), 0.0
         self._kept, self._keeping = keep and keep / KEPT, threading.Lock()
-        self._for_all = _by_name(self.share, self.withdraw, self.guess, self.answer, self.lesson)
+        self._of_visitor = _by_name(classroom.withdraw, classroom.guess, classroom.answer)  # by the token's digest
+        self._for_all = self._of_visitor | _by_name(self.share, self.lesson)
         of_room = _by_name(classroom.uncover, classroom.end, classroom.clear)
         self._for_teacher = of_room | _by_name(self.enter, self.limit, self.ask, self.send, self.send_lesson)
         if self._kept and self._kept.exists():
@@ -93,6 +94,9 @@ class Actions:
         if action in self._for_teacher:
             self.classroom.check(arguments[1] if arguments[1:] else None)
             arguments = arguments[2:]
+        if action in self._of_visitor:
+            self.workspaces.find(arguments[0])
+            arguments = digest(arguments[0]), *arguments[1:]
         work = (self._for_all | self._for_teacher).get(action)
         try:
             inspect.signature(work).bind(*arguments)  # type: ignore[arg-type]
@@ -139,21 +143,6 @@ class Actions:
                 self._keep()
         finally:
             self._following.release()
-
-    def withdraw(self, visitor: str) -> None:
-        """Take the visitor's run off the board."""
-        self.workspaces.find(visitor)
-        self.classroom.withdraw(digest(visitor))
-
-    def guess(self, visitor: str, number: Any, words: Any) -> None:
-        """Guess the words of a question."""
-        self.workspaces.find(visitor)
-        self.classroom.guess(digest(visitor), number, words)
-
-    def answer(self, visitor: str, step: Any, choice: Any) -> None:
-        """Answer a step of a lesson."""
-        self.workspaces.find(visitor)
-        self.classroom.answer(digest(visitor), step, choice)
 
     def counted(self, visitors: list[str]) -> dict[str, int]:
         """Of the visitors who are here, how many train, and of how many the newest run has failed."""
