@@ -251,6 +251,7 @@ class LessonBar {
       anew: () => {
         this.take({ title: "My lesson", steps: [] });
         choice("draft", JSON.stringify(this.lesson));
+        this.edit(true);
         this.paint();
       },
       close: () => this.close(),
