@@ -117,8 +117,12 @@ class Version(argparse.Action):
 def teachers_token(keep: str | None) -> str:
     """The token of the class that is kept in the folder, so that its teacher's page stays so; else a new one."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        if keep:
-            return str(json.loads(Path(keep, "class.json").read_text("utf-8"))["token"])
+        if (
+            keep
+            and isinstance(token := json.loads(Path(keep, "class.json").read_text("utf-8"))["token"], str)
+            and token
+        ):
+            return token
     return secrets.token_urlsafe(16)
 
 
@@ -233,7 +237,7 @@ def serve(options: argparse.Namespace, waiting: http.server.HTTPServer | None) -
         print(error, file=sys.stderr, flush=True)
         status = 1
     finally:
-        end = threading.Timer(END_SECONDS, os._exit, [0])
+        end = threading.Timer(END_SECONDS, os._exit, [status])
         end.daemon = True
         end.start()
         service.close()

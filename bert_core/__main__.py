@@ -44,6 +44,7 @@ from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
 from bert_core.runs.recipe import (
     DEFAULT_RECIPE,
+    OF_THE_TOKENIZER,
     FinetuningRecipe,
     Recipe,
     finetuning_recipe,
@@ -72,7 +73,6 @@ from bert_core.training.losses import DETAILS
 from bert_core.training.metrics import StepMetrics
 
 _POSITIONS, _LENGTH = "model.max_position_embeddings", "data.sequence_length"
-_OF_THE_TOKENIZER = ("model.vocab_size", "model.pad_token_id")
 _OF_A_NEW_RUN = ("recipe", "start", "set", "task", "checkpoint", "random_weights", "max_positions")
 _FIRST_LINE, _LINES = 0.5, 5.0  # seconds until the first line of progress, and between two
 _SHOWN = {"mlm_loss": "MLM loss", "nsp_loss": "NSP loss", "loss": "loss", "accuracy": "accuracy"}
@@ -350,7 +350,7 @@ def _start(name: str, recipe: Recipe, settings: dict[str, str]) -> Checkpoint:
     is_random = recipe.random_weights
     sizes = {each: value for each, value in settings.items() if each.startswith("model.") and "dropout" not in each}
     positions = None if is_random else sizes.pop(_POSITIONS, None)
-    if fixed := [each for each in sizes if not is_random or each in _OF_THE_TOKENIZER]:
+    if fixed := [each for each in sizes if not is_random or each in OF_THE_TOKENIZER]:
         can = "the vocabulary is that of --start."
         if not is_random:
             can = f"the model of --start has its sizes. Only {_POSITIONS} can, to add positions; --random-weights "
@@ -359,12 +359,12 @@ def _start(name: str, recipe: Recipe, settings: dict[str, str]) -> Checkpoint:
     most = parse(positions, int) if positions else None
     start = load_checkpoint(_model_folder(name), max_positions=most, random_weights=is_random)
     _tell(*start.notes)
-    own = recipe.model if recipe.start else start.config  # a recipe that began so before has its sizes
-    given = {**{f"model.{each}": value for each, value in fields_of(own).items()}, **sizes}
-    given |= {each: getattr(start.config, each.removeprefix("model.")) for each in _OF_THE_TOKENIZER}
-    config = build(BertConfig, {each.removeprefix("model."): value for each, value in given.items()}, "model")
-    if not is_random or config == start.config:
+    if not is_random:
         return start
+    own = recipe.model if recipe.start else start.config  # a recipe that began so before has its sizes
+    given = {f"model.{each}": value for each, value in fields_of(own).items()} | sizes
+    given |= {each: getattr(start.config, each.removeprefix("model.")) for each in OF_THE_TOKENIZER}
+    config = build(BertConfig, {each.removeprefix("model."): value for each, value in given.items()}, "model")
     with torch.device("meta"):  # no weights: `prepare` draws them by the seed
         return dataclasses.replace(start, model=BertForPreTraining(config))
 
@@ -661,22 +661,25 @@ def _prepare_task(options: argparse.Namespace, show_stage: _Show) -> tuple[Prepa
     return prepare(recipe, source, device=options.device, start=start, progress=show_stage), start, state
 
 
-def _read_examples(options: argparse.Namespace, **how: Any) -> tuple[Checkpoint, Task, TaskData]:
-    """A fine-tuned model, its task, and the examples of --input."""
+def _read_examples(
+    options: argparse.Namespace, *, only: str | None = None, **how: Any
+) -> tuple[Checkpoint, Task, TaskData]:
+    """A fine-tuned model, its task, and the examples of --input. only: the task that it must have for --format."""
     if options.output:
         _check_file(options.output)
     checkpoint = load_checkpoint(_model_folder(options.model)).to(choose_device(options.device))
     task, how = task_of(checkpoint), {"columns": options.columns, "encoding": options.encoding, **how}
+    if only not in (None, task.name):
+        raise ConfigError(f"--format {options.format} is for {only}; this model does {task.name}.")
     data = load_task(options.input, task.name, model=checkpoint, **how)
     _tell(*data.notes)
     return checkpoint, task, data
 
 
 def _predict(options: argparse.Namespace) -> None:
-    checkpoint, task, data = _read_examples(options, labelled=False)
     is_squad = options.format == "squad"
-    if is_squad and task.name != QuestionAnswering.name:
-        raise ConfigError(f"--format squad is for {QuestionAnswering.name}; this model does {task.name}.")
+    only = QuestionAnswering.name if is_squad else None
+    checkpoint, task, data = _read_examples(options, only=only, labelled=False)
     examples: Sequence[Any] = data.examples
     if is_squad:
         check_ids(examples, data.name)

@@ -20,10 +20,10 @@ from typing import Any
 SYSTEM = sys.platform
 NICENESS = 10  # of a thread that gives way, beside the process's own: Linux counts from 0 to 19
 OPEN_SECONDS = 2.0  # that a file which another program has open is waited for
-MOST_LETTERS = 100  # of a file's name
+MOST_BYTES = 100  # of a file's name; most systems refuse more than 255
 
 # Devices of Windows, which no file can be named after, whatever its ending.
-_DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+_DEVICES = re.compile(r"^(con|prn|aux|nul|(com|lpt)[\d¹²³])(?=\.|$)", re.IGNORECASE)
 _trimmed = time.monotonic()  # when free memory was last given back
 
 
@@ -79,8 +79,8 @@ def copy_rights(source: Path, target: Path) -> None:
 
 def file_name(name: str) -> str:
     """A name that every system takes for a file or a folder: letters, digits, dots and hyphens."""
-    name = re.sub(r"[^\w.-]+", "-", name).strip("-.")[:MOST_LETTERS].strip("-.") or "model"
-    return f"{name}-" if _DEVICES.fullmatch(name) else name
+    name = re.sub(r"[^\w.-]+", "-", name).strip("-.").encode()[:MOST_BYTES].decode(errors="ignore").strip("-.")
+    return _DEVICES.sub(r"\1-", name or "model")
 
 
 def cache_folder() -> Path:

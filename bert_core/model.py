@@ -272,17 +272,15 @@ class BertModel(nn.Module):
 
         x = self.embeddings(input_ids, token_type_ids, packing)  # (N, D)
         hidden_states, attentions = [x], []
-        is_limited = kept is not None and self.config.pooler == "first" and not output_hidden_states
+        limit = kept if self.config.pooler == "first" and not output_hidden_states else None
         for number, (layer, scale) in enumerate(zip(self.encoder.layer, scales), 1):
-            is_last = number == len(self.encoder.layer)
-            x, weights = layer(
-                x, mask, packing, scale, output_attentions, kept=kept if is_last and is_limited else None
-            )
+            limit_here = limit if number == len(self.encoder.layer) else None
+            x, weights = layer(x, mask, packing, scale, output_attentions, kept=limit_here)
             hidden_states.append(x)
             attentions.append(weights)
 
-        if kept is not None and is_limited:
-            read, x = x.split([B, len(kept) - B])
+        if limit is not None:
+            read, x = x.split([B, len(limit) - B])
         else:
             whole = packing.unpack(x)
             read, x = self.read_by_pooler(whole, attention_mask), whole if kept is None else x.index_select(0, kept[B:])
@@ -297,9 +295,9 @@ class BertModel(nn.Module):
         """What the pooler reads of the last layer, (B, T, D): the vectors at [CLS], (B, D), or means of real tokens."""
         if self.config.pooler == "first":
             return hidden[:, 0]
-        real = (
-            torch.ones_like(hidden[..., :1]) if attention_mask is None else attention_mask[..., None].to(hidden.dtype)
-        )
+        if attention_mask is None:
+            return hidden.mean(1)
+        real = attention_mask[..., None].to(hidden.dtype)
         return (hidden * real).sum(1) / real.sum(1)
 
 

@@ -184,7 +184,7 @@ def test_squads_own_evaluation_reads_the_predictions(tiny_checkpoint, tmp_path, 
         assert line["n_best"][0] == {name: line[name] for name in ("answer", "start", "probability")}
         assert sum(each["probability"] for each in line["n_best"]) == pytest.approx(1)
         assert all(each["answer"] in asked[int(line["id"][1:])]["context"] for each in line["n_best"])
-    for change, message in (("", "1 questions without an id"), ("q1", "the same id: 'q1'")):
+    for change, message in (("", "1 questions without"), (None, "1 questions without"), ("q1", "the same id: 'q1'")):
         asked[0]["qas"][0]["id"] = change
         given.write_text(json.dumps(dataset))
         assert main(["predict", *begin, "--format", "squad"]) == 1
@@ -193,8 +193,13 @@ def test_squads_own_evaluation_reads_the_predictions(tiny_checkpoint, tmp_path, 
 
 def test_a_file_for_squad_is_for_answers(files, capsys):
     assert main(tune(files, "whole", "--set", "training.epochs=0.1")) == 0
-    assert main(["predict", files["whole"], "--input", files["test.tsv"], "--format", "squad"]) == 1
-    assert "--format squad is for question-answering; this model does text-classification." in capsys.readouterr().err
+    answers = Path(files["whole"]).with_name("answers.json")
+    answers.write_text('{"data": []}')
+    for given in (files["test.tsv"], str(answers)):
+        capsys.readouterr()
+        assert main(["predict", files["whole"], "--input", given, "--format", "squad"]) == 1
+        said = "--format squad is for question-answering; this model does text-classification.\n"
+        assert capsys.readouterr().err.endswith(said)
 
 
 def test_the_exam_says_what_one_constant_answer_gets(tmp_path, capsys):
@@ -242,8 +247,12 @@ def test_a_config_and_a_vocabulary_are_enough_to_begin_with_random_weights(files
     random = [*begin, "--random-weights", "--seed", "5", "--set", "training.steps=3", "data.batch_size=3"]
     assert main([*random, "model.vocab_size=99"]) == 1
     assert "model.vocab_size cannot be set" in capsys.readouterr().err
-    assert main([*random, "model.num_hidden_layers=3", "model.hidden_size=20", "data.sequence_length=20"]) == 0
+    length = "data.sequence_length=20"
+    assert main([*random, "model.num_hidden_layers=3", "model.hidden_size=20", length, "model.pooler=mean"]) == 0
     assert "Only the tokenizer and the sizes are those of bare" in capsys.readouterr().err
+    on = ["--start", trained, "--output", str(tmp_path / "on"), "--set", "training.steps=1", "data.batch_size=3"]
+    assert main([*begin[:3], *on, length]) == 0
+    assert capsys.readouterr().err.count("The pooler reads the mean of all tokens") == 1
     model, recipe = load_checkpoint(trained), json.loads((tmp_path / "trained" / "recipe.json").read_text())
     assert (model.config.num_hidden_layers, model.config.hidden_size, model.config.intermediate_size) == (3, 20, 30)
     assert model.tokenizer.get_vocab()["romeo"] == 5
@@ -258,6 +267,8 @@ def test_a_config_and_a_vocabulary_are_enough_to_begin_with_random_weights(files
     assert load_checkpoint(files["whole"]).config.num_hidden_layers == 1
     loaded = load_checkpoint(bare, random_weights=True, max_positions=40)
     assert loaded.missing == {"pooler", "mlm", "nsp"}
+    assert load_checkpoint(trained).recipe["seed"] == 5
+    assert load_checkpoint(trained, random_weights=True).recipe is None, "these weights have not been trained"
     assert loaded.config.max_position_embeddings == 40
 
 

@@ -2,6 +2,8 @@
 
 import inspect
 import re
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 import bert_core
 from bert_core import TrainingService, fill_mask, load_checkpoint, load_recipe, next_sentence, prepare
 from bert_core.errors import BertCoreError, CheckpointError, InputError, RunError
+from bert_core.runs import service as service_module
+from bert_core.training.trainer import Trainer
 
 SMALL = {"training.steps": 3, "data.batch_size": 3, "model.hidden_size": 12, "model.num_attention_heads": 3}
 TEXTS = ["hello how [MASK] you i am romeo", "[MASK] you romeo", "great my [MASK] team won the [MASK]"]
@@ -34,6 +38,24 @@ def test_a_script_waits_for_a_run_and_reads_what_it_is(recipe):
         with pytest.raises(RunError, match=r"one|sentence"):
             failed.wait(60)
     assert not service.is_alive, "the end of the block ends the threads"
+
+
+def test_the_end_of_a_block_waits_for_the_step_in_progress(recipe, monkeypatch):
+    """Without it, the end of the interpreter would abort the program in the middle of the step."""
+    step, begun = Trainer.__next__, threading.Event()
+
+    def slow(trainer):
+        begun.set()
+        time.sleep(0.3)
+        return step(trainer)
+
+    monkeypatch.setattr(Trainer, "__next__", slow)
+    monkeypatch.setattr(service_module, "CLOSE_SECONDS", 0.01)
+    with TrainingService("cpu") as service:
+        run = service.start(recipe)
+        assert begun.wait(60)
+    assert not service.is_alive
+    assert (run.status, run.steps_done) == ("stopped", 1)
 
 
 def test_a_training_loop_reads_numbers(recipe):

@@ -148,13 +148,15 @@ def test_a_file_system_without_users_keeps_a_model(tiny_checkpoint, tmp_path, mo
     [
         ("Romeo & Juliet", "Romeo-Juliet"),
         ("con", "con-"),
-        ("LPT1.txt", "LPT1.txt-"),
+        ("LPT1.txt", "LPT1-.txt"),
+        ("com².tar.gz", "com²-.tar.gz"),
         ("console", "console"),
         ("a:b?c*", "a-b-c"),
         ("ends.", "ends"),
         ("Łódź", "Łódź"),
         ("...", "model"),
         ("x" * 300, "x" * 100),
+        ("北" * 300, "北" * 33),
     ],
 )
 def test_a_file_name_is_one_that_every_system_takes(name, expected):

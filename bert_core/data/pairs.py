@@ -174,9 +174,8 @@ class PairSampler:
         """Swap A and B in `rows`. Returns the rows that stay: there A would follow B somewhere in the text."""
         can_swap = self._is_negative(pairs.end_b[rows] - 1, pairs.start_a[rows])
         at = rows[can_swap]
-        start, end = pairs.start_a[at], pairs.end_a[at]
-        pairs.start_a[at], pairs.end_a[at] = pairs.start_b[at], pairs.end_b[at]
-        pairs.start_b[at], pairs.end_b[at] = start, end
+        swapped = [each[at] for each in (pairs.start_b, pairs.end_b, pairs.start_a, pairs.end_a)]
+        pairs.start_a[at], pairs.end_a[at], pairs.start_b[at], pairs.end_b[at] = swapped
         return rows[~can_swap]
 
     def _draw_negatives(self, cut: Array, end: Array, longest: Array, rng: Generator) -> tuple[Array, Array]:

@@ -300,7 +300,7 @@ class SentenceReader:
             if len(cells) != 3 - are_neighbours or cells[2:] not in ([], ["0"], ["1"]):
                 raise CorpusError(
                     f"Line {number} of {self.name} is not a pair; write text, tab, text, tab and 1 or 0, or MRPC's "
-                    "five columns, or on all lines two texts with a tab between them."
+                    "five columns, or on all lines two texts with a tab between them; --kind lines reads any line."
                 )
             self.labels += [label == "1" for label in cells[2:]]
             yield [cell for cell in cells[:2] if cell or not are_neighbours]

@@ -38,7 +38,7 @@ from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import OF_EVERY_STEP
 
 SCALES = (0.001, 1.0)
-_OF_THE_TOKENIZER = ("model.vocab_size", "model.pad_token_id")
+OF_THE_TOKENIZER = ("model.vocab_size", "model.pad_token_id")  # which no person chooses
 DEFAULT_RECIPE = "romeo-juliet"
 GOING_ON_RATE = 3e-4  # the highest peak of the learning rate with which a trained model goes on, if none is given
 _TASKS = ASSETS / "tasks"
@@ -71,7 +71,7 @@ class _Settings(Generic[Source]):
         """The field of each setting that a person may choose, by names such as "data.batch_size": those with a hint."""
         own = [("", cls), *((f"{name}.", kind) for name, kind in cls.sections().items())]
         named = {f"{section}{item.name}": item for section, kind in own for item in dataclasses.fields(kind)}
-        return {name: item for name, item in named.items() if "hint" in item.metadata and name not in _OF_THE_TOKENIZER}
+        return {name: item for name, item in named.items() if "hint" in item.metadata and name not in OF_THE_TOKENIZER}
 
     def content(self) -> dict[str, Any]:
         """The recipe as the JSON content that is saved beside a model and that `from_dict` reads."""

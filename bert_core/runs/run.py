@@ -121,7 +121,7 @@ class Run:
         self._scheduler, self._changed = scheduler, scheduler.changed
         self._saved, self._start = saved, start
         self._kept_steps = {keep_step}
-        self._limits = limits
+        self._limits = limits or scheduler.limits
         self._lease, self._renewed = lease, scheduler.now()
         self._stage = ""  # of the preparation
         self._ended: Status | None = None
@@ -266,7 +266,7 @@ class Run:
 
     @checked
     def wait(self, seconds: float = math.inf) -> Self:
-        """Wait until the run has ended, and return it; a pause is waited for too. Raises RunError with the reason where
+        """Wait until the run has ended, also while it is paused, and return it. Raises RunError with the reason where
         it has failed, and after `seconds` where it has not ended."""
         deadline = time.monotonic() + seconds
         with self._changed:
@@ -387,7 +387,7 @@ class Run:
                 self._scheduler.admit(self, PREPARING * source.nbytes)
 
             def admit(prepared: Prepared) -> None:
-                check_limits(prepared, self._limits or self._scheduler.limits)
+                check_limits(prepared, self._limits)
                 self.training_bytes = prepared.training_bytes
                 self._scheduler.admit(self, 0)
 
@@ -449,7 +449,7 @@ class Run:
     def _train(self, worker: Worker) -> None:
         began = time.thread_time()  # which does not count the time in which other threads held this one up
         rows, divergence = worker.train(self._may_step)
-        seconds, limit = (time.thread_time() - began) / max(1, len(rows)), 2 * self._scheduler.limits.step_seconds
+        seconds, limit = (time.thread_time() - began) / max(1, len(rows)), 2 * self._limits.step_seconds
         if rows and seconds > limit:
             raise RunError(f"A step took {seconds:.1f} s; the limit here is {limit:g} s. {SMALLER_STEP}")
         now = time.monotonic()

@@ -83,6 +83,7 @@ class TrainingService:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+        self._trainer.join()  # the interpreter's own end would abort a thread in the middle of a step
 
     def __repr__(self) -> str:
         active = sum(run.status not in ENDED for run in self._active)
@@ -108,8 +109,8 @@ class TrainingService:
         lease: seconds without a `touch` after which the run is paused; after FREE_AFTER times as long it is freed; None
         for no limit. budget: shared by the runs of one visitor, which are prepared and trained one after the other;
         None for one of its own. keep_step: a step of which a snapshot is taken and stays. start: a model to go on
-        from, see `Recipe.going_on_from`; None for random weights. limits: None for those of the service. Raises
-        ConfigError for an unknown recipe or a seed out of range.
+        from, see `Recipe.going_on_from`; None for random weights. limits: None for those of the service, which
+        also hold for later `continue_for`. Raises ConfigError for an unknown recipe or a seed out of range.
         """
         recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
         if start is not None and recipe.start is None:

@@ -263,8 +263,7 @@ def _reason(error: Exception) -> str:
 
 
 def _tensors_to_write(checkpoint: Checkpoint) -> dict[str, Tensor]:
-    found = checkpoint.tensors
-    tensors = {name: each.detach().to("cpu", torch.float32).contiguous() for name, each in found.items()}
+    tensors = {name: each.detach().to("cpu", torch.float32).contiguous() for name, each in checkpoint.tensors.items()}
     check_finite(tensors, "The model was not saved", "train it again with a lower learning rate")
     return tensors
 
@@ -317,18 +316,17 @@ def _write_json(path: Path, content: Mapping[str, object]) -> None:
 def load_checkpoint(
     folder: str | Path, *, max_positions: int | None = None, random_weights: bool = False, limits: Limits = LOCAL
 ) -> Checkpoint:
-    """Open an untrusted Hugging Face BERT folder, or a model that comes with Balcony, and check every file before it is
-    used.
+    """Open an untrusted Hugging Face BERT folder, or a model that comes with Balcony, and check every file before use.
 
-    folder: its path, or the name of a model in `checkpoints`, such as "romeo-juliet".
-    The files are config.json, the weights (see `read_weights`), tokenizer.json or vocab.txt, tokenizer_config.json and
-    recipe.json. The pooler and each head may be missing; they are then drawn with a fixed seed, listed in `missing` and
-    described in `notes`. PyTorch's global generator is not used, and no connection is made.
+    folder: its path, or the name of a model in `checkpoints`, such as "romeo-juliet". The files are config.json, the
+    weights (see `read_weights`), tokenizer.json or vocab.txt, tokenizer_config.json and recipe.json. The pooler and
+    each head may be missing; they are then drawn with a fixed seed, listed in `missing` and described in `notes`.
+    PyTorch's global generator is not used, and no connection is made.
 
     max_positions: the longest input in tokens, if it should exceed the number of positions in the weights; the new
     positions are drawn with a fixed seed and described in `notes`. random_weights: draw all weights with a fixed seed;
-    the folder needs none, and the model has no head of a task. limits: of its files, tokens and parameters. Raises
-    CheckpointError with the file, what differs or is over a limit, and the remedy.
+    the folder needs none, and the model has no head of a task and no recipe. limits: of its files, tokens and
+    parameters. Raises CheckpointError with the file, what differs or is over a limit, and the remedy.
     """
     given, folder = folder, model_folder(folder).resolve()
     with contextlib.suppress(OSError):
@@ -370,7 +368,7 @@ def load_checkpoint(
         notes.append(f"The weights have {known:,} positions; {known + 1:,} to {positions:,} are new and untrained.")
     recipe = None
     with contextlib.suppress(CheckpointError):  # a model without a readable recipe can still be used
-        recipe = read_json(folder / RECIPE, limits)
+        recipe = None if random_weights else read_json(folder / RECIPE, limits)
     return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, recipe, head)
 
 

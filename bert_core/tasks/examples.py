@@ -181,10 +181,10 @@ def load_task(
 
     labelled: whether to read labels. columns: the texts and then, with labels, the label, or the word and the tag:
     names of a header, or numbers from 1 where there is none, such as ("review", "sentiment") or "1,2". By default, a
-    header's usual names, else the order. model: the fine-tuned model that examples without labels are for. encoding: of
-    a file that is not UTF-8, see `decoded_blocks`. label_separator: what stands between the labels of a text that may
-    have several; alone, it means none of them. Raises CorpusError, with the line or the question, if a part cannot be
-    read, if it is not clear which columns to read, and for a file without examples or over the limits.
+    header's usual names, else the order. model: the fine-tuned model that the examples are for, whose columns come
+    first. encoding: of a file that is not UTF-8, see `decoded_blocks`. label_separator: what stands between the labels
+    of a text that may have several; alone, it means none of them. Raises CorpusError, with the line or the question, if
+    a part cannot be read, if it is not clear which columns to read, and for a file without examples or over the limits.
     """
     path, kind = Path(path), TASKS.get(task)
     if isinstance(columns, str):
@@ -208,7 +208,9 @@ def load_task(
     separator = label_separator if task == TextClassification.name else None
     file = TaskFile(text, path.name, labelled, columns, kind.columns, separator, limits.items, notes)
     if model is not None:
-        file.learned, file.labels = learned_columns(model)[:-1], model.head.labels if model.head else None
+        columns = learned_columns(model)
+        file.learned, file.learned_label = columns[:-1], columns[-1:]
+        file.labels = model.head.labels if model.head else None
     examples = kind.read(file)
     if not examples:
         raise CorpusError(f"{path.name} has no examples; a {task} file has {kind.form}.")

@@ -120,7 +120,7 @@ class QuestionAnswering(task.Task[AnswerExample, AnswerPrediction]):
                 answers = _answers(entry, context, wrong)
                 given = [each["answer_start"] for each in entry["answers"]] if answers else []
                 moved += sum(start != place for start, (_, place) in zip(given, answers))
-            examples.append(AnswerExample(question, context, answers, str(entry.get("id", ""))))
+            examples.append(AnswerExample(question, context, answers, str(entry.get("id") or "")))
         if impossible := sum(each.answers == () for each in examples):
             file.notes.append(f"Questions without an answer in their context: {impossible:,}.")
         if moved:

@@ -52,6 +52,7 @@ class TaskFile:
     most: int  # lines and columns
     notes: list[str]
     learned: tuple[str, ...] = ()  # columns of the texts of the model for which examples are read
+    learned_label: tuple[str, ...] = ()  # that of its label, or none
     labels: tuple[str, ...] | None = None  # of that model
     blanks: list[int] = field(default_factory=list)  # see `TaskData`
 
@@ -245,7 +246,10 @@ class TextTable(Table):
         self.is_number = is_number
         # Columns that the first row names as the model's own have them, and as texts are often named.
         is_known = {*file.learned} <= {*self.first} and not all(each.isdecimal() for each in file.learned)
-        self._learned = [self.first.index(each) for each in file.learned] if is_known else []
+        self._learned, self._learned_label = (
+            [self.first.index(each) for each in columns if is_known and each in self.first]
+            for columns in (file.learned, file.learned_label)
+        )
         self._names = [_plain(each) for each in self.first]
         usual, other = (
             [i for i, name in enumerate(self._names) if kind.fullmatch(name)] for kind in (_TEXT_NAME, _OTHER_TEXT_NAME)
@@ -287,11 +291,9 @@ class TextTable(Table):
 
     def _by_name(self) -> Columns | None:
         """The columns that the first row names, if that is clear."""
-        if self._learned:
-            return Columns(self._learned, [], True)
-        labelled, names, texts = self.file.labelled, self._names, self._texts
+        labelled, names, texts = self.file.labelled, self._names, self._learned or self._texts
         usual = _NUMBER_NAMES + _CLASS_NAMES if self.is_number else _CLASS_NAMES + _NUMBER_NAMES
-        label = [names.index(name) for name in usual if name in names][:1]
+        label = self._learned_label or [names.index(name) for name in usual if name in names][:1]
         rest = [i for i, name in enumerate(names) if i not in (*texts, *label) and not _ID_NAME.fullmatch(name)]
         if len(rest) == 1 and not texts and (label or not labelled):
             texts = rest
@@ -302,10 +304,12 @@ class TextTable(Table):
 
     def _is_header(self, named: Columns | None) -> bool:
         """Whether the first row names the columns. Raises CorpusError for one that may also be an example."""
+        if self._learned:
+            return True
         file, first = self.file, self.first
         has_name = any(first[i] not in self.values(i, is_named=True) for i in self._named)
         if not file.labelled:
-            return has_name or bool(self._learned) or self._label_column(True) != self._label_column(False)
+            return has_name or self._label_column(True) != self._label_column(False)
         [column] = (named.label if named and has_name else []) or [len(first) - 1]
         label, others = first[column], self.values(column, is_named=has_name)
         if not has_name:

@@ -288,6 +288,10 @@ def test_lines_of_two_texts_are_pairs_of_neighbours():
     assert Corpus.from_text("欢迎来到\t丛林世界\n我可以\t整夜待着\n").documents[1] == ("我可以", "整夜待着")
     for others in ("a good film\tpos\na bad film\tneg\n", "s1\tone two\ns2\tthree four\n", f"{text}no tab here\n"):
         assert len(Corpus.from_text(others).sentences) == others.count("\n") - others.count("\n\n")
+    late = "I can stay\there all night\n" * 1000 + "no tab here\n"
+    with pytest.raises(CorpusError, match=r"Line 1001 .* is not a pair; .*; --kind lines reads any line"):
+        Corpus.from_text(late)
+    assert len(Corpus.from_text(late, "lines").sentences) == 1001
     for mixed in (f"{text}one\ttwo\t1\n", "one two\tthree\t1\nfour\tfive\n"):
         with pytest.raises(CorpusError, match=r"is not a pair; .* on all lines two texts"):
             Corpus.from_text(mixed, "pairs")

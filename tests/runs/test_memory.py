@@ -212,12 +212,15 @@ def test_a_step_beyond_the_limit_ends_its_run(recipe: Recipe, monkeypatch: pytes
             pass
         return step(trainer)
 
-    service = TrainingService("cpu", limits=dataclasses.replace(LOCAL, step_seconds=slow / 4))
+    few = dataclasses.replace(LOCAL, step_seconds=slow / 4)
+    service = TrainingService("cpu", limits=few)
     monkeypatch.setattr(run_module, "check_limits", lambda *arguments: None)
     monkeypatch.setattr(Trainer, "__next__", busy)
     run = ended(service.start(recipe, TEXT))
     assert run.status == "failed"
     assert run.reason.startswith("A step took 0.1 s; the limit here is 0.025 s.")
+    short = recipe.override({"training.steps": 2})
+    assert ended(service.start(short, TEXT, limits=LOCAL)).status == "finished", "a run's own limits are meant"
     service.close()
 
 

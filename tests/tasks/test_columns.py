@@ -423,6 +423,12 @@ def test_a_model_keeps_the_columns_that_it_learned_from(tiny_checkpoint, tmp_pat
     printed = capsys.readouterr()
     assert printed.err == "Texts: review title. Left out: id.\n"
     assert [line == "null" for line in printed.out.splitlines()] == [False, True, False]
+    assert main(["evaluate", str(tmp_path / "tuned"), "--input", str(tmp_path / "own.csv")]) == 0
+    printed = capsys.readouterr()
+    assert printed.err.startswith("Texts: review title. Label: mood. Left out: id.\n")
+    names = ["romeo", "juliet"]
+    found = predict(load_checkpoint(tmp_path / "tuned"), [f"nice, {name}" for name in names])
+    assert json.loads(printed.out)["accuracy"] == sum(each.label == name for each, name in zip(found, names)) / 2 > 0
     (tmp_path / "new.csv").write_text("a,b\n")
     assert main(["predict", str(tmp_path / "tuned"), "--input", str(tmp_path / "new.csv")]) == 1
     assert "the model learned from single texts; choose the texts" in capsys.readouterr().err
