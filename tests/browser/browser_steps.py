@@ -164,6 +164,13 @@ def change_setting(page: Page, name: str, value: str) -> None:
     control.blur()
 
 
+def move_slider(page: Page, position: int) -> None:
+    """Put the time slider at a position, as a drag does."""
+    page.locator("#time-slider").evaluate(
+        "(slider, position) => { slider.value = position; slider.dispatchEvent(new Event('input')); }", position
+    )
+
+
 def start(page: Page) -> None:
     """Press Start and wait for the first point."""
     page.locator("#start").click()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from urllib.parse import urlencode
 
-from browser_steps import FIRST, change_setting, show, wait_for_status, words_of
+from browser_steps import FIRST, change_setting, move_slider, show, wait_for_status, words_of
 from playwright.sync_api import Page, ViewportSize, expect
 
 LAPTOP: ViewportSize = {"width": 1280, "height": 720}
@@ -89,7 +89,7 @@ def test_the_keyboard_trains_hides_a_word_and_reads_a_head(page: Page) -> None:
 def test_the_verdict_of_a_run_stands_beside_its_status_with_what_to_do_next(visit: Callable[..., Page]) -> None:
     page = visit()
     verdict, further = page.locator("#run-monitor .b-reason"), page.locator("#go-on")
-    for steps, rate, advice in (("3", "0.001", "Train longer: 3 steps"), ("40", "0.3", "Smaller learning rate")):
+    for steps, rate, advice in (("3", "0.001", "Train 3 more steps"), ("40", "0.3", "Train again, learning rate ÷ 10")):
         page.set_viewport_size({"width": 1600, "height": 900})  # the form is open
         change_setting(page, "steps", steps)
         change_setting(page, "learning-rate", rate)
@@ -105,3 +105,7 @@ def test_the_verdict_of_a_run_stands_beside_its_status_with_what_to_do_next(visi
     expect(page.locator("#model-picker option")).not_to_have_count(3)
     expect(verdict).to_contain_text("It fills in ")
     expect(verdict).not_to_contain_text("diverged")
+    said = verdict.inner_text()
+    move_slider(page, 0)
+    expect(page.locator("#exam").get_by_role("columnheader", include_hidden=True).first).to_have_text("Step 0")
+    expect(verdict).to_have_text(said)

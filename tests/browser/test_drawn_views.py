@@ -115,12 +115,13 @@ def test_every_number_of_a_map_has_a_cell_however_small_it_is(page: Page) -> Non
 
 
 def test_a_small_probability_has_the_digits_from_which_its_logarithm_follows(page: Page) -> None:
-    probabilities = [0.95081, 0.5, 0.0123456, 4.639e-5, 1.5e-30]
+    probabilities = [0.95081, 0.5, 0.0123456, 4.639e-5, 1.5e-30, 0]
     shown = page.evaluate(
         'async (all) => { const { precise } = await import("/modules/parts/numbers.js"); return all.map(precise); }',
         probabilities,
     )
     assert shown[:4] == ["0.9508", "0.5000", "0.01235", "0.00004639"]
+    assert shown[-1] == "0.0000"
     for p, text in zip(probabilities, shown, strict=True):
         assert float(text) == pytest.approx(p, rel=1e-3)
 

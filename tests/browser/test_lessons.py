@@ -50,6 +50,11 @@ def test_a_lesson_is_made_saved_and_opened_elsewhere(visit: Callable[..., Page],
         page.locator("#lesson-save").click()
     waiting.value.save_as(tmp_path / "lesson.json")
     assert waiting.value.suggested_filename == "lesson.json"
+    page.locator("#lesson-anew").click()
+    page.locator("#lesson-anew-sure").click()
+    expect(page.locator("#lesson-step")).to_have_text("No step yet")
+    page.locator("#lessons-list").click()
+    expect(page.locator("#lesson-new")).to_have_text("Go on with “My lesson”")
 
     other = visit()
     other.locator("#lesson-file").set_input_files(tmp_path / "lesson.json")
@@ -73,7 +78,7 @@ def test_a_lesson_is_made_saved_and_opened_elsewhere(visit: Callable[..., Page],
     expect(other.locator("#lesson-body")).to_contain_text("<b>$x$</b>")
     assert other.title() == "Balcony"
     other.locator("#lesson-edit").click()
-    expect(other.get_by_text("It takes the place of Mine, which is kept in this browser.")).to_be_visible()
+    expect(other.get_by_text("If you edit this one, you lose Mine.")).to_be_visible()
     other.keyboard.press("Escape")
     (tmp_path / "broken.json").write_text('{"title": "T", "steps": [{"hide": ["body"]}]}')
     other.locator("#lesson-file").set_input_files(tmp_path / "broken.json")

@@ -5,7 +5,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser_steps import Tabs, change_setting, open_tab, points, press_save, start, wait_for_points, wait_for_status
+from browser_steps import (
+    Tabs,
+    change_setting,
+    move_slider,
+    open_tab,
+    points,
+    press_save,
+    start,
+    wait_for_points,
+    wait_for_status,
+)
 from playwright.sync_api import APIResponse, Page, Route, expect
 
 ENDLESS = "50000"
@@ -21,13 +31,6 @@ def trained(tabs: Tabs) -> Iterator[Page]:
         wait_for_status(page, "Finished")
         assert tabs.complaints == []
         yield page
-
-
-def move_slider(page: Page, position: int) -> None:
-    """Put the time slider at a position, as a drag does."""
-    page.locator("#time-slider").evaluate(
-        "(slider, position) => { slider.value = position; slider.dispatchEvent(new Event('input')); }", position
-    )
 
 
 def choose_pace(page: Page, name: str) -> None:

@@ -1,7 +1,10 @@
 """The batch of a step as the page gets it, against the batches of training."""
 
+import dataclasses
 import json
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +15,7 @@ from bert_core.errors import RunError
 from bert_core.probes.batch import interleaved
 from bert_core.runs.prepare import prepare
 from bert_core.runs.run import Run
-from ui.compare.batch import COLUMNS, PAIRS_SHOWN, batch_table, batch_value
+from ui.compare.batch import COLUMNS, PAIRS_SHOWN, batch_table, batch_value, shapes
 from ui.server.workspace import Workspace
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 20, "data.batch_size": 7, "data.mask_share": 0.6})
@@ -72,6 +75,10 @@ def test_the_shapes_are_those_of_the_whole_batch_and_the_asked_words_are_found_b
     assert {name: size for name, _, size, _ in value["shapes"]} == {
         name: " × ".join(f"{length:,}" for length in each.shape) for name, each in real.items()
     }
+    configs = [dataclasses.replace(RECIPE.model, pooler=each) for each in ("first", "mean")]
+    models: Any = [SimpleNamespace(config=each) for each in configs]
+    said = [shapes(run.batch_at(20), each)[-1][-1] for each in models]
+    assert ["[CLS]" in said[0], "mean" in said[0], "[CLS]" in said[1], "mean" in said[1]] == [True, False, False, True]
     found = dict(zip(positions.tolist(), labels.tolist(), strict=True))
     for row in value["rows"] + batch_value(space, run, 20, PAIRS_SHOWN, 0)["rows"]:
         for at, guess in row["guesses"].items():

@@ -1,8 +1,10 @@
 """A class: what pages share, who may change it, and how much of it there can be."""
 
+import gc
 import io
 import json
 import time
+import weakref
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +25,7 @@ from ui.classroom import state
 from ui.classroom.address import QUIET_ZONE, join_address, qr_code, show, welcome
 from ui.classroom.covered import Covered
 from ui.classroom.routes import ADDRESS, KEPT, MOST_POINTS, class_routes
-from ui.classroom.state import MOST_SHARED, PRESENT_SECONDS, Classroom, cleaned
+from ui.classroom.state import MOST_GUESSES, MOST_SHARED, PRESENT_SECONDS, Classroom, cleaned
 from ui.lessons import read_lesson
 from ui.server.kept import digest
 from ui.server.workspace import Workspace
@@ -102,7 +104,7 @@ def test_a_run_is_shared_followed_and_taken_back_by_its_visitor_alone(room, work
     one, other = room.tokens
     assert "press Start" in room.ask(one, "share", None, "Ada")["error"]
     run = trained(workspaces, one, 3)
-    assert room.ask(one, "share", None, "Ada") == {"name": "Ada"}
+    assert room.ask(one, "share", None, "Ada") == {}
     seen = room.ask(other, "", 0)
     [shared] = seen["runs"]
     assert (shared["name"], shared["status"], shared["step"]) == ("Ada", "finished", 3)
@@ -118,7 +120,8 @@ def test_a_run_is_shared_followed_and_taken_back_by_its_visitor_alone(room, work
     room.ask(other, "withdraw")
     trained(workspaces, other)
     room.ask(other, "share", None, "Bob")
-    room.ask(one, "share", run.id, "Ada L.")
+    assert room.ask(one, "share", run.id, "Bob") == {"other": "Bob (2)"}
+    assert room.ask(one, "share", run.id, " Ada  L.") == {}, "a name in one line is no other"
     later = room.ask(other, "", seen["version"])
     assert {each["name"] for each in later["runs"]} == {"Ada L.", "Bob"}
     assert room.judged.count(run) == 1, "its verdict is kept"
@@ -271,9 +274,14 @@ def test_a_run_on_the_board_is_followed_until_it_is_taken_off(room, workspaces):
     while run.status not in ENDED:
         time.sleep(0.01)
     [ended] = room.ask(other, "", news["version"])["runs"]
+    seen = weakref.ref(run)
     assert (ended["step"], ended["status"], ended["verdict"][:9]) == (9, "finished", "finished!")
-    room.ask(one, "withdraw")
-    assert room.ask(other, "", 0)["runs"] == []
+    room.judged.clear()
+    del run, workspaces._spaces[digest(one)]
+    [still] = room.ask(other, "", 0)["runs"]
+    gc.collect()
+    assert still["name"] == "Ada"
+    assert seen() is None, "a board keeps no run of a visitor who has left in memory"
 
 
 def test_two_people_of_one_name_are_told_apart(classroom):
@@ -303,15 +311,16 @@ def test_a_lesson_of_the_teachers_own_is_fetched_by_who_opens_it(room):
 
 def test_answers_are_counted_for_the_teacher_without_names(room, workspaces, service):
     one, other = room.tokens
+    name = "3 Which  one?\nThis " + "\U0001f600" * 150
     for visitor, choice in ((one, 2), (other, 0), (one, 0)):
-        assert room.ask(visitor, "answer", "What BERT learns", 3, choice) == {}
+        assert room.ask(visitor, "answer", name, choice) == {}
     assert "answers" not in room.ask(one, "", 0)
     seen = room.ask(one, "", 0, TOKEN)
-    assert seen["answers"] == {"3 What BERT learns": [1, 0, 1, 0, 0, 0, 0, 0]}, "the first answer of each person counts"
+    assert seen["answers"] == {name: [1, 0, 1, 0, 0, 0, 0, 0]}, "the first answer of each person counts"
     assert not {one, other, digest(one), digest(other)} & set(json.dumps(seen).split('"'))
-    for wrong in (("T", -1, 0), ("T", 60, 0), ("T", 0, 8), ("T", True, 0), ("T", "0", 0), (3, 0, 0)):
+    for wrong in (("T", -1), ("T", 8), ("T", True), ("T", "0"), (3, 0), ("T" * 201, 0)):
         assert "no text" in room.ask(one, "answer", *wrong)["error"]
-    assert "error" in room.ask("stranger", "answer", "T", 0, 0)
+    assert "error" in room.ask("stranger", "answer", "T", 0)
 
 
 def test_the_teacher_sees_how_many_train_and_how_many_failed(room, workspaces):
@@ -342,7 +351,7 @@ def test_a_kept_class_goes_on_after_a_restart(room, workspaces, service, tmp_pat
     first.ask(room.tokens[1], "guess", number, ["juliet", "you"])
     first.teach("limit", 77, 50_000, False)
     first.teach("send", "T", LINK, True)
-    first.ask(room.tokens[1], "answer", "T", 0, 1)
+    first.ask(room.tokens[1], "answer", "T", 1)
     before = first.ask(room.tokens[1], "", 0, TOKEN)
     assert (tmp_path / KEPT).stat().st_mode & 0o077 == 0, "it holds the teacher's token"
     assert teachers_token(str(tmp_path)) == TOKEN
@@ -401,6 +410,12 @@ def test_what_a_class_holds_is_bounded(classroom):
     for visitor in range(state.MOST_PRESENT + 5):
         classroom.news(f"{visitor}", 0)
     assert classroom.news(None, 0)["here"] == state.MOST_PRESENT
+    for visitor in range(MOST_GUESSES):
+        classroom.answer(f"{visitor}", "\ud800", 0)
+    with pytest.raises(InputError, match="have answered"):
+        classroom.answer("late", "\ud800", 0)
+    classroom.answer("0", "\ud800", 1)
+    assert classroom.news(None, 0, is_teacher=True)["answers"]["?"][0] == MOST_GUESSES
     for nothing in ("", " ", "\u202e"):
         with pytest.raises(InputError, match="name"):
             classroom.share("0", nothing, RUN)

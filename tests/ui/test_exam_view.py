@@ -13,6 +13,7 @@ from bert_core.probes.exam import MOST_WORDS
 from bert_core.runs.run import Run
 from ui.server.workspace import Workspace
 from ui.train.exam import exam_value
+from ui.train.tab import slower
 
 RECIPE = load_recipe("romeo-juliet")
 WORDS = ("one", "two", "three", "four", "five", "six", "seven")
@@ -62,6 +63,11 @@ def test_a_diverged_run_is_called_that(service: TrainingService) -> None:
     assert value["advice"] == "slower"
     assert "no better than always answering “does not follow”" in pairs
     assert value["rows"][0][1:] == value["rows"][1][1:]
+    later = {"start": 40, "steps": 20, "learning_rate": 0.5}
+    again = RECIPE.override(slower(RECIPE.override({"training.steps": 60, "training.parts": [later]}).training))
+    rates = again.training.learning_rate, *(part.learning_rate for part in again.training.parts)
+    assert rates == pytest.approx((RECIPE.training.learning_rate / 10, 0.05)), "a rate that was changed later too"
+    assert again.training.total_steps == 60
 
 
 def test_a_longer_text_is_examined_on_both_parts(service: TrainingService) -> None:

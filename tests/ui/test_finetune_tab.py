@@ -4,10 +4,12 @@ import csv
 import json
 import time
 
+import gradio as gr
 import pytest
 from helpers import labelled
 
 from bert_core import load_recipe
+from bert_core.data.decoding import EncodingError
 from bert_core.errors import CorpusError, RunError
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe
 from bert_core.runs.run import ACTIVE, Run
@@ -26,7 +28,7 @@ from ui.finetune.answers import (
     tried_value,
     word_spans,
 )
-from ui.finetune.tab import UNKNOWN, task_facts
+from ui.finetune.tab import UNKNOWN, TaskForm, task_facts
 from ui.finetune.transfer import Mark, answer, figure, measured, start_transfer
 from ui.frame.page import Asked
 from ui.frame.question import Question
@@ -167,6 +169,26 @@ def test_the_facts_of_a_task_count_unknown_words_and_refuse_what_cannot_be_learn
     alike = TaskParts(TaskData("text-classification", [TextExample("hello", None, "yes")] * 9))
     with pytest.raises(CorpusError, match="nothing to learn"):
         task_facts(recipe, alike, tiny_checkpoint)
+
+
+def test_each_file_is_read_in_its_own_encoding_and_says_so(workspaces, tiny_checkpoint, tmp_path) -> None:
+    written = "text,label\n" + "".join(
+        f"le garçon a déjà été très fâché {k},{'yes' if k % 2 else 'no'}\n" for k in range(8)
+    )
+    for name, encoding in (("train", "utf-8"), ("validation", "cp1252")):
+        (tmp_path / f"{name}.csv").write_text(written, encoding)
+    with gr.Blocks():
+        form = TaskForm()
+    values: dict = dict.fromkeys(form.all) | {form.task: "subjects", form.encoding: "windows-1252"}
+    values |= {form.files[name]: str(tmp_path / f"{name}.csv") for name in ("train", "validation")}
+    parts = form.parts(values, workspaces)
+    assert [part.examples[0].text for part in (parts.train, parts.validation)] == [
+        "le garçon a déjà été très fâché 0"
+    ] * 2
+    notes = task_facts(finetuning_recipe("subjects"), parts, tiny_checkpoint)["notes"]
+    assert any(note.startswith("\u2068validation.csv\u2069: Read as windows-1252") for note in notes), notes
+    with pytest.raises(EncodingError, match="validation"):
+        form.parts(values | {form.encoding: None}, workspaces)
 
 
 def test_pretraining_is_compared_with_random_weights(workspaces, space, tiny_checkpoint) -> None:

@@ -20,7 +20,7 @@ from bert_core.config import LOCAL
 from bert_core.errors import BertCoreError, InputError, RunError, one_line
 from bert_core.runs.run import TRAINING, Run
 from ui.classroom.covered import cover
-from ui.classroom.state import LONGEST_TITLE, Classroom, cleaned
+from ui.classroom.state import LONGEST_NAME, LONGEST_TITLE, Classroom, cleaned
 from ui.frame.question import Question
 from ui.handlers import on_error
 from ui.server.kept import digest, replace_file
@@ -81,7 +81,8 @@ class Actions:
         self._shared: dict[str, _Shared] = {}  # by visitor
         self._following, self._followed = threading.Lock(), 0.0
         self._kept, self._keeping = keep and keep / KEPT, threading.Lock()
-        self._for_all = _by_name(self.share, self.withdraw, self.guess, self.answer, self.lesson)
+        self._of_visitor = _by_name(classroom.withdraw, classroom.guess, classroom.answer)  # by the token's digest
+        self._for_all = self._of_visitor | _by_name(self.share, self.lesson)
         of_room = _by_name(classroom.uncover, classroom.end, classroom.clear)
         self._for_teacher = of_room | _by_name(self.enter, self.limit, self.ask, self.send, self.send_lesson)
         if self._kept and self._kept.exists():
@@ -93,6 +94,9 @@ class Actions:
         if action in self._for_teacher:
             self.classroom.check(arguments[1] if arguments[1:] else None)
             arguments = arguments[2:]
+        if action in self._of_visitor:
+            self.workspaces.find(arguments[0])
+            arguments = digest(arguments[0]), *arguments[1:]
         work = (self._for_all | self._for_teacher).get(action)
         try:
             inspect.signature(work).bind(*arguments)  # type: ignore[arg-type]
@@ -103,7 +107,7 @@ class Actions:
         return done
 
     def share(self, visitor: str, run_id: Any, name: str) -> dict[str, Any]:
-        """Put a run on the board, which follows it from then on."""
+        """Put a run on the board, which follows it from then on. Returns the `other` name that it has there, if any."""
         space = self.workspaces.find(visitor)
         run = space.run(run_id) if run_id else space.current_run
         if run is None or is_finetuning(run) or not run.steps_done:
@@ -113,7 +117,7 @@ class Actions:
         shown = self.classroom.share(digest(visitor), name, shared.described())
         self._shared[digest(visitor)] = shared
         self._followed = 0.0
-        return {"name": shown}
+        return {"other": shown} if shown != cleaned(name, LONGEST_NAME) else {}
 
     def is_due(self) -> bool:
         """Whether the board has not looked at its runs for a while."""
@@ -127,11 +131,11 @@ class Actions:
             self._followed = time.monotonic()
             shared = dict(self._shared)
             on_board = self.classroom.follow({key: each.described() for key, each in shared.items() if each.has_news()})
-            for visitor in shared.keys() - on_board:
-                self._shared.pop(visitor, None)
-            for visitor in shared.keys() & on_board:
-                each = shared[visitor]
-                if each.run.status in TRAINING or each.judged == each.run.steps_done:
+            for visitor, each in shared.items():
+                is_here = visitor in on_board and self.workspaces.peek([visitor])
+                if not is_here and self._shared.get(visitor) is each:  # else its run would be kept in memory
+                    del self._shared[visitor]
+                if not is_here or each.run.status in TRAINING or each.judged == each.run.steps_done:
                     continue
                 each.judged, each.verdict = each.run.steps_done, ""
                 each.verdict = on_error(lambda sentence: "")(self.judge)(each.space, each.run)[:LONGEST_VERDICT]
@@ -139,21 +143,6 @@ class Actions:
                 self._keep()
         finally:
             self._following.release()
-
-    def withdraw(self, visitor: str) -> None:
-        """Take the visitor's run off the board."""
-        self.workspaces.find(visitor)
-        self.classroom.withdraw(digest(visitor))
-
-    def guess(self, visitor: str, number: Any, words: Any) -> None:
-        """Guess the words of a question."""
-        self.workspaces.find(visitor)
-        self.classroom.guess(digest(visitor), number, words)
-
-    def answer(self, visitor: str, lesson: Any, at: Any, choice: Any) -> None:
-        """Answer a step of a lesson."""
-        self.workspaces.find(visitor)
-        self.classroom.answer(digest(visitor), lesson, at, choice)
 
     def counted(self, visitors: list[str]) -> dict[str, int]:
         """Of the visitors who are here, how many train, and of how many the newest run has failed."""
@@ -206,7 +195,7 @@ class Actions:
         if self._kept is None:
             return
         with self._keeping:
-            runs = {visitor: each.run.id for visitor, each in self._shared.items()}
+            runs = {visitor: each.run.id for visitor, each in dict(self._shared).items()}
             content = self.classroom.content() | {"runs": runs}
             try:
                 replace_file(self._kept, content)
@@ -246,25 +235,21 @@ class _Shared:
         return before != self.seen
 
     def described(self) -> dict[str, Any]:
-        """What the board shows of it."""
-        return described(self.space, self.run) | {"verdict": self.verdict if self.judged == self.run.steps_done else ""}
+        """What the board shows of it: its title, settings and losses, and not its text."""
+        run, recipe = self.run, self.run.recipe
+        sizes = f"{recipe.model.num_hidden_layers} layers of {recipe.model.hidden_size}"
+        return {
+            "title": cleaned(self.space.title_of(run), LONGEST_TITLE),
+            "recipe": f"{sizes}, {recipe.data.batch_size} pairs a step, "
+            f"learning rate {recipe.training.learning_rate:g}, seed {recipe.seed}",
+            "status": run.status,
+            "step": run.steps_done,
+            "steps": recipe.training.total_steps,
+            "curve": thin(run.history(), MOST_POINTS, CURVES[:2]),
+            "losses": thin(run.history(since=max(0, run.steps_done - LAST_STEPS)), 1, CURVES[:2])[0][1:],
+            "verdict": self.verdict if self.judged == run.steps_done else "",
+        }
 
 
 def _by_name(*actions: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
     return {action.__name__: action for action in actions}
-
-
-def described(space: Workspace, run: Run) -> dict[str, Any]:
-    """What the board shows of a run: its title, settings and losses, and not its text."""
-    recipe = run.recipe
-    return {
-        "title": cleaned(space.title_of(run), LONGEST_TITLE),
-        "recipe": f"{recipe.model.num_hidden_layers} layers of {recipe.model.hidden_size}, {recipe.data.batch_size} "
-        f"pairs a step, learning rate {recipe.training.learning_rate:g}, seed {recipe.seed}",
-        "status": run.status,
-        "step": run.steps_done,
-        "steps": run.recipe.training.total_steps,
-        "curve": thin(run.history(), MOST_POINTS, CURVES[:2]),
-        "losses": thin(run.history(since=max(0, run.steps_done - LAST_STEPS)), 1, CURVES[:2])[0][1:],
-        "verdict": "",
-    }

@@ -20,7 +20,8 @@ from ui.classroom.covered import MOST_GAPS, Covered
 
 LONGEST_NAME, LONGEST_GUESS, LONGEST_TITLE, LONGEST_LINK = 24, 32, 80, 8_000  # characters
 MOST_SHARED = MOST_GUESSES = 300  # visitors
-MOST_LESSONS, MOST_STEPS, MOST_CHOICES = 20, 60, 8  # whose answers are counted
+LONGEST_STEP = 200  # characters of a step's name
+MOST_STEPS, MOST_CHOICES = 1_200, 8  # whose answers are counted
 MOST_PRESENT = 2_000
 MOST_BARS = 12  # of a histogram
 PRESENT_SECONDS = 5.0  # since a page's last poll
@@ -86,7 +87,7 @@ class Classroom:
         self._board: dict[str, dict[str, Any]] = {}  # by visitor
         self._lesson: dict[str, Any] | None = None
         self._round: _Round | None = None
-        self._answers: dict[str, dict[str, int]] = {}  # by lesson and step as `_step` names them, by visitor
+        self._answers: dict[str, dict[str, int]] = {}  # by the name of a step, by visitor
         self._is_sharing = True
         self._limits: dict[str, int] | None = None  # of runs, once the teacher has set them
         self._present: dict[str, float] = {}  # seconds of the last poll by visitor, the latest last
@@ -175,18 +176,21 @@ class Classroom:
         with self._change():
             self._board.pop(visitor, None)
 
-    def answer(self, visitor: str, lesson: str, at: int, choice: int) -> None:
-        """Count a visitor's first answer to a step of a lesson, by its title. Raises InputError."""
-        lesson = cleaned(lesson, LONGEST_TITLE)
-        for value, most in ((at, MOST_STEPS), (choice, MOST_CHOICES)):
-            if type(value) is not int or not 0 <= value < most:
-                raise InputError(NO_TEXT)
+    def answer(self, visitor: str, step: str, choice: int) -> None:
+        """Count a visitor's first answer to a step of a lesson, by the name that pages have for it. Raises
+        InputError."""
+        if not isinstance(step, str) or len(step) > LONGEST_STEP:
+            raise InputError(NO_TEXT)
+        if type(choice) is not int or not 0 <= choice < MOST_CHOICES:
+            raise InputError(NO_TEXT)
+        step = step.encode("utf-8", "replace").decode("utf-8")
         with self._change():
-            if _step(lesson, at) not in self._answers and len(self._answers) >= MOST_LESSONS * MOST_STEPS:
-                raise InputError(f"The answers to {MOST_LESSONS * MOST_STEPS} steps are counted already.")
-            answers = self._answers.setdefault(_step(lesson, at), {})
-            if len(answers) < MOST_GUESSES:
-                answers.setdefault(visitor, choice)
+            if step not in self._answers and len(self._answers) >= MOST_STEPS:
+                raise InputError(f"The answers to {MOST_STEPS:,} steps are counted already.")
+            answers = self._answers.setdefault(step, {})
+            if visitor not in answers and len(answers) >= MOST_GUESSES:
+                raise InputError(f"{MOST_GUESSES} people have answered already; your answer is not counted.")
+            answers.setdefault(visitor, choice)
 
     def _counted(self, step: str) -> list[int]:
         """How often each choice of a step was the answer."""
@@ -294,11 +298,6 @@ class Classroom:
         with self._lock:
             yield self._version + 1
             self._version += 1
-
-
-def _step(lesson: str, at: int) -> str:
-    """The name of a step, for pages too."""
-    return f"{at} {lesson}"
 
 
 def cleaned(text: Any, most: int) -> str:

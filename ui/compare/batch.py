@@ -124,6 +124,7 @@ def shapes(batch: BatchView, checkpoint: Checkpoint) -> list[list[str]]:
     """[name, shape in letters, sizes, what it has] of each tensor of the whole batch, from the tokens to the scores."""
     config, (B, T), M = checkpoint.config, batch.shape, batch.asked
     D, V = config.hidden_size, config.vocab_size
+    read = "each pair's [CLS], the row b × T" if config.pooler == "first" else "the mean of each pair's vectors"
     sizes = {"B": B, "T": T, "B·T": B * T, "D": D, "M": M, "V": V, "2": 2}
     found = {
         "input_ids": (("B", "T"), "the tokens of B pairs, each filled up to T"),
@@ -135,7 +136,7 @@ def shapes(batch: BatchView, checkpoint: Checkpoint) -> list[list[str]]:
         "asked positions": (("M",), "the numbers of the asked rows among these, from 0"),
         "asked vectors": (("M", "D"), "only these rows: the other positions need no word scores"),
         "word scores": (("M", "V"), "a score for each token of the vocabulary; MLM's loss compares them with M labels"),
-        "pair scores": (("B", "2"), "from each pair's [CLS], the row b × T; NSP's loss compares them with B labels"),
+        "pair scores": (("B", "2"), f"from {read}; NSP's loss compares them with B labels"),
     }
     rows = []
     for name, (letters, text) in found.items():

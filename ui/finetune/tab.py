@@ -7,12 +7,13 @@ from typing import Any
 
 import gradio as gr
 
+from bert_core.data.decoding import EncodingError
 from bert_core.data.encoding import MANY_UNKNOWN
 from bert_core.data.tokenizer import UNK
 from bert_core.errors import CorpusError, RunError, first_three
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.examples import TASKS, TaskParts, load_task
+from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task
 from ui.compare.trials import seeds_control, trial_view
 from ui.finetune.answers import results_numbers, results_page, results_value, tried_value
 from ui.finetune.transfer import start_transfer
@@ -88,11 +89,10 @@ class TaskForm:
             load_task,
             task=recipe.task,
             columns=(values[self.columns] or "") if TASKS[recipe.task].columns else "",
-            encoding=values[self.encoding] or None,
             label_separator=values[self.separator] or None,
             limits=workspaces.service.limits,
         )
-        return TaskParts(**{part: read(path) for part, path in paths.items()})
+        return TaskParts(**{part: read_part(read, path, values[self.encoding]) for part, path in paths.items()})
 
     def is_own(self, values: Values) -> bool:
         """Whether the examples are the person's."""
@@ -206,6 +206,16 @@ def form_of(recipe: FinetuningRecipe) -> dict[str, Any]:
     return no_facts() | {"notes": [f"{form}. Without a validation file, a part of the training file is held out."]}
 
 
+def read_part(read: Callable[..., TaskData], path: str, encoding: str | None) -> TaskData:
+    """The examples of one file. encoding: of a file that is not UTF-8; the others are read as they are."""
+    try:
+        return read(path)
+    except EncodingError:
+        if not encoding:
+            raise
+        return read(path, encoding=encoding)
+
+
 def recipe_of(task: Any) -> FinetuningRecipe:
     """The recipe that is chosen in the list of tasks. Raises InputError for one that the list does not have."""
     return finetuning_recipe(known(task, [recipe.name for recipe in finetuning_recipes()]))
@@ -229,11 +239,12 @@ def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoin
     """What a task asks, its examples, and how many of their words the model lacks. Raises CorpusError for examples
     that cannot be learned."""
     train, labels = parts.train, parts.train.labels()
+    others = [part for part in (parts.validation, parts.test) if part]
     texts = [text for example in train.examples[:MOST_READ] for text in example.texts]
     tokenized = checkpoint.tokenizer.encode_batch(texts, add_special_tokens=False)
     tokens = [token for encoding in tokenized for token in encoding.tokens]
     unknown = tokens.count(UNK) / max(1, len(tokens))
-    held_out = [f"{len(part.examples):,}" for part in (parts.validation, parts.test) if part]
+    held_out = [f"{len(part.examples):,}" for part in others]
     facts = [
         ["Kind", recipe.task.replace("-", " ")],
         ["Examples", f"{len(train.examples):,}"],
@@ -241,5 +252,7 @@ def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoin
         ["Unknown words", f"{unknown:.0%}"],
         *([["Labels", first_three(map(own, labels))]] if labels else []),
     ]
+    notes = [f"{own(part.name)}: {note}" for part in others for note in part.notes if note not in train.notes]
     warnings = {UNKNOWN: unknown > MANY_UNKNOWN, TUNED: checkpoint.head is not None}
-    return {"facts": facts, "notes": [*train.notes, *(note for note, applies in warnings.items() if applies)]}
+    notes += [note for note, applies in warnings.items() if applies]
+    return {"facts": facts, "notes": [*train.notes, *notes]}

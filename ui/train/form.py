@@ -256,7 +256,7 @@ def select(
     """A list of choices, each with its label; its value is the chosen one's, or what a client sends."""
     options = {"choices": [(value, title) for title, value in choices], "label": label, "info": info}
     layout["elem_classes"] = "b-select"
-    return view("train/select", value, events=("input",), options=options, elem_id=elem_id, **layout)
+    return view("parts/control", value, events=("input",), options=options, elem_id=elem_id, **layout)
 
 
 def encoding_control(elem_id: str = "encoding") -> gr.Radio:

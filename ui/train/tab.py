@@ -1,5 +1,6 @@
 """The Train tab: choose a text and a recipe, start, and watch."""
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from typing import Any
 
 import gradio as gr
 
+from bert_core.config import OptimizerConfig
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError, RunError
 from bert_core.runs.prepare import Preview, preview
@@ -244,7 +246,7 @@ class TrainTab:
     def train_slower(self, space: Workspace, event: gr.EventData) -> None:
         """Start a run like an ended one, with a tenth of its learning rate."""
         run = space.run(sent(event, "run", str))
-        self.workspaces.repeat(space, run, **{"training.learning_rate": run.recipe.training.learning_rate / 10})
+        self.workspaces.repeat(space, run, **slower(run.recipe.training))
 
     def stop_all(self, token: str) -> Updates:
         """Stop the active run and those that wait for it."""
@@ -287,6 +289,13 @@ def current_run(space: Workspace) -> Run:
 def more_steps(space: Workspace, event: gr.EventData) -> None:
     """Let an ended run go on for the steps that the monitor has sent."""
     space.run(sent(event, "run", str)).continue_for(sent(event, "steps", int))
+
+
+def slower(training: OptimizerConfig) -> dict[str, Any]:
+    """The settings that give all parts of a training a tenth of their learning rates."""
+    rates = {"training.learning_rate": training.learning_rate / 10}
+    parts = [dataclasses.asdict(part) | {"learning_rate": part.learning_rate / 10} for part in training.parts]
+    return rates | ({"training.parts": parts} if parts else {})
 
 
 def pace_of(chosen: float, steps_to_watch: int | None = None) -> float | None:

@@ -1,17 +1,18 @@
 // The bar of a class above all tabs: what the teacher sends, and the question to the room, with everybody's guesses and,
 // once it is uncovered, the model's beside them.
 
-import { table } from "../controls.js";
+import { row, table } from "../controls.js";
 import { bar as share, button, disable, el, fill } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 import { announce, kept, on, visitor } from "../frame/page.js";
 import { address, question } from "../frame/question.js";
-import { shown } from "../lessons/lesson_bar.js";
+import { nameOf, shown } from "../lessons/lesson_bar.js";
 import { act, follow, room, show, teach } from "./state.js";
 
 const GAP = "[MASK]";
 const ARRIVED = "Your guess has arrived. The answer is shown when your teacher uncovers it.";
 const COVERED = "Where this page shows the same sentence, the answer is covered until you uncover it.";
+const UNRATED = "A – means that the model has no number for this word.";
 
 /** @typedef {import("./state.js").Round} Round */
 
@@ -33,18 +34,14 @@ const tables = ({ bars, count, open, gaps, own }) =>
     const most = Math.max(1, ...words.map(([, times]) => times));
     const rows = words.map(([word, times, probability, isRight]) => {
       const mark = [isRight && "hidden", own?.[k] === word && "your guess"].filter(Boolean).join(", ");
-      const name = el("th", { scope: "row" }, theirs(word), mark && el("span.b-mark", mark));
-      const model = el("td.b-number", probability === null ? "–" : percent(probability ?? 0));
-      const cells = [name, share(times / most, "mlm"), el("td.b-number", `${times}`), !open && model];
-      return el("tr", { class: isRight ? "is-own" : null }, ...cells.map((cell) => asCell(cell)));
+      const cells = [[theirs(word), mark && el("span.b-mark", mark)], share(times / most, "mlm"), `${times}`];
+      if (!open) cells.push(probability === null ? "–" : percent(probability ?? 0));
+      return row(cells, { class: isRight ? "is-own" : null }, 2);
     });
     const head = open ? [] : ["Word", el("span.b-unseen", "Share"), "Room", "Model"];
     const caption = [gaps > 1 && `Mask ${k + 1}: `, `${count} ${count === 1 ? "guess" : "guesses"}`];
     return table(head, rows, { numbers: 2, caption: el("caption", caption), class: "b-table class-histogram" });
   });
-
-/** @param {import("../parts/elements.js").Child} content */
-const asCell = (content) => (!content || content instanceof HTMLTableCellElement ? content : el("td", content));
 
 /** Whether a text is a sentence with gaps, filled. @param {string} text @param {string} gapped */
 function fits(text, gapped) {
@@ -75,7 +72,7 @@ class Bar {
     id: "class-ask",
   });
   own = button("Send this lesson", () => this.sendLesson(false), { id: "class-send-lesson" });
-  together = button("All at this step", () => this.sendLesson(true), { id: "class-together" });
+  together = button("Take all pages to this step", () => this.sendLesson(true), { id: "class-together" });
   answers = el("div.class-answers");
   drawn = { offer: "", asked: "", bars: "", answers: "" };
 
@@ -115,7 +112,8 @@ class Bar {
     this.here.textContent = `${here} open · ${counts} answered · ${training} training · ${failed} failed`;
     this.own.hidden = question.lesson !== "file";
     this.together.hidden = !shown.lesson?.steps.length;
-    const isReady = question.tab === "masked-words" && (question.hidden?.length || question.text.includes(GAP));
+    const isReady =
+      question.tab === "masked-words" && (question.hidden?.length || `${question.text} ${question.pair}`.includes(GAP));
     disable(this.ask, !isReady && "Hide a word in the tab Masked words first.");
     this.paintOffer();
     this.paintRound();
@@ -126,7 +124,7 @@ class Bar {
 
   /** How often each choice of a step was the answer. @param {number} [at] */
   counts(at = shown.at) {
-    return room.answers[`${at} ${shown.lesson?.title}`] ?? [];
+    return room.answers[nameOf({ ...shown, at })] ?? [];
   }
 
   /** For the teacher: the answers to the step that is shown, and to all others. */
@@ -151,7 +149,7 @@ class Bar {
       most = Math.max(1, ...counts),
       total = counts.reduce((sum, count) => sum + count, 0);
     const rows = (choices.length ? choices : ["Show the answer"]).map((choice, k) => {
-      const name = el("th", { scope: "row" }, this.theirs(choice), k === right && el("span.b-mark", "right"));
+      const name = [this.theirs(choice), k === right && el("span.b-mark", "right")];
       return [name, share((counts[k] ?? 0) / most, "mlm"), `${counts[k] ?? 0}`];
     });
     const caption = el("caption", `Step ${at + 1}: `, this.theirs(ask), el("span.b-mark", `${total} answered`));
@@ -226,14 +224,12 @@ class Bar {
   async open() {
     const { lesson: sent } = room;
     if (!sent) return;
-    room.kept.set("seen", sent.number);
+    this.close();
     if (sent.lesson) {
       const found = await act("lesson");
       this.status.textContent = found.error ?? "";
-      if (found.error) return;
-      announce("lesson", { ...found, at: Number(new URLSearchParams(sent.link).get("at")) });
+      if (!found.error) announce("lesson", { ...found, at: Number(new URLSearchParams(sent.link).get("at")) });
     } else show(sent.link);
-    this.close();
   }
 
   /** The question to the room. What a person types stays while the others answer. */
@@ -288,6 +284,7 @@ class Bar {
         : text,
       open && (own || isTeacher) && el("p.b-empty", isTeacher ? COVERED : ARRIVED),
       !open && el("p.b-empty", "The model is ", theirs(model ?? ""), "."),
+      !open && round.bars.flat().some(([, , probability]) => probability === null) && el("p.b-empty", UNRATED),
     ];
   }
 }

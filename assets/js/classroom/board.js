@@ -107,11 +107,14 @@ function desk(lessons) {
     fill(join, joining({ address, size, path }));
   });
   follow(() => {
+    // As another page of the teacher may have set them.
     if (document.activeElement !== sharing) sharing.checked = room.sharing;
+    if (room.limits && document.activeElement !== steps) steps.value = `${room.limits.steps}`;
+    if (room.limits && document.activeElement !== parameters) parameters.value = `${room.limits.parameters}`;
   });
   const sending = [list, named("or a link", link), button("Send", send, { id: "class-send" })],
     limits = [named("Most steps of a run", steps), named("Most parameters", parameters), shared],
-    ask = "Take all runs off the board? Only who shared one can share it again.",
+    ask = "Take all runs off the board? Only the person who shared a run can share it again.",
     clear = asksFirst("Clear the board", { id: "class-clear" }, ask, () => run("clear"));
   return el(
     "section.class-desk",
@@ -132,10 +135,9 @@ function shareForm() {
   };
   const remove = button("Take it off", withdraw, { id: "class-withdraw" });
   const share = async () => {
-    const answer = await act("share", null, name.value),
-      isOther = answer.name && answer.name !== name.value.trim();
-    if (answer.name) room.kept.set("name", name.value);
-    fill(status, answer.error, isOther && ["Another has this name; your run is that of ", el("bdi", answer.name), "."]);
+    const { error, other } = await act("share", null, name.value);
+    if (!error) room.kept.set("name", name.value);
+    fill(status, error, other && ["Another person has this name, so your run has the name ", el("bdi", other), "."]);
   };
   const send = (/** @type {Event} */ event) => {
     event.preventDefault();

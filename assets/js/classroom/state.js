@@ -47,7 +47,7 @@ export const room = {
   /** @type {Round | null} */
   round: null,
   sharing: true,
-  /** For the teacher: how many train, and whose newest run has failed; how often each choice was the answer, by "step title". */
+  /** For the teacher: how many train, and whose newest run has failed; how often each choice was the answer, by the name of a step. */
   training: 0,
   failed: 0,
   /** @type {Record<string, number[]>} */
@@ -125,7 +125,10 @@ export async function act(action, ...values) {
 /** The same with the teacher's token first. @param {string} action @param {any[]} values */
 export const teach = (action, ...values) => act(action, room.teacher, ...values);
 
-on("answered", ({ title, at, choice }) => act("answer", title, at, choice));
+on("answered", async ({ step, choice }) => {
+  const { error } = await act("answer", step, choice);
+  if (error) announce("said", { text: error, until: "press" });
+});
 
 /** Show the view of a link, as if it stood in the address. @param {string} link the part after # */
 export function show(link) {

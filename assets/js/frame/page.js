@@ -18,11 +18,11 @@
  * @property {null} elsewhere a run was started by another part of the page
  * @property {any} lesson a lesson that the teacher of a class made is opened, `at` a step
  * @property {null} step a step of a lesson is shown, or none
- * @property {{title: string, at: number, choice: number}} answered a person has answered a step of a lesson
+ * @property {{step: string, choice: number}} answered a person has answered a step of a lesson
  * @property {null} limits a teacher has changed the limits of runs
  * @property {{run: string, steps: number[]}} snapshots a run has new snapshots
  * @property {null} status the run of the page has another status
- * @property {{run: string, text: string, advice: string}} verdict the exam of a run: its verdict, and "longer", "slower" or ""
+ * @property {{run: string, step: number | null, text: string, advice: string}} verdict the exam of a run at a step, null for the newest: its verdict, and "longer", "slower" or ""
  * @property {null} runs the page shows another run, or its status changed
  * @property {null} language the page is about to be shown in another language
  * @property {null} chosen other runs are chosen for the curves

@@ -30,6 +30,12 @@ const NOT_IN_LINK = "A link does not carry the lesson of a file. Open the file u
 /** The lesson that the page shows, and the number of its step. @type {{lesson: Lesson | null, at: number}} */
 export const shown = { lesson: null, at: 0 };
 
+const LONGEST_NAME = 200; // characters
+
+/** The name by which a class counts the answers to a step. @param {typeof shown} of */
+export const nameOf = ({ lesson, at }) =>
+  [...`${at} ${lesson?.steps[at]?.ask} ${lesson?.title}`].slice(0, LONGEST_NAME).join("");
+
 class LessonBar {
   /** @type {Lesson | null} */
   lesson = null;
@@ -184,7 +190,8 @@ class LessonBar {
       this.paint();
     };
     const isOther = draft && draft.steps.length > 0 && JSON.stringify(draft) !== JSON.stringify(lesson);
-    const ask = isOther && `It takes the place of ${own(draft.title)}, which is kept in this browser.`;
+    const ask =
+      isOther && `This browser keeps one lesson of your own. If you edit this one, you lose ${own(draft.title)}.`;
     return ask ? asksFirst("Edit", { id: "lesson-edit" }, ask, edit) : button("Edit", edit, { id: "lesson-edit" });
   }
 
@@ -244,6 +251,7 @@ class LessonBar {
       anew: () => {
         this.take({ title: "My lesson", steps: [] });
         choice("draft", JSON.stringify(this.lesson));
+        this.edit(true);
         this.paint();
       },
       close: () => this.close(),
@@ -292,7 +300,7 @@ class LessonBar {
         judged = isWrong ? "Not this one. " : isJudged && "Right. ";
       const press = () => {
         fill(said, judged, !isWrong && this.theirs(answer));
-        announce("answered", { title: this.lesson?.title ?? "", at: question.at, choice: k });
+        announce("answered", { step: nameOf(shown), choice: k });
       };
       return button(name, press, { id: `lesson-choice-${k}` });
     });

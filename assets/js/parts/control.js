@@ -1,6 +1,6 @@
-// Controls that show and change one part of the question; see ui/parts/controls.py.
+// Controls that show and change one part of the question (see ui/parts/controls.py), and lists of choices of forms.
 
-import { el } from "./elements.js";
+import { el, fill } from "./elements.js";
 import { on } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 
@@ -94,11 +94,31 @@ export const KINDS = {
   },
 };
 
+/** A list of choices of a form; the server may change what it offers. @type {View} */
+function ofForm(root, context) {
+  let offered = "";
+  /** @type {Control} */
+  let control;
+  return (value) => {
+    const { label, info, choices } = context.options;
+    if (offered !== JSON.stringify(choices)) {
+      offered = JSON.stringify(choices);
+      control = KINDS.select({ label, choices }, "", (chosen) => {
+        context.setValue(chosen);
+        context.trigger("input");
+      });
+      fill(root, control.parts, info && el("span", {}, info));
+    }
+    control.show(value, {});
+  };
+}
+
 /** @type {View} */
-export function view(root, { options }) {
-  const { kind, part, info, resets } = /** @type {Options} */ (options),
+export function view(root, context) {
+  if (!context.options.part) return ofForm(root, context);
+  const { kind, part, info, resets } = /** @type {Options} */ (context.options),
     id = `info-of-${part}`;
-  const { parts, show } = KINDS[kind](options, id, (value) => ask({ [part]: value, ...resets }));
+  const { parts, show } = KINDS[kind](context.options, id, (value) => ask({ [part]: value, ...resets }));
   root.classList.add("b-control");
   root.append(...parts, el("p", { class: "b-empty", id }, info));
   /** @type {Shown} */

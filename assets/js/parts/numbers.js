@@ -21,7 +21,7 @@ export const count = new Intl.NumberFormat("en").format;
 export const number = (value) => value.toFixed(4).replace("-", "−");
 
 /** A probability with four digits that count, however small it is. @param {number} p */
-export const precise = (p) => p.toFixed(Math.min(100, Math.max(4, 3 - Math.floor(Math.log10(p)))));
+export const precise = (p) => p.toFixed(Math.min(100, Math.max(4, 3 - Math.floor(Math.log10(p || 1)))));
 
 /** A change with its sign, unless it is rounded to 0. @param {number} change @param {number} [digits] */
 export function signed(change, digits = 0) {

@@ -36,10 +36,10 @@ export function view(root, { server }) {
   const ask = asking(root, async () => {
     if (!isVisible) return;
     await visitor.known;
-    const { model } = question,
-      value = await server.results(visitor.token, model, question.step);
+    const { model, step } = question,
+      value = await server.results(visitor.token, model, step);
     paint(root, value);
-    announce("verdict", { run: model, text: value.verdict?.[0] ?? "", advice: value.advice ?? "" });
+    announce("verdict", { run: model, step, text: value.verdict?.[0] ?? "", advice: value.advice ?? "" });
   });
   on("question", ({ changed }) => {
     if (changed.has("model") || changed.has("step")) ask();

@@ -154,9 +154,10 @@ class RunMonitor {
       this.chart.mark(this.selected);
       this.showStep(this.run);
     });
-    on("verdict", ({ run: of, text, advice }) => {
+    on("verdict", ({ run: of, step, text, advice }) => {
       const { newest } = this;
       if (of !== this.run?.run || !newest || !hasEnded(newest.status)) return;
+      if (step !== null && step !== newest.step) return; // of an earlier step, which is not what has become of the run
       this.verdict = text;
       this.board.show(newest, text);
       this.next.show(newest.status !== "failed", advice, newest.steps);

@@ -27,7 +27,7 @@ export function nextStep(root, story, follow) {
     go.textContent = to?.[1] ?? "";
     go.style.display = isOver && to ? "" : "none";
     further.style.display = isOver && advised ? "" : "none";
-    further.textContent = advised === "slower" ? "Smaller learning rate" : `Train longer: ${count(steps)} steps`;
+    further.textContent = advised === "slower" ? "Train again, learning rate ÷ 10" : `Train ${count(steps)} more steps`;
   }
   on("question", ({ changed }) => {
     if (!changed.has("tab") || seen().includes(question.tab)) return;
