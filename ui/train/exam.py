@@ -35,9 +35,11 @@ VERDICTS = {
     "unclear": "So few held-out words cannot show whether what it learned carries over to new text.",
 }
 ALL_USED, NONE_HELD = "All {sentences:,} sentences were used for training", "No held-out word could be asked"
-OWN, HELD = "{right:,} of {asked:,} hidden words of its own text", "{right:,} of {asked:,} of the held-out text"
+OWN = "{words.right:,} of {words.asked:,} hidden words of its own text"
+HELD = "{words.right:,} of {words.asked:,} of the held-out text"
 PAIRS = (
-    "It judges {right:,} of {asked:,} pairs of {text} right: {how} than always answering “{constant}” ({baseline:,})."
+    "It judges {pairs.right:,} of {pairs.asked:,} pairs of {text} right: {how} than always answering “{constant}” "
+    "({pairs.baseline:,})."
 )
 ENOUGH = 0.9  # of the words right: more steps would teach little
 RULE = (
@@ -133,7 +135,7 @@ def _word_verdict(seen: PartExam, unseen: PartExam | None = None, *, rate: float
     if verdict == "not asked":
         return sentence, ""
     parts = [seen.words, *([held] if held else [])]
-    counts = " and ".join(text.format(**words._asdict()) for text, words in zip((OWN, HELD), parts))
+    counts = " and ".join(text.format(words=words) for text, words in zip((OWN, HELD), parts))
     constant = " and ".join(f"{words.baseline:,}" for words in parts)
     advice = "slower" if verdict == "diverged" else "longer" if seen.words.right < ENOUGH * seen.words.asked else ""
     return f"It fills in {counts}. (Always answering “{seen.frequent}” would fill in {constant}.) {sentence}", advice
@@ -143,9 +145,7 @@ def _pair_verdicts(parts: list[Tally], constant: str) -> list[str]:
     """A sentence on the pairs of each part where some were judged."""
     texts = zip(("its own text", "the held-out text"), parts)
     return [
-        PAIRS.format(text=text, how=_how(tally), constant=constant, **tally._asdict())
-        for text, tally in texts
-        if tally.asked
+        PAIRS.format(text=text, how=_how(tally), constant=constant, pairs=tally) for text, tally in texts if tally.asked
     ]
 
 
