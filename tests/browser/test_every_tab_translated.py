@@ -8,6 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 from browser_steps import FIRST, change_setting, download, show, start, wait_for_answer, wait_for_status
 from playwright.sync_api import Page, expect
 
+from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from ui.masked_words.closer_view import VIEWS
 from ui.step_by_step.tab import STAGES
 
@@ -29,8 +30,9 @@ ENGLISH = re.compile(r"[A-Za-z]{2,}(?: [A-Za-z]{2,}){2,}")
 # Names, which are the same in every language, and words of the model.
 NAMES = re.compile(
     r"\[\w+\]|\S+/\S+|romeo-juliet|^\w+ 0\.\d+$|Hugging Face Hub|"
-    r"tanh\(first|\b(?:BERT|MLM|NSP|Balcony|PNG|SVG|CSV|JSON|HTML|Python|IsNext|NotNext|GELU|ID)\b"
+    r"tanh\(read|\b(?:BERT|MLM|NSP|Balcony|PNG|SVG|CSV|JSON|HTML|Python|IsNext|NotNext|GELU|ID)\b"
 )
+SETTINGS = {*Recipe.settings(), *FinetuningRecipe.settings()}  # as the command line and recipe files name them
 NOT_COLOURS = {"rules": {"color-contrast": {"enabled": False}}}  # the same in every language, and slow
 # The page's own texts that can be seen, those of them that are cut off, and pairs that stand on each other.
 SEEN = """() => {
@@ -78,7 +80,7 @@ def page(shared: Page) -> Page:
 
 def is_english(text: str) -> bool:
     """Whether a text is, or has a part that is, in English; a name or a model's word in a translated text is not."""
-    text = NAMES.sub("", text)
+    text = "" if text in SETTINGS else NAMES.sub("", text)
     return bool(ENGLISH.search(text) if CHINESE_OR_KOREAN.search(text) else re.search("[A-Za-z]{2}", text))
 
 

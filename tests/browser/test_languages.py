@@ -50,9 +50,10 @@ def test_the_browser_chooses_the_language_and_the_bar_switches_it(chinese: Page)
 
 def test_a_text_that_begins_with_a_term_changes_with_the_language(chinese: Page) -> None:
     names = chinese.locator("#run-monitor dt")
-    for code, text in (("zh-CN", "MLM 损失"), ("ko", "MLM 손실"), ("en", "MLM loss"), ("zh-CN", "MLM 损失")):
+    texts = {"zh-CN": "MLM 损失，此步", "ko": "MLM 손실, 이 스텝", "en": "MLM loss, this step"}
+    for code in (*texts, "zh-CN"):
         chinese.locator("#language").select_option(code)
-        expect(names.nth(1)).to_have_text(text)
+        expect(names.nth(1)).to_have_text(texts[code])
         expect(names.nth(1).locator(".b-term")).not_to_have_count(0)
 
 

@@ -148,7 +148,7 @@ def test_an_experiment_answers_its_question(page: Page) -> None:
     expect(rows).to_have_count(2, timeout=LONG)
     expect(rows.nth(0)).to_contain_text("With positions")
     expect(rows.nth(1).locator("[data-name='Asked words right']")).to_have_text(re.compile(r"^\d+% ± \d+$"))
-    answer = re.compile(r"asked words right: With positions \d+% ± \d+, Without positions \d+% ± \d+")
+    answer = re.compile(r"Asked words right: \d+% ± \d+ \(With positions\), \d+% ± \d+ \(Without positions\)")
     expect(page.locator("#experiment-answer")).to_contain_text(answer)
     expect(page.locator("#experiment-result")).to_contain_text("4.3 standard errors")
     expect(page.locator("#start")).to_be_enabled()

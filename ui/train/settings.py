@@ -24,8 +24,9 @@ _LENGTH, _POSITIONS = "data.sequence_length", "model.max_position_embeddings"
 
 
 def settings_view(recipe: Tunable, shown: Sequence[str], *, prefix: str, elem_id: str, **layout: Any) -> gr.HTML:
-    """The controls, `shown` first, with the values of a recipe. Its value see `settings_value`; it fires `input`, and
-    `rescale` where the scale changes the other values. prefix: of each control's id."""
+    """The controls, `shown` first, with the values of a recipe. Its value see `settings_value`; it fires `input`,
+    `undone` after all changes were, and `rescale` where the scale changes the other values. prefix: of each control's
+    id."""
     fields = type(recipe).settings()
     names = Counter(name.split(".")[-1] for name in fields)
     ordered = [*shown, *(name for name in fields if name not in shown)]
@@ -37,7 +38,7 @@ def settings_view(recipe: Tunable, shown: Sequence[str], *, prefix: str, elem_id
         about = {"name": name, "id": f"{prefix}-{key.replace('_', '-')}", "label": label_of(name, type(recipe))}
         controls.append(about | {"info": fields[name].metadata["hint"], "choices": choices})
     options = {"controls": controls, "shown": len(shown)}
-    events = ("input", "rescale")
+    events = ("input", "undone", "rescale")
     return view("train/settings", settings_value(recipe), events=events, options=options, elem_id=elem_id, **layout)
 
 

@@ -120,7 +120,7 @@ class TrainTab:
         opens = saved.opened.upload(self.open_saved, {saved.opened, *form}, [saved.problem, *live], **QUIET)
         opens.then(lambda: None, None, saved.opened, **QUIET)
         shown = [*self.form.described, self.preview, page.messages]
-        for event in (page.demo.load, self.monitor.limits, self.form.recipe.input):
+        for event in (page.demo.load, self.monitor.limits, self.form.recipe.input, self.form.settings.undone):
             event(self.follow_limits, self.form.all, shown, trigger_mode="always_last", **QUIET)
         self.monitor.longer(self.showing(more_steps), page.visitor, live, **QUIET)
         self.monitor.slower(self.showing(self.train_slower), page.visitor, live, **QUIET)

@@ -14,7 +14,7 @@ class Settings {
   held = { recipe: "", values: {}, changed: {} };
   all = false;
   none = note("No setting has these words.");
-  undo = button("Undo all changes", () => this.change({ ...this.held, changed: {} }));
+  undo = button("Undo all changes", () => this.change({ ...this.held, changed: {} }, "", "undone"));
 
   /** @param {HTMLElement} root @param {ViewContext} context */
   constructor(root, { options, trigger, setValue }) {
@@ -46,14 +46,14 @@ class Settings {
     return { name, isShown, element, show: kind.show, words: `${name} ${label} ${info}`.toLowerCase() };
   }
 
-  /** @param {Held} held @param {string} [name] of what a person has changed just now */
-  change(held, name) {
+  /** @param {Held} held @param {string} name of what a person has changed, "" for all @param {string} event to fire */
+  change(held, name, event = "input") {
     const before = this.held.changed[SCALE];
     this.held = held;
     this.setValue(held);
     this.find(name);
     if (!name) this.paint();
-    this.trigger("input");
+    this.trigger(event);
     if (held.changed[SCALE] !== before) this.trigger("rescale");
   }
 
