@@ -13,7 +13,7 @@ from bert_core import TrainingService
 from bert_core.errors import BertCoreError
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.storage.checkpoint import Checkpoint
-from ui.frame.page import Asked
+from ui.frame.page import PageRequest
 from ui.frame.question import Question
 from ui.next_sentence.pair_views import pair_numbers
 from ui.parts.downloads import numbers_of_models
@@ -35,7 +35,7 @@ def test_a_file_has_the_numbers_of_both_models(workspaces: Workspaces, tiny_chec
     key = space.add_model(Model("=mine", "step 3", own))
 
     def files(kind: str, other: str) -> str:
-        asked = Asked(workspaces, space, dataclasses.replace(PAIR, model=key, other=other))
+        asked = PageRequest(workspaces, space, dataclasses.replace(PAIR, model=key, other=other))
         return write(kind, numbers_of_models(asked, lambda checkpoint: pair_numbers(checkpoint, PAIR)))
 
     assert files("json", "") == write("json", pair_numbers(own, PAIR))
@@ -51,6 +51,6 @@ def test_a_file_has_the_numbers_of_both_models(workspaces: Workspaces, tiny_chec
 
 
 def test_two_models_of_one_name_get_different_titles(workspaces: Workspaces) -> None:
-    asked = Asked(workspaces, workspaces.enter(None), Question(other="shipped"))
+    asked = PageRequest(workspaces, workspaces.enter(None), Question(other="shipped"))
     numbers = numbers_of_models(asked, lambda checkpoint: Numbers((), (), lambda: 1))
     assert write("json", numbers) == '{"shipped, comes with Balcony": 1, "shipped, comes with Balcony (2)": 1}\n'

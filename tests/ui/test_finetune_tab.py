@@ -30,7 +30,7 @@ from ui.finetune.answers import (
 )
 from ui.finetune.tab import UNKNOWN, TaskForm, task_facts
 from ui.finetune.transfer import Mark, answer, figure, measured, start_transfer
-from ui.frame.page import Asked
+from ui.frame.page import PageRequest
 from ui.frame.question import Question
 from ui.frame.shown_model import choices, description, shown_model
 from ui.models.tab import model_facts
@@ -84,7 +84,7 @@ def test_news_have_the_loss_and_the_measure_of_the_validation_part(workspaces, s
 @pytest.mark.parametrize("kind", TASKS)
 def test_examples_and_a_typed_sentence_are_answered(kind, workspaces, space, tiny_checkpoint) -> None:
     question = Question(text="nice romeo", pair="great juliet today", choices=("nice team", "great name"))
-    asked = Asked(workspaces, space, question)
+    asked = PageRequest(workspaces, space, question)
     assert results_value(asked) == tried_value(asked) == {}
     run = tuned(workspaces, space, tiny_checkpoint, kind)
     value = results_value(asked)
@@ -119,9 +119,9 @@ def test_examples_and_a_typed_sentence_are_answered(kind, workspaces, space, tin
 
 def test_what_is_missing_is_asked_for_and_what_is_not_used_is_named(workspaces, space, tiny_checkpoint) -> None:
     tuned(workspaces, space, tiny_checkpoint)
-    assert "hint" in tried_value(Asked(workspaces, space, Question()))
-    pair = tried_value(Asked(workspaces, space, Question(text="nice romeo", pair="great")))
-    alone = tried_value(Asked(workspaces, space, Question(text="nice romeo")))
+    assert "hint" in tried_value(PageRequest(workspaces, space, Question()))
+    pair = tried_value(PageRequest(workspaces, space, Question(text="nice romeo", pair="great")))
+    alone = tried_value(PageRequest(workspaces, space, Question(text="nice romeo")))
     assert pair["bars"] == alone["bars"]
     assert (len(pair["notes"]), len(alone["notes"])) == (1, 0)
 
@@ -134,8 +134,11 @@ def test_a_model_of_pairs_asks_for_both_texts(workspaces, space, tiny_checkpoint
     while run.status in ACTIVE:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert tried_value(Asked(workspaces, space, Question(text="nice romeo"))) == {"hint": PAIR_HINT}
-    assert tried_value(Asked(workspaces, space, Question(text="nice romeo", pair="great")))["guess"] in ("yes", "no")
+    assert tried_value(PageRequest(workspaces, space, Question(text="nice romeo"))) == {"hint": PAIR_HINT}
+    assert tried_value(PageRequest(workspaces, space, Question(text="nice romeo", pair="great")))["guess"] in (
+        "yes",
+        "no",
+    )
 
 
 def test_tags_without_a_mark_are_shown_with_their_type() -> None:
@@ -149,8 +152,8 @@ def test_tags_without_a_mark_are_shown_with_their_type() -> None:
 
 def test_a_run_shown_at_a_step_answers_with_that_step(workspaces, space, tiny_checkpoint) -> None:
     run = tuned(workspaces, space, tiny_checkpoint)
-    assert task_model(Asked(workspaces, space, Question(model=run.id, step=0))).step == 0
-    assert task_model(Asked(workspaces, space, Question(model=run.id))).step == run.best.step
+    assert task_model(PageRequest(workspaces, space, Question(model=run.id, step=0))).step == 0
+    assert task_model(PageRequest(workspaces, space, Question(model=run.id))).step == run.best.step
 
 
 def test_a_text_is_cut_where_it_is_marked() -> None:

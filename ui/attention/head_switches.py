@@ -12,7 +12,7 @@ from bert_core.probes.attention import Ablation, ablation_map, answers, corpus_b
 from bert_core.probes.sentence_pairs import window
 from bert_core.storage.checkpoint import Checkpoint
 from ui.frame.masking import mask_words, maskable
-from ui.frame.page import Asked, Page
+from ui.frame.page import Page, PageRequest
 from ui.frame.question import TEXTS, Question
 from ui.parts.downloads import exporter
 from ui.parts.export import Numbers, ablation_numbers, python_code
@@ -50,26 +50,26 @@ def head_switches(page: Page) -> None:
     page.on("switches", (*TEXTS, "hidden", "off"), judge, lambda sentence: {SWITCHES: {"error": sentence}})
 
 
-def judge(asked: Asked) -> dict[str, Any]:
+def judge(asked: PageRequest) -> dict[str, Any]:
     """The answers without the heads that are off."""
     if not asked.question.text.strip():
         return {SWITCHES: None}
     return {SWITCHES: switches_value(asked.checkpoint, asked.question, asked.corpus)}
 
 
-def measure(asked: Asked) -> dict[str, Any]:
+def measure(asked: PageRequest) -> dict[str, Any]:
     """The same, with each head switched off once even where that is slow."""
     return switches_value(asked.checkpoint, asked.question, asked.corpus, at_once=True)
 
 
-def hidden(asked: Asked) -> tuple[Question, int]:
+def hidden(asked: PageRequest) -> tuple[Question, int]:
     """The question with its hidden words masked but the first, and the position of that one."""
     if not asked.question.text.strip():
         raise InputError("There is no sentence yet; type or choose one first.")
     return hidden_position(asked.checkpoint, asked.question)
 
 
-def numbers(asked: Asked) -> Numbers:
+def numbers(asked: PageRequest) -> Numbers:
     """The change of each answer without each head, for a file."""
     checkpoint, (question, position) = asked.checkpoint, hidden(asked)
     with probe_lock:

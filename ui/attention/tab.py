@@ -8,7 +8,7 @@ from bert_core.pages.attention import ShownAttention, attention_page, detail_val
 from bert_core.storage.checkpoint import Checkpoint
 from ui.attention import values as attention
 from ui.attention.head_switches import head_switches
-from ui.frame.page import Asked, Page
+from ui.frame.page import Page, PageRequest
 from ui.frame.question import TEXTS, Head, Question
 from ui.frame.shown_model import caption
 from ui.frame.tab import Tab
@@ -67,12 +67,12 @@ TAB = Tab(
 )
 
 
-def unfold(asked: Asked) -> dict[str, Any]:
+def unfold(asked: PageRequest) -> dict[str, Any]:
     """A head's query, key and value of each token."""
     return attention.head_value(asked.checkpoint, asked.question)
 
 
-def show(asked: Asked) -> dict[str, Any]:
+def show(asked: PageRequest) -> dict[str, Any]:
     """All heads and one layer of them, of the model and of the one to compare with."""
     question, model = asked.question, asked.model
     if not question.text.strip():
@@ -91,7 +91,7 @@ def show(asked: Asked) -> dict[str, Any]:
 
 
 @on_error(lambda sentence: HIDDEN | {OTHER_GRID: {"error": sentence}})
-def show_beside(first: ShownAttention, head: Head, asked: Asked) -> dict[str, Any]:
+def show_beside(first: ShownAttention, head: Head, asked: PageRequest) -> dict[str, Any]:
     """The two views of the model to compare with; under "apart", how much its heads differ."""
     if (model := asked.other) is None:
         return HIDDEN.copy()
@@ -111,7 +111,7 @@ def no_heads(sentence: str) -> dict[str, Any]:
     return {GRID: {"error": sentence} if sentence else {}, DETAIL: None} | HIDDEN
 
 
-def show_layer(asked: Asked) -> dict[str, Any]:
+def show_layer(asked: PageRequest) -> dict[str, Any]:
     """One layer in detail, and its heads where one layer is shown at a time; else the grids mark the chosen head by
     themselves."""
     values = show(asked)
@@ -124,7 +124,7 @@ def no_layer(sentence: str) -> dict[str, Any]:
     return {DETAIL: {"error": sentence}, OTHER_DETAIL: None}
 
 
-def names(asked: Asked) -> dict[str, Any]:
+def names(asked: PageRequest) -> dict[str, Any]:
     """The names of the heads, which take much longer than their weights."""
     value = {GRID: {"names": attention.shown_names(asked.checkpoint, asked.question)}}
     if model := asked.other:
@@ -138,12 +138,12 @@ def attention_of(checkpoint: Checkpoint, question: Question, *, is_named: bool =
         return attention.shown_attention(checkpoint, question, is_named=is_named)
 
 
-def numbers(asked: Asked) -> Numbers | dict[str, Numbers]:
+def numbers(asked: PageRequest) -> Numbers | dict[str, Numbers]:
     """The weights of one or both models for a file."""
     return numbers_of_models(asked, lambda each: attention_numbers(attention_of(each, asked.question).maps))
 
 
-def html(asked: Asked) -> str:
+def html(asked: PageRequest) -> str:
     """A page with the model's heads that works offline."""
     first = attention_of(asked.checkpoint, asked.question, is_named=True)
     head = attention.nearest_head(asked.question.head, asked.checkpoint.config)

@@ -7,7 +7,7 @@ from bert_core.errors import InputError, RunError
 from bert_core.probes.batch import BatchView, RowJudgement, RowView
 from bert_core.runs.run import ENDED, Run
 from bert_core.storage.checkpoint import Checkpoint
-from ui.frame.page import Asked, Page
+from ui.frame.page import Page, PageRequest
 from ui.parts.downloads import exporter
 from ui.parts.export import Numbers, table
 from ui.parts.notes import pair_labels
@@ -50,7 +50,7 @@ def batch_view(page: Page) -> None:
     options = {"pairs": PAIRS_SHOWN, "hint": HINT, "pairing": PAIRING}
     view("compare/batch", server_functions=[served], options=options, elem_id="batch")
 
-    def numbers(asked: Asked, at: object) -> Numbers:
+    def numbers(asked: PageRequest, at: object) -> Numbers:
         if not isinstance(at, dict):
             raise InputError(NO_RUN)
         value = served([asked.space.token, *(at.get(name) for name in ("run", "step", "first", "again"))])

@@ -14,7 +14,7 @@ from bert_core.tasks.question_answering import AnswerExample, AnswerPrediction
 from bert_core.tasks.task import Example, Prediction
 from bert_core.tasks.texts import LabelPrediction, TextExample
 from bert_core.tasks.token_classification import TaggedExample, TagPrediction, entities
-from ui.frame.page import Asked
+from ui.frame.page import PageRequest
 from ui.frame.question import Question
 from ui.frame.shown_model import caption
 from ui.parts.export import Numbers
@@ -50,7 +50,7 @@ class TaskModel(NamedTuple):
     parts: TaskParts | None
 
 
-def task_model(asked: Asked) -> TaskModel | None:
+def task_model(asked: PageRequest) -> TaskModel | None:
     """The shown model if it does a task, else that of the newest run that fine-tunes; None if there is neither.
 
     Of a run it is the best step, unless the page shows another."""
@@ -69,7 +69,7 @@ def task_model(asked: Asked) -> TaskModel | None:
     return TaskModel(model, run.id, found[0], run.prepared.parts if run.prepared else None)
 
 
-def results_value(asked: Asked) -> dict[str, Any]:
+def results_value(asked: PageRequest) -> dict[str, Any]:
     """How the fine-tuned model does on held-out examples, {} without a model. See `Results` in
     assets/js/finetune/results.js."""
     if (shown := task_model(asked)) is None:
@@ -95,7 +95,7 @@ def results_value(asked: Asked) -> dict[str, Any]:
     }
 
 
-def results_numbers(asked: Asked) -> Numbers:
+def results_numbers(asked: PageRequest) -> Numbers:
     """A row for each shown example; JSON: all of `results_value`. Raises InputError without examples."""
     value = results_value(asked)
     if "examples" not in value:
@@ -103,7 +103,7 @@ def results_numbers(asked: Asked) -> Numbers:
     return Numbers(COLUMNS, [[each.get(name) for name in COLUMNS] for each in value["examples"]], lambda: value)
 
 
-def results_page(asked: Asked) -> str:
+def results_page(asked: PageRequest) -> str:
     """The report of the shown fine-tuned model's run. Raises InputError without a run of this visitor."""
     shown = task_model(asked)
     if shown is None or shown.parts is None:
@@ -122,7 +122,7 @@ def _reviewed(checkpoint: Checkpoint, parts: TaskParts) -> tuple[Review, str]:
         return review(checkpoint, part.sample(MOST_JUDGED, 0)), "test" if parts.test else "held-out"
 
 
-def comparison_key(asked: Asked) -> str:
+def comparison_key(asked: PageRequest) -> str:
     """The shown model in the list of models to compare with."""
     key = asked.question.model or asked.workspaces.shipped_names[0]
     run = asked.space.runs.get(key)
@@ -144,7 +144,7 @@ def example_value(judged: Judged, labels: Sequence[str]) -> dict[str, Any]:
     return value | {"pair": "".join(example.texts[1:])[:LONGEST_SHOWN]}
 
 
-def tried_value(asked: Asked) -> dict[str, Any]:
+def tried_value(asked: PageRequest) -> dict[str, Any]:
     """The fine-tuned model's answer about the page's sentences, {} without a model, {"hint"} without a sentence."""
     if (shown := task_model(asked)) is None:
         return {}

@@ -39,7 +39,7 @@ _messages = itertools.count()
 
 
 @dataclass(frozen=True)
-class Asked:
+class PageRequest:
     """A visitor's question, with the models and the text that it names."""
 
     workspaces: Workspaces
@@ -107,12 +107,12 @@ class Page:
         """What `asked` needs."""
         return {self.visitor, self.bar}
 
-    def asked(self, values: Values) -> Asked:
+    def asked(self, values: Values) -> PageRequest:
         """The visitor's question. Raises InputError for a malformed one."""
         return self._asked(self.workspaces.lookup(values[self.visitor]) or Workspace(""), values[self.bar])
 
-    def _asked(self, space: Workspace, question: object) -> Asked:
-        return Asked(self.workspaces, space, Question.read(question))
+    def _asked(self, space: Workspace, question: object) -> PageRequest:
+        return PageRequest(self.workspaces, space, Question.read(question))
 
     def functions(self, *work: Callable[..., Any]) -> list[Callable[[Any], Any]]:
         """`server_functions` of a view, each called with the visitor's question and what else the page sends."""
@@ -133,7 +133,7 @@ class Page:
         self,
         name: str,
         reads: Sequence[str],
-        answer: Callable[[Asked], dict[str, Any]],
+        answer: Callable[[PageRequest], dict[str, Any]],
         failed: Callable[[str], dict[str, Any]],
         *,
         part_of: str = "",
@@ -233,7 +233,7 @@ def _sentence_bar(workspaces: Workspaces, tabs: Sequence[Tab], answers: Answers)
     def words(space: Workspace, question: object, before: dict | None) -> dict[str, Any]:
         if before is not None and not {"words", "second", "hidden"} <= before.keys():
             raise InputError(MALFORMED)
-        asked = Asked(workspaces, space, Question.read(question))
+        asked = PageRequest(workspaces, space, Question.read(question))
         return words_value(asked.checkpoint, asked.question, before)
 
     names = [each.name for each in dataclasses.fields(Tab) if each.name not in ("name", "title", "lay_out", "story")]

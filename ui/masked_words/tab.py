@@ -10,7 +10,7 @@ from bert_core.errors import InputError
 from bert_core.probes.masked_words import fill_mask
 from bert_core.storage.checkpoint import Checkpoint
 from ui.frame.masking import MaskedWord, mask_words, maskable, rated_guess
-from ui.frame.page import Asked, Page
+from ui.frame.page import Page, PageRequest
 from ui.frame.question import TEXTS, Question
 from ui.frame.shown_model import caption
 from ui.frame.tab import Tab
@@ -76,7 +76,7 @@ TAB = Tab(
 )
 
 
-def put(asked: Asked, mask: int, piece: int, guess: str) -> dict[str, Any]:
+def put(asked: PageRequest, mask: int, piece: int, guess: str) -> dict[str, Any]:
     """The texts with a guess in them, and the words that stay hidden."""
     question, checkpoint = asked.question, asked.checkpoint
     word = mask_words(checkpoint, question)[1][mask]
@@ -84,7 +84,7 @@ def put(asked: Asked, mask: int, piece: int, guess: str) -> dict[str, Any]:
     return {"text": edited.text, "pair": edited.pair, "hidden": still_hidden(checkpoint, question, edited, word)}
 
 
-def guess(asked: Asked) -> dict[str, Any]:
+def guess(asked: PageRequest) -> dict[str, Any]:
     """The guesses, and those of the model to compare with."""
     with probe_lock:
         value = guesses_value(asked.checkpoint, asked.question)
@@ -94,7 +94,7 @@ def guess(asked: Asked) -> dict[str, Any]:
 
 
 @on_error(lambda sentence: NO_GUESSES | {"error": sentence, "caption": "The other model"})
-def guess_beside(asked: Asked) -> dict[str, Any]:
+def guess_beside(asked: PageRequest) -> dict[str, Any]:
     """The guesses of the model to compare with."""
     model = asked.other
     assert model is not None
@@ -107,7 +107,7 @@ def no_guesses(sentence: str) -> dict[str, Any]:
     return {GUESSES: NO_GUESSES | {"error": sentence}, BESIDE: NO_GUESSES}
 
 
-def look_closer(asked: Asked) -> dict[str, Any]:
+def look_closer(asked: PageRequest) -> dict[str, Any]:
     """The chosen closer view."""
     with probe_lock:
         return {CLOSER: closer_value(asked.checkpoint, asked.question)}
@@ -118,7 +118,7 @@ def no_view(sentence: str) -> dict[str, Any]:
     return {CLOSER: {"kind": "", "error": sentence}}
 
 
-def numbers(asked: Asked) -> Numbers | dict[str, Numbers]:
+def numbers(asked: PageRequest) -> Numbers | dict[str, Numbers]:
     """The guesses of one or both models for a file."""
 
     def of_model(checkpoint: Checkpoint) -> Numbers:
@@ -128,13 +128,13 @@ def numbers(asked: Asked) -> Numbers | dict[str, Numbers]:
     return numbers_of_models(asked, of_model)
 
 
-def numbers_of_view(asked: Asked) -> Numbers:
+def numbers_of_view(asked: PageRequest) -> Numbers:
     """The numbers of the chosen closer view for a file."""
     with probe_lock:
         return closer_numbers(closer_value(asked.checkpoint, asked.question))
 
 
-def code_of_view(asked: Asked) -> str:
+def code_of_view(asked: PageRequest) -> str:
     """Python code for the chosen closer view."""
     with probe_lock:
         return closer_code(asked.checkpoint, asked.question)

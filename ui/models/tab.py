@@ -27,7 +27,7 @@ from bert_core.storage.checkpoint import (
 from bert_core.storage.hub import Progress, fetch_checkpoint
 from bert_core.storage.untrusted import read_json
 from bert_core.tasks.prediction import task_of
-from ui.frame.page import Asked, Page
+from ui.frame.page import Page, PageRequest
 from ui.frame.question import MODEL, Question, Values
 from ui.frame.shown_model import choices
 from ui.frame.tab import Tab
@@ -98,21 +98,21 @@ class ModelsTab:
         key, space = asked.question.model, asked.space
         return [gr.update(interactive=key in models) for models in (space.runs, space.models)]
 
-    def act(self, values: Values, work: Callable[[Asked], str | None]) -> dict[Any, Any]:
+    def act(self, values: Values, work: Callable[[PageRequest], str | None]) -> dict[Any, Any]:
         """Change the visitor's workspace and show the model with the key that `work` returns; an error appears among
         the facts."""
         space = self.workspaces.enter(values[self.page.visitor])
 
         @on_error(lambda sentence: {self.facts: no_facts(sentence)})
         def attempt() -> dict[Any, Any]:
-            key = work(Asked(self.workspaces, space, Question.read(values[self.page.bar])))
+            key = work(PageRequest(self.workspaces, space, Question.read(values[self.page.bar])))
             return (
                 {self.page.visitor: space.token, self.page.frame: {"visitor": space.token, "show": key}} if key else {}
             )
 
         return attempt() or gr.skip()
 
-    def drop(self, asked: Asked) -> str:
+    def drop(self, asked: PageRequest) -> str:
         """Take the shown model off the list."""
         asked.space.models.pop(asked.question.model, None)
         return self.workspaces.shipped_names[0]
@@ -120,7 +120,7 @@ class ModelsTab:
     def open_uploaded(self, values: Values) -> dict[Any, Any]:
         """Open the uploaded files."""
 
-        def opened(asked: Asked) -> str | None:
+        def opened(asked: PageRequest) -> str | None:
             if not (paths := values[self.uploaded]):
                 return None
             model = open_files([Path(path) for path in paths], self.workspaces.service.limits)
@@ -141,7 +141,7 @@ class ModelsTab:
             megabytes = (round(done / 2**20, 1), round(total / 2**20, 1))
             context.copy().run(progress, megabytes, desc=f"Fetching {name}", unit="MB")
 
-        def fetched(asked: Asked) -> str:
+        def fetched(asked: PageRequest) -> str:
             keep, limits = not self.workspaces.is_shared, self.workspaces.service.limits
             return asked.space.add_model(
                 Model(name, "from the Hub", fetch_model(name, show_bytes, keep=keep, limits=limits))
@@ -159,7 +159,7 @@ class ModelsTab:
 TAB = Tab("models", "Models", ModelsTab)
 
 
-def show(asked: Asked) -> dict[str, Any]:
+def show(asked: PageRequest) -> dict[str, Any]:
     """The list of models, and the facts of the shown one."""
     space, workspaces = asked.space, asked.workspaces
     models = choices(workspaces, space)
@@ -173,7 +173,7 @@ def no_facts(sentence: str) -> dict[str, Any]:
     return {"facts": [], "notes": [], "error": sentence}
 
 
-def keep_copy(asked: Asked) -> str:
+def keep_copy(asked: PageRequest) -> str:
     """Keep the shown step as a model of its own."""
     model = asked.model
     return asked.space.add_model(Model(f"{model.title}, {model.detail}", "kept", model.checkpoint))

@@ -9,7 +9,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError
 from bert_core.probes.sentence_pairs import PairMatrix, next_sentence, pair_matrix
 from bert_core.storage.checkpoint import Checkpoint
-from ui.frame.page import Asked, Page
+from ui.frame.page import Page, PageRequest
 from ui.frame.question import MODEL, TEXTS, Question
 from ui.frame.shown_model import caption
 from ui.frame.tab import Tab
@@ -92,7 +92,7 @@ def is_whole(question: Question) -> bool:
     return bool(question.text.strip() and question.pair.strip())
 
 
-def judge(asked: Asked) -> dict[str, Any]:
+def judge(asked: PageRequest) -> dict[str, Any]:
     """The answer for the pair, and that of the model to compare with."""
     if not is_whole(asked.question):
         return {VERDICT: {"hint": HINT}}
@@ -103,14 +103,14 @@ def judge(asked: Asked) -> dict[str, Any]:
 
 
 @on_error(lambda sentence: {"error": sentence})
-def judge_beside(asked: Asked) -> dict[str, Any]:
+def judge_beside(asked: PageRequest) -> dict[str, Any]:
     """The answer of the model to compare with."""
     model = asked.other
     assert model is not None
     return verdict_value(model.checkpoint, asked.question) | {"caption": caption(model)}
 
 
-def cross(asked: Asked) -> dict[str, Any]:
+def cross(asked: PageRequest) -> dict[str, Any]:
     """The attention across the pair."""
     if not is_whole(asked.question):
         return {ACROSS: HIDDEN}
@@ -118,7 +118,7 @@ def cross(asked: Asked) -> dict[str, Any]:
         return {ACROSS: pairs.across_value(asked.checkpoint, asked.question)}
 
 
-def judge_all(asked: Asked) -> dict[str, Any]:
+def judge_all(asked: PageRequest) -> dict[str, Any]:
     """All pairs of the window, by the model and by the one to compare with."""
     model, corpus = asked.model, asked.corpus
     try:
@@ -134,7 +134,7 @@ def judge_all(asked: Asked) -> dict[str, Any]:
 
 
 @on_error(lambda sentence: {"error": sentence})
-def matrix_beside(asked: Asked, model: Model, size: int, one: PairMatrix) -> dict[str, Any]:
+def matrix_beside(asked: PageRequest, model: Model, size: int, one: PairMatrix) -> dict[str, Any]:
     """The same pairs by the model to compare with. one: the first model's."""
     two = matrix_of(asked, model.checkpoint, size)
     value = pairs.matrix_value(two, asked.corpus, size, model.checkpoint)
@@ -142,42 +142,42 @@ def matrix_beside(asked: Asked, model: Model, size: int, one: PairMatrix) -> dic
     return value | {"caption": caption(model), "notes": notes, "beside": True}
 
 
-def matrix_of(asked: Asked, checkpoint: Checkpoint, size: int) -> PairMatrix:
+def matrix_of(asked: PageRequest, checkpoint: Checkpoint, size: int) -> PairMatrix:
     """Every pair of `size` sentences of the text."""
     with probe_lock:
         return pair_matrix(checkpoint, asked.corpus, limit=size, start=asked.question.start)
 
 
-def numbers_of_pair(asked: Asked) -> Numbers | dict[str, Numbers]:
+def numbers_of_pair(asked: PageRequest) -> Numbers | dict[str, Numbers]:
     """The numbers of the pair for a file, by one or both models."""
     check_pair(asked)
     return numbers_of_models(asked, lambda each: pairs.pair_numbers(each, asked.question))
 
 
-def code_of_pair(asked: Asked) -> str:
+def code_of_pair(asked: PageRequest) -> str:
     """Python code for them."""
     check_pair(asked)
     return pairs.pair_code(asked.checkpoint, asked.question)
 
 
-def check_pair(asked: Asked) -> None:
+def check_pair(asked: PageRequest) -> None:
     """InputError where a sentence is missing."""
     if not is_whole(asked.question):
         raise InputError(HINT)
 
 
-def numbers_of_matrix(asked: Asked) -> Numbers | dict[str, Numbers]:
+def numbers_of_matrix(asked: PageRequest) -> Numbers | dict[str, Numbers]:
     """The numbers of the matrix for a file, by one or both models."""
     size = shown_size(asked)
     return numbers_of_models(asked, lambda each: pairs.matrix_numbers(matrix_of(asked, each, size)))
 
 
-def code_of_matrix(asked: Asked) -> str:
+def code_of_matrix(asked: PageRequest) -> str:
     """Python code for them."""
     return pairs.matrix_code(asked.checkpoint.name, asked.corpus, asked.question.start, shown_size(asked))
 
 
-def shown_size(asked: Asked) -> int:
+def shown_size(asked: PageRequest) -> int:
     """Number of sentences in the window that is on the page."""
     return min(pairs.window_size(each.checkpoint) for each in (asked.model, asked.other) if each)
 

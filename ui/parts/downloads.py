@@ -9,7 +9,7 @@ from typing import Any
 
 from bert_core.errors import InputError
 from bert_core.storage.checkpoint import Checkpoint
-from ui.frame.page import Asked, Page
+from ui.frame.page import Page, PageRequest
 from ui.frame.shown_model import caption
 from ui.handlers import MALFORMED
 from ui.parts.export import Numbers, file_text
@@ -27,8 +27,8 @@ def exporter(
     name: str,
     numbers: Callable[..., Numbers | dict[str, Numbers]],
     title: Sequence[str] = ("text", "pair"),
-    code: Callable[[Asked], str] | None = None,
-    html: Callable[[Asked], str] | None = None,
+    code: Callable[[PageRequest], str] | None = None,
+    html: Callable[[PageRequest], str] | None = None,
     with_value: str | None = None,
 ) -> None:
     """Lay out the button "Save", whose items have the ids `<elem_id>-<kind>`.
@@ -39,7 +39,7 @@ def exporter(
     """
     kinds = [*PICTURES, "json", "csv", *(["html"] if html else []), *(["py"] if code else [])]
 
-    def exported(asked: Asked, kind: str, value: object) -> dict[str, Any]:
+    def exported(asked: PageRequest, kind: str, value: object) -> dict[str, Any]:
         if kind not in kinds:
             raise InputError(MALFORMED)
         if kind in PICTURES:
@@ -54,13 +54,13 @@ def exporter(
     view("parts/downloads", options=options, server_functions=page.functions(exported), elem_id=elem_id)
 
 
-def picture_title(asked: Asked, parts: Sequence[str]) -> list[str]:
+def picture_title(asked: PageRequest, parts: Sequence[str]) -> list[str]:
     """The named parts of the question, then its model with the step, or both models."""
     texts = [getattr(asked.question, part) for part in parts]
     return [*filter(None, texts), " · ".join(caption(model) for model in (asked.model, asked.other) if model)]
 
 
-def numbers_of_models(asked: Asked, numbers: Callable[[Checkpoint], Numbers]) -> Numbers | dict[str, Numbers]:
+def numbers_of_models(asked: PageRequest, numbers: Callable[[Checkpoint], Numbers]) -> Numbers | dict[str, Numbers]:
     """The numbers of the question's model or, with another one to compare with, of both by title.
 
     Raises BertCoreError where either model has no numbers.

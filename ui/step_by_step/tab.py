@@ -12,7 +12,7 @@ from bert_core.probes.reading import encode_text
 from bert_core.probes.stages import PARTS, Stages, follow
 from bert_core.storage.checkpoint import Checkpoint
 from ui.frame.masking import mask_words
-from ui.frame.page import Asked, Page
+from ui.frame.page import Page, PageRequest
 from ui.frame.question import TEXTS, Head, Question
 from ui.frame.tab import Tab
 from ui.parts.downloads import exporter
@@ -187,12 +187,12 @@ TAB = Tab(
 )
 
 
-def inputs(asked: Asked, name: str, index: int) -> dict[str, Any]:
+def inputs(asked: PageRequest, name: str, index: int) -> dict[str, Any]:
     """What a number of a stage is the sum of."""
     return inputs_value(asked.checkpoint, asked.question, name, index)
 
 
-def show(asked: Asked) -> dict[str, Any]:
+def show(asked: PageRequest) -> dict[str, Any]:
     """All stages of the question."""
     if not asked.question.text.strip():
         return {STEPS: {"error": EMPTY}}

@@ -10,7 +10,7 @@ from bert_core.errors import InputError
 from bert_core.probes.reading import read_words
 from bert_core.probes.vectors import Occurrence, words_in_contexts
 from bert_core.storage.checkpoint import Checkpoint
-from ui.frame.page import Asked, Page
+from ui.frame.page import Page, PageRequest
 from ui.frame.question import TEXTS
 from ui.frame.tab import Tab
 from ui.parts.controls import control
@@ -74,7 +74,7 @@ TAB = Tab(
 )
 
 
-def filled(asked: Asked) -> tuple[str, list[str], int]:
+def filled(asked: PageRequest) -> tuple[str, list[str], int]:
     """The word and its sentences, where the person gave none those of an example, and the level."""
     question, checkpoint = asked.question, asked.checkpoint
     chosen, lines = question.word, question.contexts
@@ -87,7 +87,7 @@ def filled(asked: Asked) -> tuple[str, list[str], int]:
     return chosen, list(lines), last if question.level is None else max(0, min(question.level, last))
 
 
-def show(asked: Asked) -> dict[str, Any]:
+def show(asked: PageRequest) -> dict[str, Any]:
     """The facts, both pictures of the chosen level, and what the controls show where the person did not set them."""
     chosen, lines, at = filled(asked)
     last = asked.checkpoint.config.num_hidden_layers + 1
@@ -103,7 +103,7 @@ def nothing(sentence: str) -> dict[str, Any]:
     return {FACTS: {"facts": [], "notes": [], "error": sentence}, COSINE: None, POINTS: None}
 
 
-def given(asked: Asked) -> tuple[Checkpoint, str, list[str], int]:
+def given(asked: PageRequest) -> tuple[Checkpoint, str, list[str], int]:
     """What a file is about. Raises InputError where the word or the sentences are missing."""
     chosen, lines, at = filled(asked)
     if not chosen.strip() or not lines:
