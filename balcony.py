@@ -117,11 +117,8 @@ class Version(argparse.Action):
 def teachers_token(keep: str | None) -> str:
     """The token of the class that is kept in the folder, so that its teacher's page stays so; else a new one."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        if (
-            keep
-            and isinstance(token := json.loads(Path(keep, "class.json").read_text("utf-8"))["token"], str)
-            and token
-        ):
+        token = keep and json.loads(Path(keep, "class.json").read_text("utf-8"))["token"]
+        if token and isinstance(token, str):
             return token
     return secrets.token_urlsafe(16)
 
