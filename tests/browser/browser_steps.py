@@ -142,6 +142,12 @@ def wait_for_visitor(page: Page) -> None:
     page.wait_for_function("localStorage.getItem('balcony-visitor')")
 
 
+def expect_seen(part: Locator, text: str | re.Pattern[str]) -> None:
+    """Expect that a person can see a part of the page, and that it has the text."""
+    expect(part).to_contain_text(text)
+    expect(part).to_be_visible()
+
+
 def choose_source(page: Page, name: str) -> None:
     """Choose where the text comes from."""
     page.get_by_role("radio", name=name).check()

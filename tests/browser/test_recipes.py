@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from browser_steps import change_setting, choose_source, show, start, wait_for_status
+from browser_steps import change_setting, choose_source, expect_seen, show, start, wait_for_status
 from playwright.sync_api import Page, expect
 
 
@@ -25,7 +25,7 @@ def test_a_setting_is_found_and_changed_and_the_recipe_saved_and_opened_again(pa
     expect(beta1).to_be_visible()
     expect(steps).to_be_hidden()
     beta1.locator("input").fill("7")
-    expect(preview.get_by_role("alert")).to_contain_text("Beta1 is 7")
+    expect_seen(preview.get_by_role("alert"), "Beta1 is 7")
     beta1.locator("input").fill("0.5")
     expect(preview.get_by_role("alert")).to_have_count(0)
     search.fill("no such words")
@@ -48,15 +48,15 @@ def test_a_setting_is_found_and_changed_and_the_recipe_saved_and_opened_again(pa
 
     recipe |= {"title": "Mine", "description": "My own.", "seed": 8}
     page.get_by_role("combobox", name="Recipe").select_option("A recipe file of your own")
-    expect(preview).to_contain_text("Choose a recipe file first.")
+    expect_seen(preview, "Choose a recipe file first.")
     file = {"name": "mine.json", "mimeType": "application/json", "buffer": b"[1"}
     chosen = page.locator("#recipe-file input[type=file]")
     chosen.set_input_files(file)
-    expect(preview.get_by_role("alert")).to_contain_text("The recipe file mine.json cannot be read")
+    expect_seen(preview.get_by_role("alert"), "The recipe file mine.json cannot be read")
     page.locator("#recipe-file").get_by_label("Clear").click()
     chosen.set_input_files(file | {"buffer": json.dumps(recipe).encode()})
-    expect(page.locator("#about-recipe")).to_contain_text("My own.")
-    expect(preview).to_contain_text("9 sentences")
+    expect_seen(page.locator("#about-recipe"), "My own.")
+    expect_seen(preview, "9 sentences")
     expect(page.locator("#seed input")).to_have_value("8")
     search.fill("beta1")
     expect(beta1.locator("input")).to_have_value("0.5")
@@ -83,16 +83,16 @@ def test_a_text_file_may_have_any_ending(page: Page) -> None:
     text = " = Verona = \n\n hello romeo . good day juliet . \n" * 3
     file = {"name": "wiki.train.tokens", "mimeType": "", "buffer": text.encode()}
     page.locator("#uploaded input[type=file]").set_input_files(file)
-    expect(page.locator("#preview")).to_contain_text("6 sentences")
+    expect_seen(page.locator("#preview"), "6 sentences")
     choose_source(page, "The recipe's own text")
-    expect(page.locator("#preview")).to_contain_text("9 sentences")
+    expect_seen(page.locator("#preview"), "9 sentences")
 
 
 def test_training_goes_on_from_the_shown_model(page: Page) -> None:
     page.get_by_role("radio", name="The shown model, at the step above").first.check()
     expect(page.locator("#setting-hidden-size")).to_be_hidden()
     expect(page.locator("#setting-learning-rate input")).to_have_value("0.0003")
-    expect(page.locator("#preview")).to_contain_text("Training goes on from")
+    expect_seen(page.locator("#preview"), "Training goes on from")
     change_setting(page, "steps", "20")
     start(page)
     wait_for_status(page, "Finished")
