@@ -71,7 +71,7 @@ class Class(Crowd):
     def _open(self, number: int, own: random.Random) -> Visitor:
         visitor = super()._open(1, own)  # without a text of its own
         visitor.change(training__steps=STEPS)
-        token = visitor.value("frame")["visitor"]
+        token = visitor.value("visitor")
         self.trained[token] = 0
         self.boards.append(self._people.submit(self.follow, token, self.began + 2 * self.half))
         return visitor
@@ -79,7 +79,7 @@ class Class(Crowd):
     def _train(self, visitor: Visitor, own: random.Random) -> dict[str, Any]:
         news = super()._train(visitor, own)
         visitor.fire("stop", "click")
-        token = visitor.value("frame")["visitor"]
+        token = visitor.value("visitor")
         self.trained[token] = news["step"]
         if news["step"]:  # at the end of the lesson a run may still wait in line
             self.share(token)

@@ -105,6 +105,7 @@ class Visitor:
         # An empty field is sent as an empty text.
         self.values |= {part["id"]: part["props"].get("value") or "" for part in parts if part["type"] == "textbox"}
         self.fire(None, "load")
+        self.fire("visitor", "enter")  # as the page does: the answer is its token
 
     def fire(self, elem_id: str | None, event: str) -> None:
         """Let an event happen: all that hangs on it is asked, and the values of its outputs are kept."""
