@@ -214,6 +214,9 @@ def serve(options: argparse.Namespace, waiting: http.server.HTTPServer | None) -
     if waiting:
         waiting.shutdown()
         waiting.server_close()
+    if waiting and not options.share:  # with a link, Gradio prints the addresses
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        print(f"* Running on http://{host}:{waiting.server_port}; with --share also on a public link.", flush=True)
     try:
         with ended_by(signal.default_int_handler):
             ui.launch(
@@ -227,6 +230,7 @@ def serve(options: argparse.Namespace, waiting: http.server.HTTPServer | None) -
                 server_port=waiting.server_port if waiting else options.port,
                 inbrowser=options.opens_browser,
                 share=options.share,
+                quiet=not (options.share or options.is_space),
             )
     except KeyboardInterrupt:
         pass

@@ -149,7 +149,6 @@ def run_app(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         (["--host", ""], "--host"),
         (["--keep", ""], "--keep"),
         (["--lesson", ""], "--lesson"),
-        (["--keep", "/proc/x"], "/proc/x"),
     ],
 )
 def test_the_app_refuses_a_wrong_argument_in_one_sentence(arguments: list[str], part: str, tmp_path: Path) -> None:
@@ -158,6 +157,14 @@ def test_the_app_refuses_a_wrong_argument_in_one_sentence(arguments: list[str], 
     message = done.stderr.split("error: ")[-1]
     assert part in message
     assert re.fullmatch(r"[^\n]+\.\n", message), done.stderr
+
+
+def test_the_app_prints_its_address_and_the_option_for_a_public_link(tmp_path: Path) -> None:
+    done = run_app(tmp_path, "--keep", "/proc/x")
+    assert done.returncode == 1
+    assert re.fullmatch(r"[^\n]+/proc/x[^\n]+\.\n", done.stderr), done.stderr
+    printed = r"\* Running on http://127\.0\.0\.1:\d+; with --share also on a public link\.\n"
+    assert re.fullmatch(printed, done.stdout), done.stdout
 
 
 def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ from ui.views import view
 # The folders of the tabs, in their order on the page; each has its record in `tab.py`.
 TABS = (
     "train",
+    "batch",
     "compare",
     "masked_words",
     "next_sentence",

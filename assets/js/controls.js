@@ -77,7 +77,16 @@ export function progress(name) {
   };
 }
 
-const EDGE = 12; // pixels between what a button opens and the end of the window
+const EDGE = 12; // pixels between what stands beside a button and the end of the window
+
+/** Put what is fixed in the window below a button, or above it where the window ends. @param {HTMLElement} panel @param {Element} opener */
+export function putBeside(panel, opener) {
+  const { left, top, bottom } = opener.getBoundingClientRect();
+  const most = document.documentElement.clientWidth - panel.offsetWidth - EDGE;
+  panel.style.left = `${Math.max(EDGE, Math.min(left, most))}px`;
+  const isBelow = bottom + panel.offsetHeight + EDGE <= innerHeight;
+  panel.style.top = `${isBelow ? bottom + 4 : Math.max(EDGE, top - 4 - panel.offsetHeight)}px`;
+}
 
 /**
  * A button and what it opens below it, or above where the window ends. Escape, a press outside and a press of a button inside close that.
@@ -85,17 +94,11 @@ const EDGE = 12; // pixels between what a button opens and the end of the window
  */
 export function popover(name, attributes, ...content) {
   const opener = el("button.b-small", attributes, name);
+  const place = () => putBeside(panel, opener);
   const panel = el("div.b-popover", { popover: "", onbeforetoggle: place, ontoggle: place }, content);
   panel.addEventListener("click", ({ target }) => {
     if (target instanceof Element && target.closest("button")) panel.hidePopover();
   });
-  function place() {
-    const { left, top, bottom } = opener.getBoundingClientRect();
-    const most = document.documentElement.clientWidth - panel.offsetWidth - EDGE;
-    panel.style.left = `${Math.max(EDGE, Math.min(left, most))}px`;
-    const isBelow = bottom + panel.offsetHeight + EDGE <= innerHeight;
-    panel.style.top = `${isBelow ? bottom + 4 : Math.max(EDGE, top - 4 - panel.offsetHeight)}px`;
-  }
   opener.popoverTargetElement = panel;
   return el("div", opener, panel);
 }

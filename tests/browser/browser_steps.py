@@ -142,10 +142,12 @@ def wait_for_visitor(page: Page) -> None:
     page.wait_for_function("localStorage.getItem('balcony-visitor')")
 
 
-def expect_seen(part: Locator, text: str | re.Pattern[str]) -> None:
-    """Expect that a person can see a part of the page, and that it has the text."""
+def expect_seen(part: Locator, text: str | re.Pattern[str], *, in_window: bool = False) -> None:
+    """Expect that a person can see a part of the page, and that it has the text. in_window: without scrolling."""
     expect(part).to_contain_text(text)
     expect(part).to_be_visible()
+    if in_window:
+        expect(part).to_be_in_viewport(ratio=1)
 
 
 def choose_source(page: Page, name: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from urllib.parse import urlencode
 
-from browser_steps import FIRST, change_setting, move_slider, show, wait_for_status, words_of
+from browser_steps import FIRST, change_setting, expect_seen, move_slider, show, wait_for_status, words_of
 from playwright.sync_api import Page, ViewportSize, expect
 
 LAPTOP: ViewportSize = {"width": 1280, "height": 720}
@@ -16,6 +16,7 @@ RESULTS = {
     "attention": "#attention-heads .b-heads",
     "words-in-context": "#context-facts dl",
     "models": "#model-facts dl",
+    "batch": "#batch .b-batch-summary",
     "compare": "#runs-list .b-empty",
     "fine-tune": "#task-facts dl",
     "step-by-step": "#steps h3",
@@ -96,14 +97,14 @@ def test_the_verdict_of_a_run_stands_beside_its_status_with_what_to_do_next(visi
         page.set_viewport_size({"width": 1366, "height": 657})
         page.locator("#start").click()
         wait_for_status(page, "Finished")
-        expect(verdict).to_contain_text("It fills in ")
+        expect_seen(verdict, "It fills in ")
         expect(verdict).to_be_in_viewport(ratio=1)
         expect(further).to_have_text(advice)
         expect(further).to_be_in_viewport(ratio=1)
     further.click()
     wait_for_status(page, "Finished")
     expect(page.locator("#model-picker option")).not_to_have_count(3)
-    expect(verdict).to_contain_text("It fills in ")
+    expect_seen(verdict, "It fills in ")
     expect(verdict).not_to_contain_text("diverged")
     said = verdict.inner_text()
     move_slider(page, 0)

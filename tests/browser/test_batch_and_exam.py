@@ -10,6 +10,7 @@ from browser_steps import (
     assert_curve_is_whole,
     change_setting,
     choose_source,
+    expect_seen,
     late_answers,
     move_slider,
     open_tab,
@@ -33,34 +34,32 @@ def test_views_that_are_opened_before_the_server_answers_are_filled_when_it_does
     batch, exam = page.locator("#batch"), page.locator("#exam")
     with late_answers(page):
         page.reload()
-        open_tab(page, "Compare")
-        batch.scroll_into_view_if_needed()
+        open_tab(page, "Batch")
         expect(batch).to_be_visible()
         page.wait_for_timeout(100)
         expect(batch).not_to_contain_text("Press Start")
-    expect(batch).to_contain_text("Press Start")
+    expect_seen(batch, "Press Start")
     open_tab(page, "Train")
-    expect(exam).to_contain_text("words are hidden one at a time")
+    expect_seen(exam, "words are hidden one at a time")
 
 
 def test_the_batch_of_the_selected_step(page: Page) -> None:
-    open_tab(page, "Compare")
+    open_tab(page, "Batch")
     batch = page.locator("#batch")
-    expect(batch).to_contain_text("Press Start")
+    expect_seen(batch, "Press Start")
     expect(page.locator("#batch-next")).to_be_hidden()
     open_tab(page, "Train")
     change_setting(page, "steps", "40")
     start(page)
     wait_for_status(page, "Finished")
-    open_tab(page, "Compare")
+    open_tab(page, "Batch")
     summary, pairs, words = (
         batch.locator(".b-batch-summary"),
         batch.locator(".b-batch-range"),
         batch.locator("ol"),
     )
-    batch.scroll_into_view_if_needed()
-    expect(summary).to_contain_text("Batch of step 40")
-    expect(summary).to_contain_text(re.compile(r"\d+ of \d+ asked words right \(masked \d+ of \d+"))
+    expect_seen(summary, "Batch of step 40")
+    expect_seen(summary, re.compile(r"\d+ of \d+ asked words right \(masked \d+ of \d+"))
     expect(pairs).to_have_text("Pairs 1 to 4 of 48")
     expect(batch.locator("section")).to_have_count(4)
     asked = batch.locator("section li").filter(has_text="true:")
@@ -70,7 +69,7 @@ def test_the_batch_of_the_selected_step(page: Page) -> None:
         assert "loss" in text
         assert "✓" in text or "✗" in text
     page.get_by_text("Shapes, and how the asked words are gathered").click()
-    expect(batch.get_by_role("row", name="input_ids")).to_contain_text("(B, T)48 × ")
+    expect_seen(batch.get_by_role("row", name="input_ids"), "(B, T)48 × ")
     gathered = batch.get_by_role("region", name="Asked positions").locator("tbody tr")
     expect(gathered).to_have_count(asked.count())
     for text in gathered.locator("td:nth-child(4)").all_inner_texts():
@@ -78,7 +77,7 @@ def test_the_batch_of_the_selected_step(page: Page) -> None:
         assert row * length + at == number
     given = words.all_inner_texts()
     page.locator("#batch-again").click()
-    expect(summary).to_contain_text("masks drawn again (1)")
+    expect_seen(summary, "masks drawn again (1)")
     assert words.all_inner_texts() != given
     page.locator("#batch-own").click()
     expect(summary).not_to_contain_text("again")
@@ -90,28 +89,28 @@ def test_the_batch_of_the_selected_step(page: Page) -> None:
     rows = list(csv.DictReader(Path(waiting.value.path()).read_text(encoding="utf-8-sig").splitlines()))
     assert {row["pair"] for row in rows} == {"5", "6", "7", "8"}
     move_slider(page, 0)
-    expect(summary).to_contain_text("guesses of the untrained model")
+    expect_seen(summary, "guesses of the untrained model")
 
 
 def test_the_dialogue_is_memorised_and_a_longer_text_has_held_out_sentences(page: Page) -> None:
-    expect(page.locator("#preview")).to_contain_text("Held outnothing")
+    expect_seen(page.locator("#preview"), "Held outnothing")
     start(page)
     wait_for_status(page, "Finished")
     exam = page.locator("#exam")
     exam.scroll_into_view_if_needed()
-    expect(exam).to_contain_text("There is nothing to hold out: all 9 sentences")
-    expect(exam).to_contain_text("so this cannot show whether it learned a rule or learned the text by heart")
-    expect(exam).to_contain_text("sign test")
+    expect_seen(exam, "There is nothing to hold out: all 9 sentences")
+    expect_seen(exam, "so this cannot show whether it learned a rule or learned the text by heart")
+    expect_seen(exam, "sign test")
     exam.locator("summary").click()
     expect(exam.get_by_role("columnheader")).to_have_text(["Step 110", "Training text"])
     words = ["one", "two", "three", "four", "five", "six", "seven"]
     paste(page, "\n".join(f"{words[i % 7]} {words[(i * j) % 7]} {words[j % 6]}" for i in range(30) for j in range(8)))
     change_setting(page, "steps", "20")
-    expect(page.locator("#preview")).to_contain_text("Held out24")
+    expect_seen(page.locator("#preview"), "Held out24")
     start(page)
     wait_for_status(page, "Finished")
     exam.scroll_into_view_if_needed()
-    expect(exam).to_contain_text("24 sentences are held out")
+    expect_seen(exam, "24 sentences are held out")
     expect(exam.get_by_role("columnheader")).to_have_text(["Step 20", "Training text", "Held out"])
     move_slider(page, 0)
     expect(exam.get_by_role("columnheader").first).to_have_text("Step 0")
@@ -150,12 +149,12 @@ def test_another_visitor_continues_a_saved_run(visit: Callable[[], Page], tmp_pa
     letter.write_bytes(b"Dear Juliet")
     problem = other.locator("#resume-problem")
     other.locator("#resume input[type=file]").set_input_files(letter)
-    expect(problem.get_by_role("alert")).to_contain_text("not a plain zip file")
+    expect_seen(problem.get_by_role("alert"), "not a plain zip file")
     expect(other.locator("#run-status")).to_have_text("No run yet")
     other.locator("#resume input[type=file]").set_input_files(saved)
     wait_for_status(other, "Training")
     expect(problem.get_by_role("alert")).to_have_count(0)
-    expect(other.locator("#run-step")).to_contain_text("of 50,000")
+    expect_seen(other.locator("#run-step"), "of 50,000")
     wait_for_points(other, points(other) + 3)
     other.locator("#stop").click()
     wait_for_status(other, "Stopped")
@@ -163,7 +162,7 @@ def test_another_visitor_continues_a_saved_run(visit: Callable[[], Page], tmp_pa
     assert_curve_is_whole(other)
     # A run that has not ended stays as it is.
     page.locator("#resume input[type=file]").set_input_files(saved)
-    expect(page.locator("#resume-problem").get_by_role("alert")).to_contain_text("has not ended")
+    expect_seen(page.locator("#resume-problem").get_by_role("alert"), "has not ended")
     wait_for_status(page, "Paused")
     page.locator("#stop").click()
     wait_for_status(page, "Stopped")

@@ -15,6 +15,7 @@ from ui.step_by_step.tab import STAGES
 # Of each tab an element that exists only once the server has answered.
 TABS = {
     "train": "#run-curves .legend",
+    "batch": "#batch .b-batch-legend",
     "compare": "#runs-list table",
     "masked-words": "#masked-closer table",
     "next-sentence": "#next-matrix .b-map svg",

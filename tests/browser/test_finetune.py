@@ -5,7 +5,7 @@ import re
 import zipfile
 from pathlib import Path
 
-from browser_steps import change_setting, download, fine_tune, open_tab, show, type_sentence
+from browser_steps import change_setting, download, expect_seen, fine_tune, open_tab, show, type_sentence
 from playwright.sync_api import Page, expect
 from transformers import pipeline
 
@@ -99,7 +99,7 @@ def test_a_run_is_paused_and_stopped_beside_the_train_tab(page: Page) -> None:
     open_tab(page, "Train")
     change_setting(page, "steps", "5")
     page.locator("#start").click()
-    expect(page.locator("#preview")).to_contain_text("One of your runs has not ended")
+    expect_seen(page.locator("#messages"), "Subject of a sentence has not ended")
     open_tab(page, "Fine-tune")
     page.evaluate("document.body.classList.toggle('dark')")  # with no picture yet
     page.locator("#task-stop").click()

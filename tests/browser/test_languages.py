@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator
 
 import pytest
-from browser_steps import VIEWPORT, Tabs
+from browser_steps import VIEWPORT, Tabs, expect_seen
 from playwright.sync_api import Page, expect
 from test_every_tab_translated import is_english
 
@@ -111,5 +111,5 @@ def test_what_experiments_and_comparisons_answer_is_translated_as_a_whole(chines
 def test_a_curve_is_named_in_the_language_of_the_page_on_hover(chinese: Page) -> None:
     chinese.wait_for_function("document.querySelector('#run-curves')?.data?.length")
     chinese.locator("#run-curves .nsewdrag").first.hover()
-    expect(chinese.locator("#run-curves .hoverlayer")).to_contain_text("掩码词（MLM） ")
+    expect_seen(chinese.locator("#run-curves .hoverlayer"), "掩码词（MLM） ")
     expect(chinese.locator("#run-curves .hoverlayer")).not_to_contain_text("Masked")

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from browser_steps import (
     assert_curve_is_whole,
     change_setting,
+    expect_seen,
     points,
     start,
     wait_for_points,
@@ -97,3 +98,18 @@ def test_a_reload_in_the_middle_of_a_run_finds_the_whole_curve(page: Page) -> No
     wait_for_points(page, 5)
     stop(page)
     assert_curve_is_whole(page)
+
+
+def test_a_page_whose_server_has_lost_its_runs_says_so(page: Page) -> None:
+    change_setting(page, "steps", "5")
+    start(page)
+    wait_for_status(page, "Finished")
+    # A server that has restarted knows no visitor.
+    page.evaluate("for (const name of ['visitor', 'trained']) localStorage.setItem(`balcony-${name}`, 'f'.repeat(32))")
+    page.reload()
+    said = page.locator("#messages .b-view")
+    expect_seen(said, "Your earlier runs and models are gone. When the server restarts")
+    said.get_by_role("button").click()
+    page.reload()
+    wait_for_visitor(page)
+    expect(said.locator(".b-message")).to_have_count(0)

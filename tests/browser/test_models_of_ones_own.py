@@ -10,6 +10,7 @@ from browser_steps import (
     change_setting,
     compare_with,
     download,
+    expect_seen,
     open_tab,
     paste,
     shown_model,
@@ -31,9 +32,9 @@ def test_two_models_side_by_side_in_every_tab(page: Page, tmp_path: Path) -> Non
     open_tab(page, "Next sentence")
     compare_with(page, "romeo-juliet")  # once, for all tabs
     expect(page.locator("#next-verdict h3")).to_have_count(2)
-    expect(page.locator("#next-verdict")).to_contain_text("percentage points apart")
+    expect_seen(page.locator("#next-verdict"), "percentage points apart")
     matrix = page.locator("#next-other-matrix")
-    expect(matrix).to_contain_text("pairs differently")
+    expect_seen(matrix, "pairs differently")
     expect(matrix.locator("svg")).to_be_visible()
     both = page.locator("#next-verdict h3").all_inner_texts()
     assert list(json.loads(download(page, "#next-download-json", tmp_path, "pair.json"))) == both
@@ -44,8 +45,8 @@ def test_two_models_side_by_side_in_every_tab(page: Page, tmp_path: Path) -> Non
 
     open_tab(page, "Masked words")
     guesses = page.locator("#masked-other-guesses")
-    expect(guesses.locator("h3").first).to_contain_text("comes with Balcony")
-    expect(guesses).to_contain_text("with the first")
+    expect_seen(guesses.locator("h3").first, "comes with Balcony")
+    expect_seen(guesses, "with the first")
     expect(guesses.locator("section")).to_have_count(1)
     file = json.loads(download(page, "#masked-download-json", tmp_path, "guesses.json"))
     assert list(file) == both
@@ -55,14 +56,14 @@ def test_two_models_side_by_side_in_every_tab(page: Page, tmp_path: Path) -> Non
     open_tab(page, "Attention")
     other = page.locator("#attention-other-map .b-map-title")
     expect(other).to_have_text("Layer 1, head 1")
-    expect(page.locator("#attention-other-heads h3")).to_contain_text("comes with Balcony")
+    expect_seen(page.locator("#attention-other-heads h3"), "comes with Balcony")
     page.locator("#attention-other-heads").get_by_role("button", name="Layer 2, head 2").click()
     for detail in ("#attention-map", "#attention-other-map"):
         expect(page.locator(f"{detail} .b-map-title")).to_have_text("Layer 2, head 2")
     expect(page.locator("#attention-other-heads")).to_contain_text(
         "of a word's attention goes to other words than in the other"
     )
-    expect(page.locator("#attention-other-map")).to_contain_text("of a word's attention goes to other words")
+    expect_seen(page.locator("#attention-other-map"), "of a word's attention goes to other words")
     first, second = json.loads(download(page, "#attention-download-json", tmp_path, "attention.json")).values()
     assert first["tokens"] == second["tokens"]
     assert first["weights"] != second["weights"]
@@ -88,9 +89,9 @@ def test_the_matrix_shows_a_window_of_a_long_text_whose_sentences_stand_in_the_b
     expect(chips.nth(0)).to_have_text("sentencenumber1goeson")
     expect(chips.nth(1)).to_have_text("sentencenumber2goeson")
     matrix = page.locator("#next-matrix")
-    expect(matrix.locator("output")).to_contain_text("of 60")
+    expect_seen(matrix.locator("output"), "of 60")
     titles = matrix.locator(".b-map-word title")
     expect(titles.first).to_have_text("1 sentence number 1 goes on")
     matrix.get_by_role("slider").press("End")
-    expect(matrix.locator("output")).to_contain_text("to 60 of 60")
+    expect_seen(matrix.locator("output"), "to 60 of 60")
     expect(titles.filter(has_text="60 sentence number 60")).to_have_count(1)

@@ -1,17 +1,19 @@
-"""Every button of every tab is pressed where the server refuses it, and the reason stands in the window.
+"""Every button of every tab is pressed, also where the server refuses: the answer or the reason stands in the window.
 
 The buttons are those that the page has: of each kind in each part of a tab the first one.
 """
 
 import dataclasses
+import importlib
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_steps import WAIT_MS, Tabs, wait_for_status, wait_for_visitor
-from playwright.sync_api import Page, expect
+from browser_steps import WAIT_MS, Tabs, change_setting, expect_seen, open_tab, wait_for_status, wait_for_visitor
+from playwright.sync_api import Page, ViewportSize, expect
 
 import ui
 import ui.server.workspaces
@@ -19,12 +21,15 @@ from bert_core import load_recipe
 from bert_core.config import LOCAL
 from bert_core.runs.run import ACTIVE, Run
 from ui import handlers
+from ui.frame.tab import Tab
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
 from ui.train.settings import with_labels
 
-POLL_MS, QUIET_MS, PATIENCE_MS = 40, 800, 3_000
+POLL_MS, QUIET_MS, PATIENCE_MS = 20, 800, 3_000
+LAPTOP: ViewportSize = {"width": 1366, "height": 657}
+PHONE: ViewportSize = {"width": 390, "height": 844}
 LOST = "The server does not answer."
 # The buttons that can be seen now: a key, which is the id or the part of the page and the class; whether it is
 # disabled; why, by its title or description.
@@ -39,18 +44,38 @@ BUTTONS = """() => {
     return [...window.buttons].map(([key, item]) => [key, item.disabled === true, item.title || described(item) || '']);
 }"""
 PRESS = """(key) => {
-    for (const close of document.querySelectorAll('.b-message button')) close.click();
+    for (const close of document.querySelectorAll('.b-message [aria-label]')) close.click();
     document.querySelector('dialog[open]')?.close();
     const item = window.buttons.get(key);
     if (!item.isConnected) return false;
-    window.changes = 0;
-    window.watcher ??= new MutationObserver(() => { window.changes += 1; });
+    window.changed = [];
+    window.watcher ??= new MutationObserver((records) => { window.changed.push(...records); });
     window.watcher.observe(document.body, { subtree: true, childList: true, attributes: true, characterData: true });
-    item.scrollIntoView({ block: 'nearest' });
+    item.scrollIntoView({ block: 'center' });
     item.focus();
+    window.pressed = item;
+    window.watcher.takeRecords();
     item.click();
     return true;
 }"""
+# After a press: how much has changed, and what a person would have to scroll to: the changed texts, where none of them
+# is in the window. The bar at the top shows everything that happens and counts for nothing.
+ANSWER = """() => {
+    const isShown = (each) => each.isConnected && each.checkVisibility({ visibilityProperty: true })
+        && each.textContent.trim() && !each.closest('#header, .b-unseen, .visually-hidden');
+    const texts = window.changed.filter(({ type }) => type !== 'attributes')
+        .flatMap(({ target, addedNodes }) => addedNodes.length ? [...addedNodes] : [target])
+        .map((node) => (node instanceof Element ? node : node.parentElement)).filter((each) => each && isShown(each));
+    const isSeen = (each) => {
+        const { top, bottom, width } = each.getBoundingClientRect();
+        return width > 0 && bottom > 0 && top < innerHeight;
+    };
+    const isNear = texts.some((each) => window.pressed.contains(each) || isSeen(each));
+    const outside = isNear ? [] : texts.map((each) => each.textContent.trim().slice(0, 60));
+    return [window.changed.length, [...new Set(outside)].slice(0, 3)];
+}"""
+OPEN = """title => [...document.querySelectorAll('#tabs > .tab-wrapper :is([role=tab], .overflow-dropdown button)')]
+    .find((each) => each.textContent.trim() === title).click()"""
 UNFOLD = """() => {
     for (const item of document.querySelectorAll('details:not(.b-save)')) item.open = true;
     for (const item of document.querySelectorAll('button.label-wrap:not(.open)')) item.click();
@@ -69,9 +94,19 @@ STANDS = """(sentences) => {
 }"""
 
 
-# The number of questions under way, and when the last one was sent.
+# The number of questions under way, when the last one was sent, and a wait until all are answered and no other has been
+# sent for some milliseconds.
 COUNTING = """window.asking = 0;
 window.last_asked = 0;
+window.settled = async (quiet, most) => {
+    const began = performance.now();
+    for (;;) {
+        await new Promise((resolve) => setTimeout(resolve, quiet / 2));
+        const now = performance.now();
+        if (!asking && now - Math.max(began, last_asked) > quiet) return true;
+        if (now - began > most) return false;
+    }
+};
 const ask = window.fetch;
 window.fetch = (...request) => {
     if (request[1]?.method !== 'POST') return ask(...request);
@@ -99,10 +134,8 @@ class Walk:
     def press_all(self, arrange: Callable[[], object], *, is_lost: bool = False) -> list[str]:
         """Press the buttons of all tabs; returns what is wrong. arrange: called before each press."""
         page, faults, pressed = self.page, [], set[str]()
-        for tab in page.locator("#tabs > .tab-wrapper [role=tab]:visible").all():
-            tab.click()
-            expect(tab).to_have_attribute("aria-selected", "true")
-            self.settle()
+        for tab in (importlib.import_module(f"ui.{folder}.tab").TAB for folder in ui.TABS):
+            self.open(tab)
             page.evaluate(UNFOLD)
             self.settle()
             known: set[str] = set()
@@ -114,6 +147,8 @@ class Walk:
                 key = min(left, key=lambda each: each in known)  # what the last press has opened goes first
                 known |= buttons.keys()
                 pressed.add(key)
+                if key.endswith("-sure"):  # it would remove the run
+                    continue
                 if buttons[key][0]:
                     faults += [] if buttons[key][1] else [f"{key}: disabled, and nothing says why"]
                     continue
@@ -124,23 +159,27 @@ class Walk:
                     continue
                 self.settle()
                 sentences = [*self.said, *map(with_labels, self.said)] or ([LOST] if self.lost else [])
+                changes, outside = page.evaluate(ANSWER)
                 if sentences and not self._stands(sentences):
                     faults.append(f"{key}: {sentences}")
-                elif not (sentences or page.evaluate("changes") or (is_lost and self._stands([LOST]))):
+                elif not (sentences or changes or (is_lost and self._stands([LOST]))):
                     faults.append(f"{key}: nothing happens")
-                if tab.get_attribute("aria-selected") != "true":
-                    tab.click()
-                    self.settle()
+                elif outside and not sentences:
+                    faults.append(f"{key}: out of sight: {outside}")
+                self.open(tab)
         assert len(pressed) > 60
         return faults
 
+    def open(self, tab: Tab) -> None:
+        """Open a tab, also one that a narrow window has in a menu."""
+        if not self.page.locator(f"#tab-{tab.name}").is_visible():
+            self.page.evaluate(OPEN, tab.title)
+            expect(self.page.locator(f"#tab-{tab.name}")).to_be_visible()
+            self.settle()
+
     def settle(self, quiet_ms: int = POLL_MS) -> None:
         """Wait until the server has answered all requests of the page, and the page has not asked for quiet_ms."""
-        end = time.monotonic() + WAIT_MS / 1000
-        self.page.wait_for_timeout(quiet_ms)
-        while not self.page.evaluate("least => !asking && performance.now() - last_asked > least", quiet_ms):
-            assert time.monotonic() < end, "The page asks without end."
-            self.page.wait_for_timeout(POLL_MS)
+        assert self.page.evaluate("times => settled(...times)", [quiet_ms, WAIT_MS]), "The page asks without end."
 
     def _stands(self, sentences: list[str]) -> bool:
         for _ in range(PATIENCE_MS // POLL_MS):
@@ -167,7 +206,7 @@ def walk(tabs: Tabs, service: Any, shipped: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(ui, "open_workspaces", kept)
     monkeypatch.setattr(handlers, "sentence_of", noted)
     app, url, _ = ui.launch(service, shipped=[shipped], server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
-    context = tabs.browser.new_context(viewport={"width": 1600, "height": 900})
+    context = tabs.browser.new_context(viewport=LAPTOP)
     context.add_init_script("localStorage.setItem('balcony-tour', 'seen');" + COUNTING)
     page = context.new_page()
     walk = Walk(page, opened[0], said, [])
@@ -186,7 +225,7 @@ def reload(walk: Walk, status: str) -> None:
     walk.settle(QUIET_MS)  # what the page asks by itself, one after the other, is not the answer to a press
 
 
-def test_a_refused_press_is_answered_in_the_window(walk: Walk, service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_press_is_answered_in_the_window(walk: Walk, service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     page, workspaces = walk.page, walk.workspaces
     recipe = load_recipe("romeo-juliet").override({"training.steps": 3})
     faults: dict[str, list[str]] = {}
@@ -200,6 +239,7 @@ def test_a_refused_press_is_answered_in_the_window(walk: Walk, service: Any, mon
 
     with monkeypatch.context() as patched:
         patched.setattr(ui.server.workspaces, "MOST_TRAINING", 0)  # nobody may start a run
+        page.set_viewport_size(PHONE)
         faults["no run"] = walk.press_all(lambda: None)
     run = start()
     while run.status in ACTIVE:
@@ -208,6 +248,7 @@ def test_a_refused_press_is_answered_in_the_window(walk: Walk, service: Any, mon
         patched.setattr(ui.server.workspaces, "MOST_TRAINING", 0)
         patched.setattr(service, "limits", dataclasses.replace(LOCAL, steps=3))
         patched.setattr(probe_lock, "limit_seconds", 0.0)
+        page.set_viewport_size(LAPTOP)
         reload(walk, "Finished")
         faults["ended run and limits"] = walk.press_all(lambda: None)
     is_active()
@@ -217,3 +258,32 @@ def test_a_refused_press_is_answered_in_the_window(walk: Walk, service: Any, mon
     faults["server gone"] = walk.press_all(lambda: None, is_lost=True)
     found = [f"{state}: {fault}" for state, each in faults.items() for fault in each]
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
+def test_a_refused_start_says_why_beside_its_button_and_beside_the_field(page: Page, size: ViewportSize) -> None:
+    message, start = page.locator(".b-message"), page.locator("#start")
+    open_tab(page, "Fine-tune")
+    page.get_by_role("button", name="Training settings").click()
+    page.locator("#task-epochs input").fill("900")
+    page.locator("#task-start").click()
+    page.locator("#task-pause").click()
+    open_tab(page, "Train")
+    page.set_viewport_size(size)
+    start.click()
+    expect_seen(message, re.compile(r"Subject of a sentence has not ended\. Stop it"), in_window=True)
+    boxes = [part.bounding_box() for part in (message, start)]
+    assert boxes[0] is not None
+    assert boxes[1] is not None
+    assert abs(boxes[0]["y"] - boxes[1]["y"] - boxes[1]["height"]) < 20, "beside the button"
+    page.locator("#stop-active").click()
+    expect(message).to_have_count(0)
+    expect(page.locator("#task-status")).to_have_text("Stopped")
+    change_setting(page, "steps", "0")
+    expect_seen(page.locator("#setting-steps [role=alert]"), "Steps is 0")
+    start.click()
+    expect_seen(message, "Steps is 0", in_window=True)
+    expect(page.get_by_text("No text yet")).to_have_count(0)
+    page.get_by_label("Recipe", exact=True).select_option("A recipe file of your own")
+    start.click()
+    expect_seen(message, "Choose a recipe file first.", in_window=True)

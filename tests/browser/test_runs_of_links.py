@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from urllib.parse import urlencode
 
-from browser_steps import FIRST, open_tab, show, shown_model, wait_for_question, wait_for_status
+from browser_steps import FIRST, expect_seen, open_tab, show, shown_model, wait_for_question, wait_for_status
 from playwright.sync_api import Page, expect
 
 AGAIN = "is being trained again, with the same recipe and seed"
@@ -22,7 +22,7 @@ def test_a_link_to_a_step_shows_that_step_and_says_that_it_is_trained_again(visi
     page = visit(at=link(33, 60))
     notice = page.locator("#link-notice")
     expect(notice).to_be_visible()
-    expect(notice).to_contain_text(AGAIN)
+    expect_seen(notice, AGAIN)
     expect(page.locator("#model-step")).to_have_text("step 33")
     expect(page.locator("#masked-guesses li")).to_have_count(5)
     open_tab(page, "Train")
@@ -62,7 +62,7 @@ def test_lessons_that_need_the_same_run_train_it_once(visit: Callable[..., Page]
     page.locator("#lesson-what-bert-learns").click()
     for _ in range(2):
         page.locator("#lesson-next").click()
-    expect(page.locator("#lesson-step")).to_contain_text("Step 3 of")
+    expect_seen(page.locator("#lesson-step"), "Step 3 of")
     expect(page.locator("#model-step")).to_have_text("step 110")
     assert len(runs_of(page)) == 1
 
@@ -73,7 +73,7 @@ def test_paging_back_at_once_shows_the_model_of_the_step(visit: Callable[..., Pa
     for _ in range(3):
         for button in ("back", "back", "next", "next"):
             page.locator(f"#lesson-{button}").click()
-    expect(page.locator("#lesson-step")).to_contain_text("Step 4 of")
+    expect_seen(page.locator("#lesson-step"), "Step 4 of")
     expect(shown_model(page)).to_have_text("romeo-juliet")
     open_tab(page, "Train")
     wait_for_status(page, "Finished")

@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-from browser_steps import change_setting, open_tab, press_save, start, wait_for_status
-from playwright.sync_api import Locator, Page, expect
+from browser_steps import change_setting, expect_seen, open_tab, press_save, shown_model, start, wait_for_status
+from playwright.sync_api import Locator, Page, ViewportSize, expect
 
 LONG = 60_000
 DRAWN = "document.querySelector('#other-curves')?.data?.filter((trace) => trace.meta.kind === 'other').length === "
-NAMES = ["Romeo and Juliet, quick", "Romeo and Juliet, quick, run 2"]
+NAMES = ["Romeo and Juliet, quick", "30% to predict · 40 steps · Romeo and Juliet, quick"]
+LAPTOP: ViewportSize = {"width": 1366, "height": 657}
 
 
 def row(page: Page, number: int) -> Locator:
@@ -37,17 +38,28 @@ def two_runs(page: Page) -> None:
     wait_for_status(page, "Finished")
 
 
-def test_an_earlier_run_is_drawn_over_the_curves_and_differing_settings_are_listed(page: Page) -> None:
+def test_runs_are_drawn_over_each_other_and_differing_settings_are_listed(page: Page) -> None:
     two_runs(page)
+    page.set_viewport_size(LAPTOP)
     open_tab(page, "Compare")
     expect(page.locator("#runs-table tbody tr")).to_have_count(2)
-    expect(row(page, 1)).to_contain_text("finished")
+    expect_seen(row(page, 1), "finished")
     expect(row(page, 1).locator("[data-name='Steps']")).to_have_text("30")
     expect(row(page, 1).locator("[data-name^='MLM loss']")).to_have_text(re.compile(r"^\d\.\d{3}$"))
-    expect(page.get_by_label("Run 2 in the curves")).to_be_disabled()
-    expect(page.locator("#runs-differ table")).to_have_count(0)
-    page.get_by_label("Run 1 in the curves").check()
+    expect_seen(row(page, 2).locator(".b-run-name"), NAMES[1], in_window=True)
+    expect(page.get_by_role("button", name="Remove: run 2")).to_be_in_viewport(ratio=1)
+    for number in (1, 2):
+        expect(page.get_by_label(f"Run {number} in the curves")).to_be_checked()
     page.wait_for_function(DRAWN + "8")
+    table, chart = page.locator("#runs-table").bounding_box(), page.locator("#other-curves").bounding_box()
+    assert table is not None
+    assert chart is not None
+    assert chart["y"] >= table["y"] + table["height"]
+    assert chart["height"] > 0.75 * LAPTOP["height"]
+    legend = page.evaluate("document.querySelector('#other-curves').data.filter((each) => each.line && each.name)")
+    colours = {each["name"]: each["line"]["color"] for each in legend if each.get("showlegend", True)}
+    assert colours["Masked words (MLM)"] == colours["Next sentence (NSP)"] == "#7c8594"
+    assert len({colours[name] for name in NAMES} - {"#7c8594"}) == 2
     others = curves_of_others(page)
     assert [other["series"] for other in others] == 2 * ["mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy"]
     assert {(other["name"], other["points"], other["last"]) for other in others} == {
@@ -63,7 +75,7 @@ def test_an_earlier_run_is_drawn_over_the_curves_and_differing_settings_are_list
     expect(settings.nth(0)).to_have_text(re.compile("Fraction to predict.*0.15.*0.3", re.DOTALL))
     expect(settings.nth(1)).to_have_text(re.compile("Steps.*30.*40", re.DOTALL))
     expect(page.locator("#runs-alike")).to_have_text("All of them began with the same weights, bit for bit.")
-    page.reload()  # the tick and the curves are kept
+    page.reload()  # the ticks and the curves are kept
     page.wait_for_function(DRAWN + "8")
     assert curves_of_others(page) == others
     open_tab(page, "Compare")
@@ -71,6 +83,7 @@ def test_an_earlier_run_is_drawn_over_the_curves_and_differing_settings_are_list
     expect(page.locator("#runs-differ tbody tr")).to_have_count(2)
     page.get_by_label("Run 1 in the curves").uncheck()
     page.wait_for_function(DRAWN + "4")
+    expect(page.locator("#runs-differ table")).to_have_count(0)
     page.reload()
     open_tab(page, "Compare")
     expect(page.get_by_label("Run 2 in the curves")).to_be_checked()
@@ -82,28 +95,29 @@ def test_a_tick_of_a_freed_run_is_dropped(page: Page) -> None:
     two_runs(page)
     open_tab(page, "Compare")
     expect(page.locator("#runs-table tbody tr")).to_have_count(2)
-    page.get_by_label("Run 1 in the curves").check()
+    expect(page.get_by_label("Run 1 in the curves")).to_be_checked()
     kept = "JSON.parse(sessionStorage.getItem('balcony-ticks'))"
     page.evaluate(
         f"""() => {{ const [visitor, ticked] = {kept}, freed = "0123456789abcdef";
             sessionStorage.setItem("balcony-ticks", JSON.stringify([visitor, [...ticked, freed]])); }}"""
     )
-    assert page.evaluate(f"{kept}[1].length") == 2
+    assert page.evaluate(f"{kept}[1].length") == 3
     page.reload()
     page.wait_for_function(DRAWN + "8")
     assert {other["name"] for other in curves_of_others(page)} == set(NAMES)
     open_tab(page, "Compare")
-    page.wait_for_function(f"{kept}[1].length === 1")
+    page.wait_for_function(f"{kept}[1].length === 2")
     expect(page.get_by_label("Run 1 in the curves")).to_be_checked()
     expect(page.locator("#runs-differ tbody tr")).to_have_count(2)
-    ticked = page.evaluate(kept)
+    before = page.evaluate(kept)
     page.evaluate("localStorage.clear()")  # another visitor in the same browser tab begins with nothing ticked
     page.reload()
     open_tab(page, "Train")
     start(page)
     open_tab(page, "Compare")
     expect(page.locator("#runs-table tbody tr").first).to_be_visible()
-    assert page.evaluate(kept) == ticked  # there was none to drop
+    page.wait_for_function(f"owner => {kept}[0] !== owner && {kept}[1].length", arg=before[0])
+    assert not set(page.evaluate(kept)[1]) & set(before[1])
 
 
 def test_a_run_is_run_again_over_its_own_curve_and_reset(page: Page) -> None:
@@ -115,8 +129,7 @@ def test_a_run_is_run_again_over_its_own_curve_and_reset(page: Page) -> None:
     expect(page.locator("#runs-table tbody tr")).to_have_count(2)
     expect(page.get_by_label("Run 1 in the curves")).to_be_enabled()
     wait_for_status(page, "Finished")
-    page.get_by_label("Run 1 in the curves").check()
-    expect(page.locator("#runs-differ")).to_contain_text("Nothing: the same settings, text and seed.")
+    expect_seen(page.locator("#runs-differ"), "Nothing: the same settings, text and seed.")
     page.wait_for_function(DRAWN + "8")
     for name in ("MLM loss, last 20 steps", "NSP loss, last 20 steps"):
         number = row(page, 1).locator(f"[data-name='{name}']").inner_text()
@@ -134,45 +147,74 @@ def test_a_run_is_run_again_over_its_own_curve_and_reset(page: Page) -> None:
     expect(page.get_by_role("button", name="Run again: run 1")).to_be_enabled()
 
 
-def test_an_experiment_answers_its_question(page: Page) -> None:
+def test_a_run_is_removed_after_a_question(page: Page) -> None:
     change_setting(page, "steps", "20")
+    for number in (1, 2):
+        page.locator("#start").click()
+        expect(page.locator("#model-picker option")).to_have_count(1 + number)
+        wait_for_status(page, "Finished")
+    open_tab(page, "Compare")
+    rows, question = page.locator("#runs-table tbody tr"), page.locator("#runs-table :popover-open")
+    page.get_by_role("button", name="Remove: run 1").click()
+    expect_seen(question, "Remove run 1 with its curves and its model?", in_window=True)
+    question.get_by_role("button", name="Cancel").click()
+    expect(rows).to_have_count(2)
+    for number in (2, 1):
+        page.get_by_role("button", name=f"Remove: run {number}").click()
+        page.locator(f"#remove-{number}-sure").click()
+        expect(rows).to_have_count(number - 1)
+    expect_seen(page.locator("#runs-list"), "Each run that you start is listed here")
+    expect(shown_model(page)).to_have_text("romeo-juliet")
+    expect(page.locator("#model-picker option")).to_have_count(1)
+    open_tab(page, "Train")
+    wait_for_status(page, "No run yet")
+    start(page)
+
+
+def test_an_experiment_answers_its_question_and_its_runs_are_drawn(page: Page) -> None:
+    change_setting(page, "steps", "20")
+    start(page)
+    wait_for_status(page, "Finished")
     open_tab(page, "Compare")
     page.get_by_role("radio", name="With and without position embeddings").check()
-    expect(page.locator("#experiment-choice")).to_contain_text("without word order?")
+    expect_seen(page.locator("#experiment-choice"), "without word order?")
     expect(page.get_by_role("progressbar", name="Progress of the experiment")).to_be_hidden()
     page.get_by_role("radio", name="Three seeds").check()
+    page.set_viewport_size(LAPTOP)
     page.get_by_role("button", name="Start experiment").click()
-    expect(page.locator("#experiment-status")).to_contain_text("of 6")
+    expect_seen(page.locator("#experiment-status"), "of 6", in_window=True)
     expect(page.locator("#start")).to_be_disabled()
     rows = page.locator("#experiment-result tbody tr")
     expect(rows).to_have_count(2, timeout=LONG)
-    expect(rows.nth(0)).to_contain_text("With positions")
+    expect_seen(rows.nth(0), "With positions")
     expect(rows.nth(1).locator("[data-name='Asked words right']")).to_have_text(re.compile(r"^\d+% ± \d+$"))
     answer = re.compile(r"Asked words right: \d+% ± \d+ \(With positions\), \d+% ± \d+ \(Without positions\)")
-    expect(page.locator("#experiment-answer")).to_contain_text(answer)
-    expect(page.locator("#experiment-result")).to_contain_text("4.3 standard errors")
+    expect_seen(page.locator("#experiment-answer"), answer)
+    expect_seen(page.locator("#experiment-result"), "4.3 standard errors")
     expect(page.locator("#start")).to_be_enabled()
     open_tab(page, "Compare")
-    expect(page.locator("#runs-table tbody tr")).to_have_count(6)
-    expect(row(page, 6)).to_contain_text("Without positions")
+    expect(page.locator("#runs-table tbody tr")).to_have_count(7)
+    expect_seen(row(page, 7), "Without positions")
     page.wait_for_function(DRAWN + "24")
+    expect(page.get_by_label("Run 1 in the curves")).not_to_be_checked()
     page.get_by_label("Run 2 in the curves").uncheck()
     page.reload()
     open_tab(page, "Compare")
     expect(page.locator("#experiment-answer")).to_be_visible()
     open_tab(page, "Compare")
-    for number in range(1, 7):
-        expect(page.get_by_label(f"Run {number} in the curves")).to_be_checked(checked=number != 2)
+    for number in range(1, 8):
+        expect(page.get_by_label(f"Run {number} in the curves")).to_be_checked(checked=number > 2)
 
 
 def test_stop_ends_a_whole_experiment(page: Page) -> None:
     change_setting(page, "steps", "50000")
     open_tab(page, "Compare")
     page.get_by_role("button", name="Start experiment").click()
-    expect(page.locator("#experiment-status")).to_contain_text("Run 1 of 3")
+    expect_seen(page.locator("#experiment-status"), "Run 1 of 3")
     open_tab(page, "Train")
     expect(page.locator("#stop")).to_be_enabled()
     page.locator("#stop").click()
     wait_for_status(page, "Stopped")
-    expect(page.locator("#experiment-status")).to_contain_text("Stopped by you")
+    open_tab(page, "Compare")
+    expect_seen(page.locator("#experiment-status"), "Stopped by you")
     expect(page.locator("#start")).to_be_enabled()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from browser_steps import (
     change_setting,
+    expect_seen,
     open_tab,
     points,
     shown_model,
@@ -29,7 +30,7 @@ PARAMETERS = f"{preview(RECIPE, RECIPE.source()).parameters:,}"
 
 def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_path: Path) -> None:
     expect(shown_model(page)).to_have_text("romeo-juliet")
-    expect(page.locator("#preview")).to_contain_text(PARAMETERS)
+    expect_seen(page.locator("#preview"), PARAMETERS)
 
     start(page)
     wait_for_points(page, 20)
@@ -38,7 +39,7 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
     cut_off = "tiles => tiles.filter((tile) => tile.scrollWidth > tile.clientWidth).map((tile) => tile.textContent)"
     assert page.locator(".b-tiles dd").evaluate_all(cut_off) == []
     expect(page.locator("#run-guesses tbody tr[data-right=true]")).to_have_count(5)
-    expect(page.locator("#run-guesses")).to_contain_text("✓ right")
+    expect_seen(page.locator("#run-guesses"), "✓ right")
     expect(page.locator("#start")).to_be_enabled()
     expect(shown_model(page)).to_have_text(RECIPE.title)
     expect(page.locator("#model-step")).to_have_text(f"step {STEPS}")
@@ -50,7 +51,7 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
     expect(cards).to_have_count(1)
     words.get_by_role("button", name="name").click()
     expect(cards).to_have_count(2)
-    expect(cards.first.get_by_role("listitem").first).to_contain_text("name")
+    expect_seen(cards.first.get_by_role("listitem").first, "name")
     words.get_by_role("button", name="Romeo").focus()
     page.keyboard.press("Space")
     expect(cards).to_have_count(3)
@@ -58,9 +59,9 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
 
     open_tab(page, "Next sentence")
     verdict = page.locator("#next-verdict")
-    expect(verdict).to_contain_text("judges that the second sentence follows the first")
+    expect_seen(verdict, "judges that the second sentence follows the first")
     page.locator("#swap").click()
-    expect(verdict).to_contain_text("does not follow the first")
+    expect_seen(verdict, "does not follow the first")
 
     open_tab(page, "Attention")
     head = page.get_by_role("button", name="Layer 2, head 3", exact=True)
@@ -71,7 +72,7 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
     expect(head).to_have_attribute("aria-pressed", "true")
 
     open_tab(page, "Models")
-    expect(page.locator("#model-facts")).to_contain_text(PARAMETERS)
+    expect_seen(page.locator("#model-facts"), PARAMETERS)
     with page.expect_download() as waiting:
         page.locator("#download").click()
     download = tmp_path / waiting.value.suggested_filename
@@ -80,7 +81,7 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
     assert {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"} <= names
     page.locator("#model-upload input[type=file]").set_input_files(download)
     expect(shown_model(page)).to_have_text(Path(download.name).stem)
-    expect(page.locator("#model-facts")).to_contain_text(PARAMETERS)
+    expect_seen(page.locator("#model-facts"), PARAMETERS)
     wait_for_question(page, model=shown_model(page).get_attribute("value"))  # written a moment later
 
     page.reload()
@@ -100,8 +101,8 @@ def test_two_visitors_train_at_once_and_see_only_their_own(visit: Callable[[], P
     expect(other.locator("#run-status")).to_have_text("No run yet")
     start(other)
     wait_for_points(one, points(one) + 2)
-    expect(one.locator("#run-step")).to_contain_text("of 50,000")
-    expect(other.locator("#run-step")).to_contain_text("of 40,000")
+    expect_seen(one.locator("#run-step"), "of 50,000")
+    expect_seen(other.locator("#run-step"), "of 40,000")
     other.locator("#stop").click()
     wait_for_status(other, "Stopped")
     expect(one.locator("#run-status")).to_have_text("Training")
@@ -156,7 +157,7 @@ def test_an_open_tab_follows_the_model_while_it_learns(page: Page) -> None:
     start(page)
     open_tab(page, "Masked words")
     guess = page.locator("#masked-guesses section li").first
-    expect(guess).to_contain_text("%")
+    expect_seen(guess, "%")
     before = page.locator("#masked-guesses").inner_text()
     page.wait_for_function("before => document.querySelector('#masked-guesses').innerText !== before", arg=before)
     open_tab(page, "Train")
@@ -207,7 +208,7 @@ def test_another_browser_tab_of_the_visitor_shows_the_run_without_a_reload(
     expect(page.locator("#start")).to_be_enabled()
     start(page)
     wait_for_status(other, "Training")
-    expect(shown_model(other)).to_have_text(f"{RECIPE.title}, run 2")
+    expect(shown_model(other)).to_have_text(f"Run 2 · {RECIPE.title}")
     page.locator("#stop").click()
     wait_for_status(other, "Stopped")
 
@@ -216,7 +217,7 @@ def test_the_first_point_does_not_move_the_chart(page: Page) -> None:
     # Measured on the page: the window scrolls to a pressed button.
     position = """() => document.querySelector('#run-curves .nsewdrag').getBoundingClientRect().top
         - document.querySelector('#tabs').getBoundingClientRect().top"""
-    expect(page.locator("#run-curves .legend")).to_contain_text("Masked words")
+    expect_seen(page.locator("#run-curves .legend"), "Masked words")
     before = page.evaluate(position)
     change_setting(page, "steps", "20")
     page.get_by_role("button", name="More settings").click()

@@ -87,7 +87,7 @@ def test_tabs_that_are_opened_at_once_are_one_visitor(served: tuple[Tabs, Any], 
         held.pop(0).continue_()
         pages[0].wait_for_timeout(100)
     profile.unroute(QUESTIONS)
-    for page, other, name in ((*pages, "Romeo and Juliet, quick"), (*pages[::-1], "Romeo and Juliet, quick, run 2")):
+    for page, other, name in ((*pages, "Romeo and Juliet, quick"), (*pages[::-1], "Run 2 · Romeo and Juliet, quick")):
         wait_for_visitor(page)
         page.wait_for_timeout(500)
         train(page)
@@ -114,7 +114,7 @@ def test_tabs_that_outlive_the_server_are_one_visitor(served: tuple[Tabs, Any], 
         for page in (first, second):
             page.reload()
             wait_for_status(page, "Finished")
-            expect(shown_model(page)).to_have_text("Romeo and Juliet, quick, run 2")
+            expect(shown_model(page)).to_have_text("Run 2 · Romeo and Juliet, quick")
 
 
 @pytest.mark.parametrize("tab", ["masked-words", "attention", "compare"])

@@ -4,6 +4,7 @@ import http.server
 import threading
 
 import pytest
+from browser_steps import expect_seen
 from playwright.sync_api import Browser, expect
 
 import balcony
@@ -23,11 +24,11 @@ def test_the_waiting_page_is_readable_and_opens_the_app_where_the_address_points
         balcony.serve_waiting_page("127.0.0.1", port)
     page = browser.new_page()
     page.goto(f"http://127.0.0.1:{port}/#tab=attention")
-    expect(page.get_by_role("status")).to_contain_text("Balcony is starting")
+    expect_seen(page.get_by_role("status"), "Balcony is starting")
     for code, text in (("zh-CN", "正在启动"), ("ko", "시작하는 중")):
         page.evaluate("code => localStorage.setItem('balcony-language', code)", code)
         page.reload()
-        expect(page.get_by_role("status")).to_contain_text(text)
+        expect_seen(page.get_by_role("status"), text)
         expect(page.locator("html")).to_have_attribute("lang", code)
     waiting.shutdown()
     waiting.server_close()

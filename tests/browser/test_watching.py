@@ -8,6 +8,7 @@ import pytest
 from browser_steps import (
     Tabs,
     change_setting,
+    expect_seen,
     move_slider,
     open_tab,
     points,
@@ -62,7 +63,7 @@ def test_the_slider_takes_the_open_tab_back_in_time(trained: Page, complaints: l
     page = trained
     open_tab(page, "Masked words")
     guess = page.locator("#masked-guesses section li").first
-    expect(guess).to_contain_text("Juliet".lower())
+    expect_seen(guess, "Juliet".lower())
     learned = page.locator("#masked-guesses").inner_text()
     move_slider(page, 0)
     expect(page.locator("#model-step")).to_have_text("step 0")

@@ -15,7 +15,7 @@ from bert_core.errors import RunError
 from bert_core.probes.batch import interleaved
 from bert_core.runs.prepare import prepare
 from bert_core.runs.run import Run
-from ui.compare.batch import COLUMNS, PAIRS_SHOWN, batch_table, batch_value, shapes
+from ui.batch.tab import COLUMNS, PAIRS_SHOWN, batch_table, batch_value, shapes
 from ui.server.workspace import Workspace
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 20, "data.batch_size": 7, "data.mask_share": 0.6})

@@ -65,7 +65,8 @@ def test_curves_have_the_colours_of_the_style_sheet() -> None:
 
 
 def ended_run(number: int) -> Run:
-    facts = {"id": f"{number}", "status": "finished", "recipe": recipe_named(DEFAULT_RECIPE)}
+    recipe = recipe_named(DEFAULT_RECIPE)
+    facts = {"id": f"{number}", "status": "finished", "recipe": recipe, "asked": recipe}
     return cast(Run, type("EndedRun", (), facts)())
 
 

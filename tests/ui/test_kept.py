@@ -86,6 +86,7 @@ def test_runs_go_on_bit_for_bit_in_a_new_server(recipe: Recipe, tmp_path: Path) 
         again = space.run(run.id)
         if seed < 2:
             assert space.entries[run.id].variant == f"{seed}"
+            assert space.is_readmitted, "so that the page says what a restart loses"
         if seed == 1:
             wait(lambda again=again: again.status == "paused")
             assert again.steps_done == cuts[1]

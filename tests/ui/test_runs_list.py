@@ -19,7 +19,7 @@ from ui.compare.experiments import answer, experiment_named, start_experiment
 from ui.compare.runs_list import run_curve, run_row, what_differs
 from ui.compare.trials import format_number, trial_news
 from ui.frame.shown_model import choices
-from ui.server.workspace import Workspace
+from ui.server.workspace import STOP_IT_FIRST, Workspace
 from ui.server.workspaces import Workspaces
 from ui.train.settings import in_words, label_of
 
@@ -79,10 +79,45 @@ def test_a_reset_waits_at_the_same_initial_weights(workspaces, space) -> None:
     assert_close(reset.snapshots[0].weights, first.snapshots[0].weights, rtol=0, atol=0)
     learned = first.snapshots[-1].weights
     assert not any(torch.equal(before, learned[name]) for name, before in first.snapshots[0].weights.items())
-    with pytest.raises(RunError, match="has not ended"):
+    with pytest.raises(RunError, match=r"^Run 2 · Romeo and Juliet, quick has not ended\. ") as refused:
         workspaces.repeat(space, first, paused=False)
+    assert str(refused.value).endswith(STOP_IT_FIRST), "by which the page knows that it can offer to"
     space.stop()
     assert reset.status == "stopped"
+
+
+def test_the_name_of_a_run_begins_with_what_tells_it_from_the_first(workspaces, space) -> None:
+    changes = [{}, {"model.num_hidden_layers": 1}, {"training.learning_rate": 0.5, "training.steps": 9}, {}]
+    changes[2] |= {"data.batch_size": 3}
+    runs = [workspaces.start(space, RECIPE.override(change), None, 0) for change in changes]
+    runs.append(workspaces.start(space, RECIPE, None, 5))
+    begins = ["", "1 layer · ", "rate 0.5 · 9 steps · ", "Run 4 · ", "seed 5 · "]
+    assert [space.title_of(run) for run in runs] == [f"{begin}Romeo and Juliet, quick" for begin in begins]
+    space.stop()
+    space.remove(runs[0].id)
+    assert [space.title_of(run).partition(" · ")[0] for run in runs[1:]] == ["1 layer", "rate 0.5", "Run 4", "seed 5"]
+
+
+def test_a_removed_run_is_forgotten_with_all_that_it_keeps(workspaces, space) -> None:
+    first, second = [finished(workspaces.start(space, RECIPE, None, seed)) for seed in (1, 2)]
+    space.rename(first.id, "mine")
+    assert space.checkpoint(first)
+    used = space.budget.used
+    waiting = workspaces.start(space, RECIPE, None, 3, paused=True)
+    with pytest.raises(RunError, match="Stop it before you remove it"):
+        space.remove(waiting.id)
+    with pytest.raises(RunError, match="not one of yours"):
+        workspaces.enter(None).remove(first.id)
+    waiting.stop()
+    space.remove(waiting.id)
+    space.remove(first.id)
+    assert list(space.runs) == list(space.entries) == [second.id]
+    assert space.names == {}
+    assert (first.snapshots, first.prepared, first.worker) == ((), None, None)
+    assert space.budget.used <= used / 2 + 1
+    again = workspaces.start(space, RECIPE, None, 3)
+    assert space.entries[again.id].number == 4, "no number is given twice"
+    finished(again)
 
 
 def test_a_row_of_the_list_has_the_means_of_the_last_steps(workspaces, space) -> None:
@@ -179,9 +214,9 @@ def test_the_news_of_an_experiment_are_small(workspaces, space) -> None:
     for run in stopped:
         run.stop()
     first = trial_news("experiment", space)
-    assert first["ended"] == [run.id for run in stopped]
+    assert (first["runs"], first["done"]) == (list(space.runs), 2)
     later = trial_news("experiment", space, first["number"], first["done"])
-    assert (later["ended"], later["done"]) == ([], 2)
+    assert ("runs" in later, later["done"]) == (False, 2)
     assert len(json.dumps(later)) <= 512
     assert later["now"].startswith(tuple(variant.title for variant in load_experiments()[0].variants))
     with pytest.raises(RunError, match="has not ended"):

@@ -32,6 +32,10 @@ class FakeRun:
     snapshots: tuple = ()
     recipe: Recipe = field(default_factory=lambda: dataclasses.replace(load_recipe("romeo-juliet"), title="A recipe"))
 
+    @property
+    def asked(self) -> Recipe:
+        return self.recipe
+
     def touch(self) -> None:
         pass
 
@@ -234,13 +238,13 @@ def test_what_makes_room_is_said_a_named_run_stays_and_names_stay(workspaces: Wo
     titles = [space.title_of(run) for run in runs[2:MOST_RUNS]]
     assert space.dropped_notes == []
     space.add_run(runs[MOST_RUNS])
-    assert space.dropped == ["A recipe, run 2"]
-    assert space.dropped_notes[0].startswith("Made room for newer runs: A recipe, run 2. A page keeps 24;")
+    assert space.dropped == ["Run 2 · A recipe"]
+    assert space.dropped_notes[0].startswith("Made room for newer runs: Run 2 · A recipe. A page keeps 24;")
     assert space.title_of(space.run(runs[0].id)) == "my best one"
     assert [space.title_of(run) for run in runs[2:MOST_RUNS]] == titles, "names of the others stay"
     space.rename(runs[0].id, "")
     space.add_run(runs[MOST_RUNS + 1])
-    assert space.dropped == ["A recipe, run 2", "A recipe"]
+    assert space.dropped == ["Run 2 · A recipe", "A recipe"]
     assert [space.title_of(run) for run in runs[2:MOST_RUNS]] == titles, "also when the first of that name is gone"
     for run in list(space.runs.values()):
         space.rename(run.id, f"named {run.id}")

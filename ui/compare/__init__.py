@@ -1,1 +1,1 @@
-"""The Compare tab: runs side by side, experiments, the batch of a step."""
+"""The Compare tab: runs side by side, experiments."""

@@ -45,6 +45,10 @@ from ui.train.tab import TrainTab
 
 ALWAYS_SHOWN = ("mlm_accuracy", "mlm_loss", "nsp_accuracy", "nsp_loss", "seconds")
 MODELS_PER_RUN = 2  # that are never dropped: the first and the newest
+HELLO = (
+    "Choose a question and press Start experiment. Its models are trained one after the other; then a table and a "
+    "sentence answer the question here."
+)
 NO_CONCLUSION = CONCLUSIONS | {  # by outcome; a contrast has the sentences for the others
     "not asked": "not asked in this test",
     "not trained": "not compared, because not every model is trained for it",
@@ -179,18 +183,21 @@ class Experiments:
     def __init__(self, page: Page, training: TrainTab) -> None:
         self.page, self.training, listed = page, training, load_experiments()
         gr.HTML("<h2>What does each part of BERT do?</h2>", elem_classes="b-heading", apply_default_css=False)
-        self.choice = gr.Radio(
-            [(experiment.title, experiment.name) for experiment in listed],
-            value=listed[0].name,
-            label="Change one setting, keep the rest",
-            info=listed[0].question,
-            elem_id="experiment-choice",
-            elem_classes="b-list",
-        )
-        with gr.Row(elem_id="experiment-start-row"):
-            self.seeds = seeds_control("experiment-seeds")
-            start = gr.Button("Start experiment", elem_id="experiment-start", min_width=160)
-        self.result = trial_view(page.workspaces, "experiment", "Progress of the experiment")
+        with gr.Row(elem_id="experiments"):
+            with gr.Column(scale=2, min_width=320):
+                self.choice = gr.Radio(
+                    [(experiment.title, experiment.name) for experiment in listed],
+                    value=listed[0].name,
+                    label="Change one setting, keep the rest",
+                    info=listed[0].question,
+                    elem_id="experiment-choice",
+                    elem_classes="b-list",
+                )
+                with gr.Row(elem_id="experiment-start-row"):
+                    self.seeds = seeds_control("experiment-seeds")
+                    start = gr.Button("Start experiment", elem_id="experiment-start", min_width=160)
+            with gr.Column(scale=3, min_width=320):
+                self.result = trial_view(page.workspaces, "experiment", "Progress of the experiment", HELLO)
         self.choice.change(
             lambda name: gr.update(info=experiment_named(name).question), self.choice, self.choice, **QUIET
         )

@@ -9,6 +9,7 @@ import torch
 
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
+from bert_core.machine import give_back_memory
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
@@ -23,8 +24,8 @@ from ui.train.tab import TrainTab
 from ui.views import view
 
 HINT = (
-    "Tick runs to see their curves and what differs. Numbers are means over the last 20 steps. Run again and Reset "
-    "begin with the same weights, bit for bit."
+    "The ticked runs are drawn below. Numbers are means over the last 20 steps. Run again and Reset begin with the "
+    "same weights, bit for bit."
 )
 
 
@@ -44,11 +45,15 @@ def runs_list(page: Page, training: TrainTab) -> None:
     def curve(space: Workspace, run_id: str) -> dict[str, Any]:
         return run_curve(space, space.run(run_id))
 
+    def remove(space: Workspace, event: gr.EventData) -> None:
+        space.remove(sent(event, "run", str))
+        give_back_memory()
+
     served = functions(page.workspaces, listing, differing, curve)
-    runs = view(
-        "compare/runs_list", server_functions=served, options=curve_options() | {"hint": HINT}, elem_id="runs-list"
-    )
+    options = curve_options() | {"hint": HINT}
+    runs = view("compare/runs_list", events=("remove",), server_functions=served, options=options, elem_id="runs-list")
     runs.select(training.showing(start), page.visitor, training.live, **QUIET)
+    runs.remove(training.showing(remove), page.visitor, training.live, **QUIET)
 
 
 def run_curve(space: Workspace, run: Run) -> dict[str, Any]:
@@ -64,8 +69,9 @@ def run_curve(space: Workspace, run: Run) -> dict[str, Any]:
 
 
 def run_row(space: Workspace, run: Run) -> dict[str, Any]:
-    """A row of the list. numbers, held: of the last steps and of the last held-out evaluation, in the order of CURVES;
-    None where there are none. The seed is text: a JavaScript number cannot hold every seed."""
+    """A row of the list. title: without the number, which has a place of its own. numbers, held: of the last steps and
+    of the last held-out evaluation, in the order of CURVES; None where there are none. The seed is text: a JavaScript
+    number cannot hold every seed."""
     entry, progress = space.entries[run.id], run.progress()
     rows, evaluations = run.history(since=max(0, progress.step - LAST_STEPS)), run.evaluations()
     return {
@@ -74,7 +80,7 @@ def run_row(space: Workspace, run: Run) -> dict[str, Any]:
         "variant": entry.variant,
         "colour": entry.colour,
         "isDotted": entry.is_dotted,
-        "title": space.shown_title(run.id, space.title_of(run)),
+        "title": space.shown_title(run.id, space.names.get(run.id) or space.plain_title(run)),
         "seed": str(run.recipe.seed),
         "status": progress.status,
         "reason": progress.reason,

@@ -1,6 +1,5 @@
-"""The Compare tab: runs side by side, experiments, and the batch of a step, each below its question."""
+"""The Compare tab: runs side by side, and experiments, each below its question."""
 
-from ui.compare.batch import batch_view
 from ui.compare.experiments import Experiments
 from ui.compare.runs_list import runs_list
 from ui.frame.page import Page
@@ -13,7 +12,6 @@ def compare_tab(page: Page) -> None:
     training: TrainTab = page.laid_out["train"]
     runs_list(page, training)
     Experiments(page, training)
-    batch_view(page)
 
 
 TAB = Tab("compare", "Compare", compare_tab, story=(4, "Now change one setting and compare"))

@@ -101,18 +101,17 @@ _newest: WeakKeyDictionary[Workspace, dict[str, Trial]] = WeakKeyDictionary()  #
 def trial_news(kind: str, space: Workspace, number: int = 0, done: int = 0) -> dict[str, Any]:
     """Progress or result of the visitor's newest trial of a kind; {} before the first.
 
-    number, done: the trial that the page knows, and how many of its runs had ended. The ids of those that ended since
-    come only while the Train tab shows a run of the trial, over whose curves they are drawn.
+    number, done: the trial that the page knows, and how many of its runs had ended. A new one comes with the ids of
+    its listed runs.
     """
     if (trial := _newest.get(space, {}).get(kind)) is None:
         return {}
     active = trial.examine(space)
     ended = [run_id for run_id in trial.runs if run_id not in {run.id for run in active}]
     news: dict[str, Any] = {"number": trial.number, "of": len(trial.runs), "done": len(ended)}
-    if space.current_run and space.current_run.id in trial.runs:
-        news["ended"] = ended[done if number == trial.number else 0 :]
     if number != trial.number:
-        news |= {"title": trial.title, "question": trial.question}
+        listed = [run_id for run_id in trial.runs if run_id in space.entries]
+        news |= {"title": trial.title, "question": trial.question, "runs": listed}
     if (number, done) != (trial.number, len(ended)) and (figure := trial.figure(trial)):
         news["figure"] = figure
     if not active:
@@ -145,8 +144,8 @@ def format_number(number: Spread, unit: str) -> str:
     return f"{factor * number.mean:.{digits}f}{follows}{deviation}"
 
 
-def trial_view(workspaces: Workspaces, kind: str, label: str) -> gr.HTML:
-    """The view of the visitor's newest trial of a kind. label: of its progress."""
+def trial_view(workspaces: Workspaces, kind: str, label: str, hello: str = "") -> gr.HTML:
+    """The view of the visitor's newest trial of a kind. label: of its progress. hello: before the first."""
 
     def news(space: Workspace, number: int, done: int) -> dict[str, Any]:
         return trial_news(kind, space, number, done)
@@ -155,8 +154,8 @@ def trial_view(workspaces: Workspaces, kind: str, label: str) -> gr.HTML:
         space.stop()
         return {}
 
-    served = functions(workspaces, news, stop)
-    return view("compare/trials", server_functions=served, options={"id": kind, "label": label}, elem_id=kind)
+    served, options = functions(workspaces, news, stop), {"id": kind, "label": label, "hello": hello}
+    return view("compare/trials", server_functions=served, options=options, elem_id=kind)
 
 
 def seeds_control(elem_id: str) -> gr.Radio:

@@ -26,7 +26,7 @@ from ui.parts.figures import task_curves
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces, functions
 from ui.train.form import SHOWN_MODEL, begun, encoding_choices, encoding_control, known, no_facts, select
-from ui.train.settings import overrides, settings_value, settings_view
+from ui.train.settings import overrides, settings_value, settings_view, with_labels
 from ui.views import view
 
 RANDOM = "Random weights of the same sizes"
@@ -182,7 +182,9 @@ class FinetuneTab:
 
         problem, dropped = begun(space, start)
         facts = {} if problem else self.describe(values)
-        shown = page.say(problem) if problem else {form.facts: facts | {"notes": [*dropped, *facts["notes"]]}}
+        shown = (
+            page.say(with_labels(problem)) if problem else {form.facts: facts | {"notes": [*dropped, *facts["notes"]]}}
+        )
         return space, shown | {page.visitor: space.token, page.frame: {"visitor": space.token}}
 
 

@@ -22,7 +22,7 @@ from ui.frame.question import Question, Values
 from ui.frame.shown_model import choices, comparisons, first_pair, repeated_run, shown_model
 from ui.frame.tab import Tab
 from ui.handlers import MALFORMED, QUIET, cached_file, on_error
-from ui.server.workspace import Model, Workspace, is_finetuning
+from ui.server.workspace import STOP_IT_FIRST, Model, Workspace, is_finetuning
 from ui.server.workspaces import Workspaces, functions
 from ui.views import view
 
@@ -35,7 +35,7 @@ HELP = (
     "The model and the step above hold for every tab. Drag the slider back to see what the model knew before.",
     "The link keeps all that you look at. Whoever opens it sees the same.",
 )
-_messages = itertools.count()
+_said = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,15 @@ class Page:
     tab: Tab | None = None
 
     def say(self, sentence: str) -> dict[Any, Any]:
-        """The output of a handler that shows a sentence in the window, wherever the page is scrolled."""
+        """The output of a handler that shows a sentence beside the pressed button, or else in the window, wherever the
+        page is scrolled. Where a run of the visitor's is in the way, a button that stops it comes with the sentence."""
         # Gradio does not send a value to the page again; the same sentence is a new message.
-        return {self.messages: {"text": sentence, "number": next(_messages)}}
+        return {self.messages: {"text": sentence, "number": next(_said)}}
 
     def save(self, name: str, write: Callable[[Path], object]) -> dict[Any, Any]:
         """The output of a handler that gives the person a file. write: called with the path to write it to."""
         path = cached_file(self.file, name, write)
-        return {self.file: {"path": path, "name": name, "number": next(_messages)}}
+        return {self.file: {"path": path, "name": name, "number": next(_said)}}
 
     @property
     def inputs(self) -> set[Any]:
@@ -190,12 +191,24 @@ class Answers:
 def open_page(demo: gr.Blocks, workspaces: Workspaces, tabs: Sequence[Tab]) -> Page:
     """Lay out what stands above all tabs."""
     answers = Answers()
-    visitor = view("frame/visitor", events=("enter",), elem_id="visitor")
+    lost = f"Your earlier runs and models are gone. {workspaces.losses}"
+    visitor = view("frame/visitor", events=("enter",), options={"lost": lost}, elem_id="visitor")
     with gr.Row(elem_id="header"):
         frame = _frame(workspaces)
-    messages, file = view("frame/messages", elem_id="messages"), view("frame/file", elem_id="file")
+    messages, file = _messages(workspaces), view("frame/file", elem_id="file")
     bar = _sentence_bar(workspaces, tabs, answers)
     return Page(demo, workspaces, visitor, frame, messages, file, bar, tabs, answers)
+
+
+def _messages(workspaces: Workspaces) -> gr.HTML:
+    """Sentences for the person, see `Page.say`."""
+
+    def stop(space: Workspace) -> dict[str, Any]:
+        space.stop()
+        return {}
+
+    served = functions(workspaces, stop)
+    return view("frame/messages", options={"active": STOP_IT_FIRST}, server_functions=served, elem_id="messages")
 
 
 def _frame(workspaces: Workspaces) -> gr.HTML:

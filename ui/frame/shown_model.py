@@ -41,7 +41,7 @@ def comparisons(workspaces: Workspaces, space: Workspace) -> list[list[str]]:
     for run in list(space.runs.values()):
         steps = [snapshot.step for snapshot in run.snapshots]
         some = dict.fromkeys(steps[:: -(-len(steps) // MOST_STEPS) or 1] + steps[-1:])
-        found += [[f"{run.id}@{step}", f"{space.title_of(run)}, step {step:,}"] for step in some]
+        found += [[f"{run.id}@{step}", f"Step {step:,} · {space.title_of(run)}"] for step in some]
     return found
 
 

@@ -7,17 +7,21 @@ can see or stop another's run, and a wrong token and an unknown run give the sam
 import itertools
 import secrets
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
 
 from bert_core.errors import RunError, first_three
 from bert_core.runs.memory import Budget
-from bert_core.runs.recipe import FinetuningRecipe
+from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.run import ACTIVE, Run
 from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import own
 
 NOT_YOURS = "This run is not here: it is not one of yours, or the server has restarted."
 NO_RUN_YET = "There is no run yet; press Start."
+STOP_IT_FIRST = "Stop it before you start another."  # ends the sentence with which the page offers to stop that run
 NO_MODEL_YET = "Your run is being prepared; its model comes in a moment."
 MOST_RUNS = 24
 LONGEST_NAME = 60
@@ -26,6 +30,19 @@ RUN_COLOURS: tuple[str, ...] = ("#8b5cf6", "#64748b", "#ec4899", "#65a30d", "#ef
 RUN_COLOURS += ("#08a07a", "#ff05ea", "#8f5095", "#67732b", "#9705ff", "#f06400")
 RUN_LOOKS = tuple((colour, dotted) for dotted in (False, True) for colour in RUN_COLOURS)  # one for each of MOST_RUNS
 PASTED_TEXT = "Your text"  # the name of a text that was pasted
+# In a run's name, settings that are not those of the first run of its kind: the most telling ones first.
+DIFFERENCES = {
+    "model.num_hidden_layers": "{} layers",
+    "training.learning_rate": "rate {:g}",
+    "data.mask_probability": "{:.0%} to predict",
+    "model.num_attention_heads": "{} heads",
+    "model.hidden_size": "hidden size {}",
+    "training.steps": "{:,} steps",
+    "training.epochs": "{} epochs",
+    "data.batch_size": "batch size {}",
+    "seed": "seed {}",
+}
+MOST_DIFFERENCES = 2
 MODEL_BYTES = 2**20  # of a model beside its weights: modules, tokenizer
 MOST_BUILT = 2  # checkpoints built from snapshots and kept: the newest and the selected one
 
@@ -41,6 +58,22 @@ def own_text_of(run: Run) -> str:
     is_own = not recipe.files if isinstance(recipe, FinetuningRecipe) else recipe.corpus.file is None
     title = recipe.title.removesuffix(".txt")
     return title if is_own and title != PASTED_TEXT else ""
+
+
+def difference(recipe: Recipe | FinetuningRecipe, first: Recipe | FinetuningRecipe) -> list[str]:
+    """The settings of a recipe, in words, that the first one has otherwise."""
+    values = [_named_settings(each) for each in (recipe, first)]
+    found = (words.format(values[0][name]) for name, words in DIFFERENCES.items() if _is_other(name, *values))
+    return ["1 layer" if each == "1 layers" else each for each in found][:MOST_DIFFERENCES]
+
+
+def _is_other(name: str, values: dict[str, Any], first: dict[str, Any]) -> bool:
+    return values.get(name) is not None and values[name] != first.get(name)
+
+
+def _named_settings(recipe: Recipe | FinetuningRecipe) -> dict[str, Any]:
+    scaled = recipe.at_scale() if isinstance(recipe, Recipe) else recipe
+    return {name: attrgetter(name)(scaled) for name in DIFFERENCES if name == "seed" or name in recipe.settings()}
 
 
 @dataclass(eq=False)
@@ -61,12 +94,14 @@ class Model:
 @dataclass(frozen=True)
 class Entry:
     """A run in the visitor's list. number: counted from 1, never reused. variant: title of its variant in an
-    experiment, else "". colour, is_dotted: of its curves over another run's; runs of one variant share them."""
+    experiment, else "". colour, is_dotted: of its curves over another run's; runs of one variant share them.
+    difference: from the first run of its recipe and variant, in words."""
 
     number: int
     variant: str
     colour: str
     is_dotted: bool = False
+    difference: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
@@ -77,7 +112,8 @@ class Workspace:
     run it is, None for a page's.
     entries: the list of runs, by run id. unlisted: runs that end when they are measured, and no list shows. names: that
     the person gave to runs and models. dropped: names of runs that made room for newer ones. budget: bytes for all of
-    it. last_seen: when the lease was renewed, by the service's clock.
+    it. last_seen: when the lease was renewed, by the service's clock. is_readmitted: the server has restarted, and the
+    page does not know.
     """
 
     token: str
@@ -90,6 +126,8 @@ class Workspace:
     dropped: list[str] = field(default_factory=list)
     last_seen: float = 0.0
     caller: str | None = None
+    is_readmitted: bool = False
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _dropped_titles: dict[str, int] = field(default_factory=dict)  # the lowest number of each
     _built: dict[tuple[str, int], Checkpoint] = field(default_factory=dict)
     _building: threading.Lock = field(default_factory=threading.Lock)
@@ -108,14 +146,14 @@ class Workspace:
             raise RunError(NOT_YOURS) from None
 
     def title_of(self, run: Run) -> str:
-        """The run's name on the page: the person's own, or its text's or recipe's, its variant or missing objective,
-        and its number if an earlier run has the same, or had it before it was dropped."""
+        """The run's name on the page: the person's own, or what tells it from others, and then its text's or recipe's.
+        Its number comes first if an earlier run has the same, or had it before it was dropped."""
         if own := self.names.get(run.id):
             return own
-        title, number = self._plain_title(run), self.entries[run.id].number
-        alike = (self.entries[other.id].number for other in self.runs.values() if self._plain_title(other) == title)
+        title, number = self.plain_title(run), self.entries[run.id].number
+        alike = (self.entries[other.id].number for other in self.runs.values() if self.plain_title(other) == title)
         first = min(*alike, number, self._dropped_titles.get(title, number))
-        return title + (f", run {number}" if first < number else "")
+        return (f"Run {number} · " if first < number else "") + title
 
     def shown_title(self, key: str, title: str) -> str:
         """The title of a run or a model with the words marked that a person wrote: a name, or a file's."""
@@ -126,14 +164,16 @@ class Workspace:
             words = model.title
         return title.replace(words, own(words), 1) if words else title
 
-    def _plain_title(self, run: Run) -> str:
-        weights, variant = run.recipe.training, self.entries[run.id].variant
+    def plain_title(self, run: Run) -> str:
+        """The same without a number or a name of the person's: its variant or missing objective, the settings that
+        differ, its text or recipe."""
+        weights, entry = run.recipe.training, self.entries[run.id]
         if is_finetuning(run):
             missing = ["random start"] * run.recipe.random_weights
         else:
             missing = [f"without {name.upper()}" for name in ("mlm", "nsp") if not getattr(weights, f"{name}_weight")]
         title = run.recipe.title.removesuffix(".txt")
-        return ", ".join([title, *([variant] if variant else missing)])
+        return " · ".join([*([entry.variant] if entry.variant else missing), *entry.difference, title])
 
     def rename(self, key: str, name: str) -> None:
         """Give a run or a model another name, "" for its first one. RunError for another visitor's."""
@@ -176,9 +216,12 @@ class Workspace:
                 run.stop(wait=False)
 
     def refuse_if_active(self) -> None:
-        """RunError while a run has not ended."""
-        if self.active_run is not None:
-            raise RunError("One of your runs has not ended; stop it before you start another.")
+        """RunError while a run has not ended, which it names."""
+        if (run := self.active_run) is None:
+            return
+        known = run.id in self.runs  # the runs of a comparison are in no list
+        name = self.shown_title(run.id, self.title_of(run)) if known else "The comparison of initial weights"
+        raise RunError(f"{name} has not ended. Stop it before you start another.")
 
     def refuse_if_full(self) -> None:
         """RunError where a new run could only take the place of one that the person has named."""
@@ -199,22 +242,39 @@ class Workspace:
 
     def add_run(self, run: Run, variant: str = "") -> None:
         """Keep a run. With too many runs or bytes, the oldest ended ones without a name of the person's are dropped."""
-        number = max((entry.number for entry in self.entries.values()), default=0) + 1
+        number, asked = next(self._numbers), run.asked
+        alike_runs = (other.asked for other in self.runs.values() if self.entries[other.id].variant == variant)
+        first = next((other for other in alike_runs if (type(other), other.name) == (type(asked), asked.name)), asked)
         looks = {(entry.colour, entry.is_dotted): entry.variant for entry in self.entries.values()}
         alike = (look for look, of in looks.items() if variant and of == variant)
         at = number % len(RUN_LOOKS)
         free = (look for look in RUN_LOOKS[at:] + RUN_LOOKS[:at] if look not in looks)
-        self.entries[run.id] = Entry(number, variant, *next(itertools.chain(alike, free, RUN_LOOKS[at : at + 1])))
+        look = next(itertools.chain(alike, free, RUN_LOOKS[at : at + 1]))
+        self.entries[run.id] = Entry(number, variant, *look, tuple(difference(asked, first)))
         self.runs[run.id] = run
         ended = [other for other in self.runs.values() if other.status not in ACTIVE and other is not run]
         for old in (other for other in ended if not self.names.get(other.id)):
             if len(self.runs) <= MOST_RUNS and self.budget.used <= self.budget.limit:
                 break
             self.dropped.append(self.title_of(old))
-            title, number = self._plain_title(old), self.entries[old.id].number
-            self._dropped_titles[title] = min(number, self._dropped_titles.get(title, number))
-            del self.runs[old.id], self.entries[old.id]
-            self.budget.forget(old)
+            self._forget(old)
+
+    def remove(self, run_id: str) -> None:
+        """Forget an ended run, and free all that it keeps. RunError for an active one and for another visitor's."""
+        run = self.run(run_id)
+        if run.status in ACTIVE:
+            raise RunError("This run has not ended. Stop it before you remove it.")
+        self._forget(run)
+        run.free("Removed.")
+
+    def _forget(self, run: Run) -> None:
+        title, number = self.plain_title(run), self.entries[run.id].number
+        self._dropped_titles[title] = min(number, self._dropped_titles.get(title, number))
+        del self.runs[run.id], self.entries[run.id]
+        self.names.pop(run.id, None)
+        with self._building:
+            self._built = {key: built for key, built in self._built.items() if key[0] != run.id}
+        self.budget.forget(run)
 
     def add_model(self, model: Model) -> str:
         """Keep a loaded or saved model and return its key; RunError when it exceeds the budget."""

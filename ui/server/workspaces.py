@@ -271,7 +271,7 @@ class Workspaces:
     def readmit(self, visitor: str) -> Workspace:
         """The workspace of a visitor from before a restart, by the digest of the token, which is theirs again."""
         with self._lock:
-            space = self._spaces.setdefault(visitor, Workspace("", self.service.budget()))
+            space = self._spaces.setdefault(visitor, Workspace("", self.service.budget(), is_readmitted=True))
         space.last_seen = self.service.now()
         return space
 

@@ -108,5 +108,7 @@ def in_words(value: Any) -> str:
 
 def with_labels(sentence: str) -> str:
     """The sentence with the labels of the controls instead of the settings' names."""
-    labels = {name.split(".")[-1]: label_of(name) for name in Recipe.settings()}
+    labels = {
+        name.split(".")[-1]: label_of(name, kind) for kind in (FinetuningRecipe, Recipe) for name in kind.settings()
+    }
     return re.sub(r"\b\w+_\w+\b|^\w+(?= is )", lambda name: labels.get(name[0], name[0]), sentence)

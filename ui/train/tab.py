@@ -155,7 +155,9 @@ class TrainTab:
         is_active = run is not None and run.status in ACTIVE
         is_paused = run is not None and run.status == "paused"
         is_variant = run is not None and bool(space.entries[run.id].variant)  # the page keeps the model it shows
-        return {
+        said = page.say(f"The server has restarted. {self.workspaces.losses}") if space.is_readmitted else {}
+        space.is_readmitted = False
+        return said | {
             page.visitor: space.token,
             self.monitor: monitor_value(self.workspaces, space.token, run),
             page.frame: {"visitor": space.token} | ({} if is_variant else {"run": run.id if run else None}),
@@ -217,16 +219,16 @@ class TrainTab:
 
         is_previewed = filled.source == UPLOADED and claim and not was_refused
         shown = no_facts() if is_previewed else self.show_preview(values)
+        problem = filled.missing or shown.get("error", "")
         if filled.missing:
-            shown = no_facts(filled.missing)
-        elif shown.get("error"):
-            # Sent to the preview again, it might arrive after the preview of a newer value.
-            return self.page.say(shown["error"]) | self.show(space.token)
-        else:
+            shown = no_facts(problem)
+        elif not problem:
             problem, dropped = begun(space, begin)
-            shown |= {"error": problem, "notes": [*dropped, *shown["notes"]]}
-        has_news = shown["error"] or was_refused or dropped
-        return {**({self.preview: shown} if has_news else {}), **self.show(space.token)}
+            shown |= {"notes": [*dropped, *shown["notes"]]}
+        # An error of the preview, sent there again, might arrive after the preview of a newer value.
+        has_news = filled.missing or dropped or (was_refused and not shown.get("error"))
+        said = self.page.say(problem) if problem else {}
+        return {**({self.preview: shown} if has_news else {}), **said, **self.show(space.token)}
 
     def one_step(self, values: dict[Any, Any]) -> Updates:
         """One step of the active run, or the first one of a new run."""

@@ -1,11 +1,12 @@
-// The visitor's runs side by side: their last numbers, the runs chosen to be drawn over the curves, and the settings that
-// differ between these.
+// The visitor's runs side by side: their last numbers, and of the ticked ones the curves and the settings that differ. A
+// run is ticked when it begins.
 
 import { saveMenu } from "../parts/downloads.js";
-import { keepingFocus, row, scrolling, table } from "../controls.js";
+import { asksFirst, keepingFocus, row, scrolling, table } from "../controls.js";
 import { button, disable, dot, draws, el, fill, note, notes } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
-import { on } from "../frame/page.js";
+import { keep, kept, on } from "../frame/page.js";
+import { ask, question } from "../frame/question.js";
 import { curves } from "../train/curves.js";
 import { hasEnded, runs, STATUS_NAMES } from "../train/runs.js";
 import { asking } from "../views.js";
@@ -43,8 +44,6 @@ function difference({ runs: numbers, rows, alike }) {
 class RunsList {
   /** @type {any[]} */
   rows = [];
-  /** @type {string | null} */
-  before = null;
   /** The curves of runs. @type {Record<string, any>} */
   fetched = {};
   table = table([IN_THE_CURVES, "Run", "Seed", "Steps", ...Object.keys(COLUMNS), AGAIN], [], {
@@ -62,8 +61,8 @@ class RunsList {
     this.trigger = trigger;
     this.server = server;
     this.hint = el("p.b-empty", options.hint);
-    const listed = el("div", this.notes, el("div.b-scroll", this.table), this.hint, this.differ);
-    root.append(el("h2", "Which of your runs learned more?"), this.empty, el("div.b-beside", listed, this.side));
+    root.append(el("h2", "Which of your runs learned more?"), this.empty, this.notes, el("div.b-scroll", this.table));
+    root.append(this.hint, this.side, this.differ);
     this.chart = curves(this.side, options);
     const kinds = { id: "compared", what: "the compared curves", kinds: ["png", "svg"] };
     this.side.append(saveMenu(kinds, (kind) => this.chart.picture(kind, "Compared runs")));
@@ -92,13 +91,13 @@ class RunsList {
     }
     const answer = await this.server.listing(runs.visitor);
     if (answer.error) return;
-    const rows = (this.rows = answer.map((row) => ({ ...row, isShown: row.run === runs.shown })));
-    // The runs of an experiment do not stay beside a run that was started after it.
-    const isLater = this.before && this.before !== runs.shown && rows.at(-1)?.isShown && !rows.at(-1).variant;
-    this.before = runs.shown;
-    const there = rows.filter((row) => runs.chosen.has(row.run) && !(isLater && row.variant)).map((row) => row.run);
-    if (there.length < runs.chosen.size)
-      runs.choose(there); // the server dropped some; this shows the list too
+    this.rows = answer.map((row) => ({ ...row, isShown: row.run === runs.shown }));
+    const ids = answer.map(({ run }) => run),
+      known = kept("listed", runs.visitor) ?? [];
+    keep("listed", runs.visitor, ids);
+    const ticked = ids.filter((run) => runs.chosen.has(run) || !known.includes(run));
+    // Those that the server dropped go, new ones come. This shows the list too.
+    if (`${ticked}` !== `${[...runs.chosen]}`) runs.choose(ticked);
     else this.show();
   }
 
@@ -125,6 +124,7 @@ class RunsList {
     const again = [
       this.again(run, "Run again", false, "Same settings, text and seed"),
       this.again(run, "Reset", true, "Same settings, text and seed, paused at step 0"),
+      this.removal(run),
     ];
     const item = row(
       [
@@ -141,11 +141,11 @@ class RunsList {
     return item;
   }
 
-  /** Whether a run is drawn over the curves. @param {any} run */
-  tick({ run, number, isShown, canRepeat }) {
+  /** Whether a run is drawn. @param {any} run */
+  tick({ run, number, canRepeat }) {
     const tick = el("input", { type: "checkbox", "aria-label": `Run ${number} in the curves`, "data-key": number });
-    tick.checked = isShown || runs.chosen.has(run);
-    tick.disabled = isShown || !canRepeat;
+    tick.checked = runs.chosen.has(run);
+    tick.disabled = !canRepeat;
     tick.addEventListener("change", () => {
       const others = [...runs.chosen].filter((each) => each !== run);
       runs.choose(tick.checked ? [...others, run] : others);
@@ -164,10 +164,24 @@ class RunsList {
     return item;
   }
 
+  /** @param {any} run */
+  removal({ run, number, status }) {
+    const remove = () => {
+      if (question.other.split("@")[0] === run) ask({ other: "" });
+      if (question.model === run) ask({ model: "", step: null });
+      this.trigger("remove", { run });
+    };
+    const asked = `Remove run ${number} with its curves and its model? It cannot come back.`,
+      item = asksFirst("Remove", { id: `remove-${number}`, "aria-label": `Remove: run ${number}` }, asked, remove);
+    const opener = /** @type {HTMLButtonElement} */ (item.querySelector("button"));
+    disable(opener, !hasEnded(status) && "Stop this run first", "Remove from the list");
+    return item;
+  }
+
   /** Draw the curves of the chosen runs, and what differs between these. */
   async drawChosen() {
     const { fetched, server } = this,
-      ticked = this.rows.filter((row) => row.canRepeat && (row.isShown || runs.chosen.has(row.run))),
+      ticked = this.rows.filter((row) => row.canRepeat && runs.chosen.has(row.run)),
       chosen = ticked.map((row) => row.run);
     for (const { run, status } of ticked) {
       if (fetched[run]?.status === status && hasEnded(status)) continue; // that of an active run grows

@@ -20,8 +20,8 @@ function variants({ columns, rows }) {
   return scrolling("Variants", table([el("span.b-unseen", "Variant"), ...columns], lines));
 }
 
-/** What stands on the page. @param {HTMLElement} root @param {{id: string, label: string}} options @param {() => void} stopAll */
-function layout(root, { id, label }, stopAll) {
+/** What stands on the page. @param {HTMLElement} root @param {{id: string, label: string, hello: string}} options @param {() => void} stopAll */
+function layout(root, { id, label, hello }, stopAll) {
   const title = el("h3", { dir: "auto" }),
     question = el("p.b-empty"),
     status = el("p.b-reason", { role: "status", id: `${id}-status` }),
@@ -32,11 +32,14 @@ function layout(root, { id, label }, stopAll) {
     box = el("div.b-chart.b-transfer", { id: `${id}-chart` }),
     how = el("p.b-empty"),
     result = el("div", { id: `${id}-result` }, answer, numbers, box, how),
-    chart = newChart(box);
-  root.append(el("div.b-trial", title, question, status, bar.element, stop, result));
+    chart = newChart(box),
+    trial = el("div.b-trial", title, question, status, bar.element, stop, result),
+    before = el("p.b-empty", hello);
+  root.append(before, trial);
   return (/** @type {any} */ news, /** @type {boolean} */ isNew) => {
-    root.hidden = !news.number;
-    if (root.hidden) return;
+    trial.hidden = !news.number;
+    before.hidden = !trial.hidden;
+    if (trial.hidden) return;
     if (isNew) {
       title.textContent = news.title;
       question.textContent = news.question;
@@ -56,40 +59,27 @@ function layout(root, { id, label }, stopAll) {
   };
 }
 
-/** Keeps the curves of a trial's runs over each other while the page shows one of them, and never over another run. @param {string} id */
-function overlay(id) {
-  let ticked = /** @type {string[]} */ ([]);
-  return (/** @type {any} */ news, /** @type {number} */ number) => {
-    if (news.ended) {
-      // A reloaded page gets all of them again; those from before the reload stay ticked or not, as the person left them.
-      const [before, known, drawn] = number ? [number, 0, ticked] : (kept(id, visitor.token) ?? [0, 0, []]);
-      const isNew = news.number !== before,
-        ended = isNew ? news.ended : news.ended.slice(known);
-      ticked = isNew ? ended : [...drawn, ...ended];
-      if (isNew || ended.length) runs.choose(isNew ? ended : [...runs.chosen, ...ended]);
-    } else {
-      if (!number) ticked = kept(id, visitor.token)?.[2] ?? [];
-      if (ticked.length) runs.choose([...runs.chosen].filter((run) => !ticked.includes(run)));
-      ticked = [];
-    }
-    keep(id, visitor.token, [news.number, news.done, ticked]);
-  };
+/** Tick the runs of a trial that has just begun, and no others. Returns whether it has; a reloaded page knows it. @param {string} id @param {any} news */
+function choose(id, { number, runs: begun }) {
+  if (!number || number === kept(id, visitor.token)) return false;
+  keep(id, visitor.token, number);
+  if (begun.length) runs.choose(begun);
+  return true;
 }
 
 /** @type {View} */
 export function view(root, { server, options }) {
-  const show = layout(root, options, () => orError(server.stop(visitor.token)).then(poll)),
-    draw = overlay(options.id);
+  const show = layout(root, options, () => orError(server.stop(visitor.token)).then(poll));
   let [asked, number, done] = ["", 0, 0];
-  root.hidden = true;
+  show({}, false);
 
   const poll = polling(async () => {
     await visitor.known;
     if (asked !== visitor.token) number = done = 0;
     asked = visitor.token;
     const news = await server.news(asked, number, done);
-    if (news.number) draw(news, number);
     show(news, news.number !== number);
+    if (news.number !== number && choose(options.id, news)) root.scrollIntoView({ block: "nearest" });
     number = news.number ?? 0;
     done = news.done ?? 0;
     return news.fraction === undefined ? undefined : ASK_MS;

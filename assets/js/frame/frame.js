@@ -173,7 +173,7 @@ class Frame {
       done.then(() => this.picker.focus()).catch(console.warn);
     },
   });
-  rename = button("✎", () => this.edit(), { id: "model-rename", title: "Rename this model" });
+  rename = button("Rename", () => this.edit(), { id: "model-rename", title: "Rename this model" });
   detail = el("span.b-model-detail", { id: "model-step" });
   notice = el("p.b-note", { id: "link-notice", role: "status", hidden: "" });
   time = new TimeSlider();
@@ -239,6 +239,7 @@ class Frame {
     this.detail.textContent = this.time.show(this.shown);
     this.rename.hidden = !isOwn || !this.name.hidden;
     if ([...this.picker.options].some(({ value }) => value === key)) this.picker.value = key;
+    this.picker.title = this.picker.selectedOptions[0]?.text ?? "";
   }
 
   /** Ask the server for the shown model, and show the step that it still has. */
@@ -328,6 +329,7 @@ class Frame {
     if (answer.error) return;
     const pairs = answer.models.map((/** @type {string[]} */ [key, title]) => [key, title]);
     options(this.picker, pairs, this.shown?.key ?? question.model);
+    this.picker.title = this.picker.selectedOptions[0]?.text ?? "";
     answer.models.forEach((/** @type {string[]} */ [, , state], /** @type {number} */ k) => {
       this.picker.options[k].title = state;
     });

@@ -1,9 +1,10 @@
-// Sentences that stand in the window wherever the page is scrolled: why a press was refused, that the server does not
-// answer. A handler of the server sends one as the value of this view (`Page.say` in ui/frame/page.py), a script by the
-// event "said".
+// Sentences that stand in the window wherever the page is scrolled: why a press was refused, beside the pressed button, and
+// that the server does not answer. A handler of the server sends one as the value of this view (`Page.say` in
+// ui/frame/page.py), a script by the event "said".
 
-import { el, note } from "../parts/elements.js";
-import { announce, on } from "./page.js";
+import { putBeside } from "../controls.js";
+import { button, draws, el, note } from "../parts/elements.js";
+import { announce, on, orError, visitor } from "./page.js";
 
 /** @typedef {"press" | "answer" | "closed"} Until when a sentence goes, if nobody closes it: at the next press, at the next answer of the server, never */
 
@@ -12,71 +13,112 @@ const NO_ANSWER = "The server did not answer; try again.";
 const FORGETS =
   "This browser lets the page keep nothing here, so a reload forgets your runs and models. Download what you want to keep.";
 const FOLLOW_MS = 400;
+const BUTTONS = "button, summary, [role=button]";
 
-/** @type {View} */
-export function view(root) {
-  /** @type {Map<string, [note: HTMLElement, until: Until]>} */
-  const shown = new Map();
-  const closed = new Set(); // not said again before the next press
-  let following = 0;
+/** Let a message stand beside a button while that is in the window, else among the others. @param {HTMLElement} message @param {Element | null} pressed */
+function stand(message, pressed) {
+  const { width, top, bottom } = pressed?.getBoundingClientRect() ?? new DOMRect();
+  message.classList.toggle("is-beside", width > 0 && top >= 0 && bottom <= innerHeight);
+  if (pressed && message.matches(".is-beside")) putBeside(message, pressed);
+}
 
-  /** In a frame that is as tall as its page, the window is the part of it that can be seen. */
-  const place = new IntersectionObserver(([{ intersectionRect: seen }], observer) => {
-    if (seen.height) root.style.bottom = `${Math.max(0, innerHeight - seen.bottom)}px`;
-    observer.disconnect();
-  });
+class Messages {
+  /** @type {Map<string, [message: HTMLElement, until: Until, pressed: Element | null]>} */
+  shown = new Map();
+  closed = new Set(); // not said again before the next press
+  /** The button that was pressed last, and nothing else since. @type {Element | null} */
+  pressed = null;
+  following = 0;
+  standAll = () => {
+    for (const [message, , pressed] of this.shown.values()) stand(message, pressed);
+  };
+
+  /** @param {HTMLElement} root @param {ViewContext} context */
+  constructor(root, { server, options }) {
+    this.root = root;
+    this.server = server;
+    this.options = options;
+    /** In a frame that is as tall as its page, the window is the part of it that can be seen. */
+    this.place = new IntersectionObserver(([{ intersectionRect: seen }], observer) => {
+      if (seen.height) root.style.bottom = `${Math.max(0, innerHeight - seen.bottom)}px`;
+      observer.disconnect();
+    });
+    on("said", (said) => this.say(said));
+    on("reached", () => this.end("answer"));
+    addEventListener("click", ({ target }) => this.press(target), true);
+    const forget = () => {
+      this.pressed = null;
+    };
+    addEventListener("input", forget, true);
+    addEventListener("keydown", ({ key }) => {
+      if (key === "Escape") for (const text of this.shown.keys()) this.remove(text);
+    });
+    for (const moved of ["scroll", "resize"]) addEventListener(moved, this.standAll, { capture: true, passive: true });
+    new ResizeObserver(this.standAll).observe(document.body);
+    if (window.Balcony.forgets) this.say({ text: FORGETS, until: "closed" });
+  }
+
+  /** @param {EventTarget | null} target */
+  press(target) {
+    if (target instanceof Node && this.root.contains(target)) return;
+    this.closed.clear();
+    this.end("press");
+    this.pressed = target instanceof Element ? target.closest(BUTTONS) : null;
+  }
 
   /** @param {{text: string, until?: Until}} said */
-  function say({ text, until = "press" }) {
+  say({ text, until = "press" }) {
+    const { closed, shown, options } = this;
     if (closed.has(text) || shown.has(text)) return;
-    const close = el("button", { class: "b-small", "aria-label": "Close this message" }, "✕");
-    const message = el("div", { class: "b-message" }, note(text, until !== "closed"), close);
-    close.addEventListener("click", () => {
+    const close = () => {
       closed.add(text);
-      remove(text);
-    });
-    shown.set(text, [message, until]);
-    root.append(message);
-    follow();
+      this.remove(text);
+    };
+    const message = el(
+      "div.b-message",
+      note(text, until !== "closed"),
+      text.includes(options.active) && button("Stop that run", () => this.stop().then(close), { id: "stop-active" }),
+      button("✕", close, { "aria-label": "Close this message" }),
+    );
+    shown.set(text, [message, until, until === "press" ? this.pressed : null]);
+    this.root.append(message);
+    announce("refused", { text });
+    requestAnimationFrame(this.standAll);
+    this.follow();
+  }
+
+  /** Stop the run because of which another one was refused. */
+  async stop() {
+    const { error } = await orError(this.server.stop(visitor.token));
+    announce("elsewhere", null);
+    if (error) this.say({ text: error });
   }
 
   /** @param {string} text */
-  function remove(text) {
-    shown.get(text)?.[0].remove();
-    shown.delete(text);
+  remove(text) {
+    this.shown.get(text)?.[0].remove();
+    this.shown.delete(text);
   }
 
   /** @param {Until} until */
-  function end(until) {
-    for (const [text, [, when]] of [...shown]) if (when === until) remove(text);
+  end(until) {
+    for (const [text, [, when]] of [...this.shown]) if (when === until) this.remove(text);
   }
 
-  function follow() {
-    clearTimeout(following);
-    place.observe(document.documentElement);
-    if (shown.size && top !== window) following = setTimeout(follow, FOLLOW_MS);
+  follow() {
+    clearTimeout(this.following);
+    this.place.observe(document.documentElement);
+    if (this.shown.size && top !== window) this.following = setTimeout(() => this.follow(), FOLLOW_MS);
   }
 
-  on("said", say);
-  on("reached", () => end("answer"));
-  addEventListener(
-    "click",
-    ({ target }) => {
-      if (target instanceof Node && root.contains(target)) return;
-      closed.clear();
-      end("press");
-    },
-    true,
-  );
-  addEventListener("keydown", ({ key }) => {
-    if (key === "Escape") for (const text of shown.keys()) remove(text);
-  });
-  if (window.Balcony.forgets) say({ text: FORGETS, until: "closed" });
-
-  return function draw(/** @type {{text: string} | null} */ value) {
-    if (value) say(value);
-  };
+  /** @param {{text: string} | null} value */
+  draw(value) {
+    if (value) this.say(value);
+  }
 }
+
+/** @type {View} */
+export const view = (root, context) => draws(new Messages(root, context));
 
 /** Say when the server does not answer a request, or refuses it, whoever asked: a view, or Gradio for a button. */
 export function watchRequests() {

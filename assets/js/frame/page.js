@@ -15,7 +15,8 @@
  * @property {null} restored the question of an address was taken
  * @property {{text: string, until: "press" | "answer" | "closed"}} said a sentence for the person, see frame/messages.js
  * @property {null} reached the server has answered a request
- * @property {null} elsewhere a run was started by another part of the page
+ * @property {{text: string}} refused why a form cannot be trained or a press was refused, "" where a form can be
+ * @property {null} elsewhere a run was started or stopped by another part of the page
  * @property {any} lesson a lesson that the teacher of a class made is opened, `at` a step
  * @property {null} step a step of a lesson is shown, or none
  * @property {{step: string, choice: number}} answered a person has answered a step of a lesson

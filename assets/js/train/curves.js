@@ -15,6 +15,8 @@ const NOTES = /** @type {[text: string, at: number, right: number, down: number]
 const DOTTED = { solid: "dot", dash: "dashdot" };
 const SMOOTHING = 0.02; // time constant of the smoothing, as a fraction of the run's steps
 const NARROW = 450; // some notes would stand on each other, or on the curve
+const GREY = "#7c8594";
+const [LINE, NAMED] = [22, 230]; // pixels: the height of a line of the legend, about the width of a run's name
 
 /** @typedef {(number | null)[]} Point step, then the values of `options.series` */
 /** @typedef {{name: string, colour: string, isDotted: boolean, steps: number, points: Point[]}} OtherRun */
@@ -109,7 +111,7 @@ class Curves {
     });
   }
 
-  /** @param {{run: string, steps: number}} run */
+  /** @param {{run: string, steps: number} | null} run null for none */
   begin(run) {
     this.inOrder(() => delete this.box.dataset.points);
     this.change({ run, points: [], held: [], baselines: {}, marked: null });
@@ -199,12 +201,12 @@ class Curves {
           ...trace,
           x: points.map(([step]) => step),
           y: points.map((point) => smooth(point[0], point[column])),
-          name,
+          name: literal(name),
           meta: { series, kind: "other" },
           line: { ...trace.line, color: colour, width: 1.5, dash },
-          hovertemplate: `${name} ${trace.hovertemplate}`,
+          hovertemplate: `${literal(name)} ${trace.hovertemplate}`,
           legendgroup: name,
-          showlegend: false,
+          showlegend: series === "mlm_loss",
         };
       }),
     );
@@ -212,7 +214,7 @@ class Curves {
 
   shapes() {
     const [x0, x1] = [this.marked, this.marked];
-    const line = { type: "line", xref: "x", yref: "paper", x0, x1, y0: 0, y1: 1, line: { color: "#7c8594", width: 1 } };
+    const line = { type: "line", xref: "x", yref: "paper", x0, x1, y0: 0, y1: 1, line: { color: GREY, width: 1 } };
     return this.marked === null ? [] : [line];
   }
 
@@ -231,7 +233,7 @@ class Curves {
   /** What the example's MLM loss means: at its start, in its middle, at its end. */
   notes() {
     const { example } = this.options,
-      look = { showarrow: true, arrowhead: 0, arrowcolor: "#7c8594", font: { size: 13 } };
+      look = { showarrow: true, arrowhead: 0, arrowcolor: GREY, font: { size: 13 } };
     return NOTES.filter((_, index) => index !== 1 || !this.isNarrow).map(([text, at, ax, ay]) => {
       const [x, y] = example[Math.round(at * (example.length - 1))];
       return { ...look, x, y, text, ax, ay };
@@ -249,6 +251,8 @@ class Curves {
       Object.assign(trace, kind === "line" ? { x: [0, ...x], y: [null, ...y] } : { x, y });
       if (isExample) trace.opacity = kind === "raw" ? 0 : document.body.matches(".dark") ? 0.9 : 0.45;
       if (kind === "held") trace.visible = held.length > 0;
+      // Of other runs alone, the colour tells the run, and the legend names what a dashed line is.
+      if (others.length && !run) trace.line = { ...trace.line, color: GREY };
     }
     data.push(...this.overlaid());
     // The axis has the length of the whole run from the start, so that nothing jumps while the curve grows.
@@ -258,6 +262,9 @@ class Curves {
     for (const name of Object.keys(layout)) {
       if (name.startsWith("xaxis")) Object.assign(layout[name], { range: [0, end], autorange: false });
     }
+    // The names of runs take the legend more than one line.
+    if (others.length)
+      layout.margin.t += LINE * Math.floor((others.length + 1) / Math.max(1, this.box.clientWidth / NAMED));
     layout.uirevision = run?.run ?? "none";
     for (const axis of layout.meta.logarithmic) {
       layout[axis].uirevision = `${layout.uirevision} ${isLogarithmic}`;
@@ -274,9 +281,6 @@ class Curves {
 
   /** @param {string} kind @param {string} text */
   picture(kind, text) {
-    // The page lists the runs with their colours below the chart; the picture needs them in its legend.
-    const named = (trace) =>
-      trace.meta.kind === "other" && trace.meta.series === "mlm_loss" ? { ...trace, showlegend: true } : trace;
     const size = { width: 1000, height: this.more ? 900 : 560, scale: kind === "png" ? 2 : 1 };
     const title = { text: literal(text), font: { size: 15 }, x: 0, xref: "paper", y: 0.985, yanchor: "top" };
     this.inOrder(async () => {
@@ -285,10 +289,7 @@ class Curves {
         margin = { ...layout.margin, t: 76 };
       const light = { ...layout, paper_bgcolor: "white", font, margin, title };
       const plotly = await loadPlotly();
-      return plotly.downloadImage(
-        { data: data.map(named), layout: light },
-        { format: kind, filename: "curves", ...size },
-      );
+      return plotly.downloadImage({ data, layout: light }, { format: kind, filename: "curves", ...size });
     });
   }
 }

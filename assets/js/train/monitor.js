@@ -171,7 +171,7 @@ class RunMonitor {
   draw(value) {
     this.visitor = value?.visitor ?? null;
     if (!value?.run) {
-      this.run = null;
+      if (this.run) this.end();
       runs.show(this.visitor, null);
       return;
     }
@@ -203,6 +203,16 @@ class RunMonitor {
     this.table.begin();
     this.next.show(false);
     runs.show(this.visitor, run.run);
+  }
+
+  /** The last run was removed. */
+  end() {
+    this.run = null;
+    this.board.begin({ device: "–" });
+    this.board.say("No run yet", HELLO);
+    this.chart.begin(null);
+    this.table.begin();
+    this.next.show(false);
   }
 
   /** Get all points again. */

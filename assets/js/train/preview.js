@@ -2,6 +2,7 @@
 // first sentences as they were cut, and more numbers.
 
 import { button, el, fill, note, notes } from "../parts/elements.js";
+import { announce } from "../frame/page.js";
 import { list } from "./facts.js";
 
 /** @typedef {import("./facts.js").Facts} Facts */
@@ -26,7 +27,10 @@ export function view(root) {
     root.classList.toggle("is-stale", Boolean(error));
     line.textContent = facts.length
       ? `${of.Sentences} sentences · ${of.Parameters} weights · ${of["Estimated time"]}`
-      : "No text yet";
+      : error
+        ? "This cannot start:"
+        : "Not ready yet:";
+    announce("refused", { text: error ?? "" });
     fill(
       rest,
       error && note(error, true),

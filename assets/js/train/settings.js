@@ -3,6 +3,7 @@
 import { toggle } from "../controls.js";
 import { button, disable, el, note, tools } from "../parts/elements.js";
 import { KINDS } from "../parts/control.js";
+import { on } from "../frame/page.js";
 
 /** @typedef {{name: string, id: string, label: string, info: string, choices: [value: any, text: string][] | null}} Setting */
 /** @typedef {{recipe: string, values: Record<string, any>, changed: Record<string, any>}} Held */
@@ -14,6 +15,7 @@ class Settings {
   held = { recipe: "", values: {}, changed: {} };
   all = false;
   none = note("No setting has these words.");
+  why = note("", true);
   undo = button("Undo all changes", () => this.change({ ...this.held, changed: {} }, "", "undone"));
 
   /** @param {HTMLElement} root @param {ViewContext} context */
@@ -30,6 +32,19 @@ class Settings {
     });
     const grid = this.controls.map(({ element }) => element);
     root.append(tools(this.search, whole, this.undo), this.none, el("div.b-settings", grid));
+    on("refused", ({ text }) => this.blame(text));
+  }
+
+  /** Say below the changed setting that a sentence names first why it cannot be. @param {string} text */
+  blame(text) {
+    const places = this.controls
+      .filter(({ name, element }) => name in this.held.changed && element.checkVisibility())
+      .map(({ label, element }) => ({ element, at: text.toLowerCase().indexOf(label.toLowerCase()) }))
+      .filter(({ at }) => at >= 0);
+    if (text && !places.length) return; // it is about something else
+    this.why.remove();
+    this.why.textContent = text;
+    places.sort((a, b) => a.at - b.at)[0]?.element.lastElementChild?.before(this.why);
   }
 
   /** @param {Setting} setting @param {boolean} isShown without a search */
@@ -43,13 +58,14 @@ class Settings {
         ? KINDS.select({ label, choices }, `${id}-info`, give)
         : KINDS.text({ label }, `${id}-info`, give),
       element = el("div.b-control", { id, title: name }, kind.parts, el("p.b-empty", { id: `${id}-info` }, info));
-    return { name, isShown, element, show: kind.show, words: `${name} ${label} ${info}`.toLowerCase() };
+    return { name, label, isShown, element, show: kind.show, words: `${name} ${label} ${info}`.toLowerCase() };
   }
 
   /** @param {Held} held @param {string} name of what a person has changed, "" for all @param {string} event to fire */
   change(held, name, event = "input") {
     const before = this.held.changed[SCALE];
     this.held = held;
+    this.why.remove();
     this.setValue(held);
     this.find(name);
     if (!name) this.paint();

@@ -1,4 +1,4 @@
-"""The batch of a training step: what the model was given, which words it was asked for, and what it predicts now."""
+"""The Batch tab: what the model was given in a training step, what it was asked for, and what it predicts now."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from bert_core.probes.batch import BatchView, RowJudgement, RowView
 from bert_core.runs.run import ENDED, Run
 from bert_core.storage.checkpoint import Checkpoint
 from ui.frame.page import Page, PageRequest
+from ui.frame.tab import Tab
 from ui.parts.downloads import exporter
 from ui.parts.export import Numbers, table
 from ui.parts.notes import pair_labels
@@ -17,7 +18,7 @@ from ui.server.workspaces import functions
 from ui.views import view
 
 PAIRS_SHOWN = 4
-NO_RUN = "Press Start; the batch of the newest step appears here."
+NO_RUN = "Press Start under Train; the batch of the newest step appears here."
 NO_RUN_SELECTED = "This model has no batches; choose one of your runs above."
 HINT = (
     "In this step the model was asked for some words of each pair, and whether B follows A. Every step draws new pairs "
@@ -35,8 +36,8 @@ WHY = (
 COLUMNS = ("pair", "label", "position", "segment", "kind", "shown", "true", "guess", "probability", "loss")
 
 
-def batch_view(page: Page) -> None:
-    """Lay out the view and connect it."""
+def lay_out(page: Page) -> None:
+    """Lay out the tab and connect it."""
 
     def batch(space: Workspace, key: str | None, step: int | None, first: int, again: int) -> dict[str, Any]:
         """Some pairs of the batch of a step, None for the newest."""
@@ -48,7 +49,7 @@ def batch_view(page: Page) -> None:
 
     # The browser sends back only {run, step, first, again} as the value, and keeps the rest.
     options = {"pairs": PAIRS_SHOWN, "hint": HINT, "pairing": PAIRING}
-    view("compare/batch", server_functions=[served], options=options, elem_id="batch")
+    view("batch/batch", server_functions=[served], options=options, elem_id="batch")
 
     def numbers(asked: PageRequest, at: object) -> Numbers:
         if not isinstance(at, dict):
@@ -67,6 +68,9 @@ def batch_view(page: Page) -> None:
         title=(),
         with_value="batch",
     )
+
+
+TAB = Tab("batch", "Batch", lay_out, story=(5, "See what one step asks"))
 
 
 def batch_value(space: Workspace, run: Run, step: int | None, first: int, again: int) -> dict[str, Any]:
