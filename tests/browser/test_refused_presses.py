@@ -59,7 +59,8 @@ PRESS = """(key) => {
     return true;
 }"""
 # After a press: how much has changed, and what a person would have to scroll to: the changed texts, where none of them
-# is in the window. The bar at the top shows everything that happens and counts for nothing.
+# is in the window. The bar at the top counts for its own buttons alone, since it shows everything that happens. Other
+# answers are a field with the focus, a window of the browser, and what is opened over the page.
 ANSWER = """() => {
     const isShown = (each) => each.isConnected && each.checkVisibility({ visibilityProperty: true })
         && each.textContent.trim() && !each.closest('#header, .b-unseen, .visually-hidden');
@@ -70,7 +71,10 @@ ANSWER = """() => {
         const { top, bottom, width } = each.getBoundingClientRect();
         return width > 0 && bottom > 0 && top < innerHeight;
     };
-    const isNear = texts.some((each) => window.pressed.contains(each) || isSeen(each));
+    const { pressed } = window, { activeElement: active } = document;
+    const isNear = pressed.closest('#header, .b-save-kinds') || pressed.querySelector('[type=file]')
+        || document.querySelector(':popover-open, dialog[open]') || (active !== document.body && active !== pressed
+        && isSeen(active)) || texts.some((each) => pressed.contains(each) || isSeen(each));
     const outside = isNear ? [] : texts.map((each) => each.textContent.trim().slice(0, 60));
     return [window.changed.length, [...new Set(outside)].slice(0, 3)];
 }"""

@@ -316,11 +316,11 @@ class RunMonitor {
   /** Save the curves. @param {string} kind */
   async save(kind) {
     if (!this.run) {
-      this.board.say("No file", "There is no run yet; press Start.");
+      announce("said", { text: "There is no run yet; press Start.", until: "press" });
       return;
     }
     const { content, title, error } = await orError(this.server.table(this.run.visitor, this.run.run, kind));
-    if (error) this.board.say("No file", error);
+    if (error) announce("said", { text: error, until: "press" });
     else if (title) this.chart.picture(kind, title);
     else saveFile(new Blob([content]), `curves.${kind}`);
   }
