@@ -239,7 +239,6 @@ class Frame {
     this.detail.textContent = this.time.show(this.shown);
     this.rename.hidden = !isOwn || !this.name.hidden;
     if ([...this.picker.options].some(({ value }) => value === key)) this.picker.value = key;
-    this.picker.title = this.picker.selectedOptions[0]?.text ?? "";
   }
 
   /** Ask the server for the shown model, and show the step that it still has. */
@@ -329,7 +328,6 @@ class Frame {
     if (answer.error) return;
     const pairs = answer.models.map((/** @type {string[]} */ [key, title]) => [key, title]);
     options(this.picker, pairs, this.shown?.key ?? question.model);
-    this.picker.title = this.picker.selectedOptions[0]?.text ?? "";
     answer.models.forEach((/** @type {string[]} */ [, , state], /** @type {number} */ k) => {
       this.picker.options[k].title = state;
     });
