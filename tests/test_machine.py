@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -161,6 +162,14 @@ def test_a_file_system_without_users_keeps_a_model(tiny_checkpoint, tmp_path, mo
 )
 def test_a_file_name_is_one_that_every_system_takes(name, expected):
     assert machine.file_name(name) == expected
+
+
+def test_no_part_of_a_file_name_is_cut_off_by_a_long_one():
+    assert machine.file_name("Your run: <b>../../x</b>", "", "שלום", "guesses") == "Your-run-b-..-..-x-b-שלום-guesses"
+    name = machine.file_name("北" * 300, "x y" * 300, "attention")
+    assert re.fullmatch("北{22}-x-yx.*-attention", name)
+    assert len(name.encode()) < 250
+    assert machine.file_name("", "") == "model"
 
 
 def test_a_user_without_a_home_has_a_cache_and_can_read_the_help(monkeypatch, capsys):

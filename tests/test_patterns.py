@@ -10,8 +10,8 @@ import pytest
 
 import bert_core
 import ui
+from bert_core.machine import file_name
 from bert_core.storage.hub import is_hub_name
-from ui.parts.downloads import file_name
 from ui.train.settings import with_labels
 
 _LENGTH = 1000  # characters; a cubic pattern takes seconds for them and a linear one about 0.05 ms

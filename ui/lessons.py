@@ -32,7 +32,7 @@ PARTS = {
     "own-guess": ("My guess", "#masked-own"),
     "closer-view": ("A closer view", "#masked-beside"),
     "across": ("Attention across the pair", "#next-across"),
-    "matrix": ("Which sentence follows which", "#next-matrices, #next-matrix-download"),
+    "matrix": ("Which sentence follows which", "#next-all"),
     "maps": ("All heads", "#attention-stage, #attention-hide"),
     "heads": ("List of heads", "#attention-heads"),
     "head": ("The large head", "#attention-map"),

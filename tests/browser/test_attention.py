@@ -7,11 +7,23 @@ import threading
 from pathlib import Path
 
 import pytest
-from browser_steps import FIRST, download, late_answers, show, type_sentence, wait_for_answer
-from playwright.sync_api import Page, expect
+from browser_steps import (
+    FIRST,
+    VIEWPORT,
+    download,
+    expect_seen,
+    late_answers,
+    show,
+    type_sentence,
+    wait_for_answer,
+    wait_for_question,
+)
+from playwright.sync_api import Page, ViewportSize, expect
 
 from bert_core.pages import attention as pages
-from ui.attention import values
+from ui.attention import tab, values
+
+LAPTOP: ViewportSize = {"width": 1366, "height": 657}  # without the bars of a browser
 
 
 @pytest.fixture
@@ -37,7 +49,57 @@ def test_the_keyboard_reads_each_weight_of_the_map(page: Page, tmp_path: Path) -
         f"{second} → {second}: {maps['weights'][0][0][1][1]:.3f}"
     )
     page.keyboard.press("ArrowLeft")
-    expect(page.locator("#attention-map .b-readout")).to_contain_text(f"{second} → {first}: ")
+    expect_seen(page.locator("#attention-map .b-readout"), f"{second} → {first}: ")
+    page.keyboard.press("Tab")
+    expect(page.locator("#attention-map .b-readout")).to_be_empty()
+
+
+def test_a_cell_says_its_weight_at_the_pointer_and_its_computation_beside_the_map(page: Page) -> None:
+    page.set_viewport_size(LAPTOP)
+    detail, readout = page.locator("#attention-map"), page.locator("#attention-map .b-readout")
+    cells, computation = detail.locator("image"), page.locator(".b-computation")
+    cells.hover(position={"x": 40, "y": 200})
+    expect_seen(readout, re.compile(r" → .*: \d\.\d{3}$"))
+    pointer, tip = cells.bounding_box(), readout.bounding_box()
+    assert abs(tip["x"] - pointer["x"] - 40) < 60
+    assert abs(tip["y"] - pointer["y"] - 200) < 60
+    said, before = readout.inner_text(), cells.bounding_box()
+    cells.click(position={"x": 40, "y": 200})
+    expect_seen(computation, said.split(":")[0])
+    expect_seen(computation, "÷ √")
+    expect(computation.get_by_text("÷ √")).to_be_in_viewport()
+    assert cells.bounding_box() == before, "the map stays where it is"
+    assert computation.bounding_box()["x"] + computation.bounding_box()["width"] <= before["x"]
+    computation.get_by_role("button", name="Close the computation").click()
+    expect(computation).to_have_count(0)
+    expect(detail.get_by_role("application")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(computation).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(computation).to_have_count(0)
+    page.set_viewport_size(VIEWPORT)
+
+
+def test_a_map_is_no_higher_than_the_window(page: Page) -> None:
+    page.set_viewport_size(LAPTOP)
+    field = page.locator("#attention-map .b-map")
+    for text in (FIRST["text"], "hello how are you " * 10):
+        show(page, "attention", **FIRST | {"text": text})
+        tokens = len(text.replace(",", " ,").replace("?", " ?").replace(".", " .").split())
+        expect(field.locator("text").nth(2 * tokens)).to_be_attached()
+        assert field.bounding_box()["height"] <= LAPTOP["height"] - page.locator("#header").bounding_box()["height"]
+    page.set_viewport_size(VIEWPORT)
+
+
+def test_a_model_without_a_head_that_stands_out_names_another(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values, "shown_names", lambda *asked: [[""] * 4] * 2)
+    monkeypatch.setattr(tab, "clear_model", lambda asked: "romeo-juliet")
+    show(page, "attention", **FIRST | {"hidden": "5"})
+    grid = page.locator("#attention-heads")
+    expect_seen(grid, "No head of this model stands out in these sentences.")
+    grid.get_by_role("button", name="Try romeo-juliet").click()
+    wait_for_question(page, model="romeo-juliet", tab="attention")
 
 
 def test_a_helpful_head_and_a_helpful_word_have_one_colour_on_one_scale(page: Page) -> None:
@@ -62,11 +124,12 @@ def test_heads_are_sorted_by_a_fact_and_keep_their_names(page: Page) -> None:
     grid = page.locator("#attention-heads")
     grid.get_by_role("combobox", name="Colour").select_option("Entropy (nats)")
     grid.get_by_role("button", name="Sort").click()
-    shown = [
-        label.split(": ")[-1] for label in grid.locator(".b-head").evaluate_all("all => all.map(b => b.ariaLabel)")
-    ]
-    values = [float(value) for value in shown]
+    labels = grid.locator(".b-head").evaluate_all("all => all.map(b => b.ariaLabel)")
+    values = [float(label.split(": ")[-1]) for label in labels]
     assert values == sorted(values, reverse=True)
+    names = [" ".join(re.findall(r"\d+", label)[:2]) for label in labels]
+    expect(grid.locator(".b-heads .b-heads-label")).to_have_text([name.replace(" ", ".") for name in names])
+    expect_seen(grid, f"{names[0].replace(' ', '.')} is head {names[0].split()[1]} of layer {names[0].split()[0]}.")
     grid.get_by_role("button", name="Layer 2, head 3").click()
     expect(page.locator("#attention-map .b-map-title")).to_have_text("Layer 2, head 3")
 

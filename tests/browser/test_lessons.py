@@ -172,7 +172,7 @@ def test_a_person_guesses_before_the_model(page: Page) -> None:
     show(page, "next-sentence", **FIRST)
     page.locator("#guess-first-next-sentence").check()
     expect(page.locator("#next-matrices")).to_be_hidden()
-    page.get_by_role("button", name="NotNext").click()
+    page.get_by_role("button", name="No", exact=True).click()
     expect(page.locator("#next-verdict [role=status]")).to_contain_text("You 0 of 1, the model")
     expect(page.locator("#next-matrices")).to_be_visible()
 

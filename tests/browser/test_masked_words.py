@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from browser_steps import FIRST, late_answers, show, type_sentence, wait_for_question, words_of
+from browser_steps import FIRST, expect_seen, late_answers, show, type_sentence, wait_for_question, words_of
 from playwright.sync_api import Locator, Page, expect
 
 
@@ -93,6 +93,24 @@ def test_a_guess_is_put_into_the_sentence_and_taken_out_again(page: Page, words:
     expect(page.locator("#undo")).to_be_hidden()
 
 
+def test_guesses_stand_in_the_sentence_and_the_hidden_word_has_its_rank(page: Page, words: Locator) -> None:
+    guesses = page.locator("#masked-guesses")
+    best = guesses.locator("bdi.b-guess-word").first.text_content() or ""
+    expect_seen(guesses.locator(".b-filled").nth(1), f"My name is {best} ")
+    hidden = guesses.locator(".b-guess.is-own")
+    expect_seen(hidden, re.compile(r"juliet.*the hidden word(, rank \d+)?"))
+    assert ("✓" in hidden.inner_text()) == (best == "juliet") == guesses.locator("mark [role=img]").is_visible()
+
+
+def test_a_word_that_the_vocabulary_lacks_is_named_with_the_sentence(page: Page, words: Locator) -> None:
+    expect(page.locator("#unknown-words")).to_be_hidden()
+    type_sentence(page, "Hello Zyzzyva")
+    expect_seen(page.locator("#unknown-words"), "reads each as [UNK]: Zyzzyva.")
+    words.filter(has_text="Zyzzyva").dblclick()
+    expect_seen(page.locator("#masked-guesses section"), "The vocabulary of this model lacks this word")
+    expect(page.locator("#masked-guesses .is-own")).to_have_count(0)
+
+
 def test_a_pressed_guess_shows_its_path(page: Page) -> None:
     closer = page.locator("#masked-closer")
     page.get_by_role("button", name=re.compile("^The path of")).nth(1).click()
@@ -113,6 +131,6 @@ def test_each_closer_view_answers(page: Page, words: Locator) -> None:
     expect(closer.get_by_role("columnheader").nth(1)).to_have_text("Rank of juliet")
     page.get_by_role("radio", name="Which words mattered").check()
     expect(closer).to_contain_text("With these masks, Juliet has")
-    page.get_by_role("radio", name="Sweep").check()
+    page.get_by_role("radio", name="Every word once").check()
     closer.get_by_role("button", name="Romeo").first.click()
     expect(closer).to_contain_text("Guesses for romeo")

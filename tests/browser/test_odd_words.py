@@ -80,14 +80,14 @@ def test_masked_words(odd: Page, tmp_path: Path, complaints: list[str]) -> None:
     words.first.click()
     expect(odd.locator("#masked-guesses section")).to_have_count(2)
     expect(odd.locator("#masked-guesses h3").first).to_have_text("Mask 1 for <b>")
-    assert "never learned" not in literal(odd, "#masked-guesses")
+    assert "never learned" not in literal(odd, "#question")
     guesses = json.loads(download(odd, "#masked-download-json", tmp_path, "guesses.json"))
     assert guesses["text"] == f"[MASK] {TEXT.removeprefix('<b> ')} [MASK]"
     picture = letters(download(odd, "#masked-download-svg", tmp_path, "guesses.svg"))
     assert all(guess["token"] in picture for mask in guesses["masks"] for guess in mask)
     assert repr(guesses["text"]) in python_of(odd, "masked-download")
     expect(odd.locator("#masked-closer th").nth(1)).to_have_text("Rank of <b>")
-    for kind in ("Which words mattered", "Sweep"):
+    for kind in ("Which words mattered", "Every word once"):
         odd.get_by_role("radio", name=kind).check()
         expect(odd.locator("#masked-closer .b-seen bdi")).to_have_text(ODD[kind == "Which words mattered" :])
         assert set(ODD[1:]) <= cells(download(odd, "#masked-closer-download-csv", tmp_path, "closer-view.csv"))

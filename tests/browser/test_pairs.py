@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from browser_steps import FIRST, download, late_answers, show, wait_for_answer, wait_for_question
+from browser_steps import FIRST, VIEWPORT, download, expect_seen, late_answers, show, wait_for_answer, wait_for_question
 from playwright.sync_api import Page, expect
 
 
@@ -34,7 +34,7 @@ def test_a_pair_is_chosen_from_the_matrix_by_keyboard_and_by_pointer(page: Page)
     wait_for_question(page, text=rows[1].split(" ", 1)[1], pair=rows[2].split(" ", 1)[1])
     expect(matrix).to_be_focused()
     percent = readout.inner_text().split("P(IsNext) ")[1].split(";")[0]
-    expect(page.locator("#next-verdict .b-ends")).to_contain_text(f"IsNext {percent}")
+    expect(page.locator("#next-verdict .b-ends")).to_contain_text(f"follows (IsNext) {percent}")
     words = page.locator("#next-across .b-map-word")
     expect(words.nth(1).locator("title")).to_have_text(rows[1].split(" ", 1)[1].split()[0].strip(",").lower())
     cells, frame = page.locator("#next-matrix image").bounding_box(), matrix.bounding_box()
@@ -42,6 +42,22 @@ def test_a_pair_is_chosen_from_the_matrix_by_keyboard_and_by_pointer(page: Page)
     wait_for_question(page, text=rows[-1].split(" ", 1)[1], pair=rows[0].split(" ", 1)[1])
     page.locator("#undo").click()
     wait_for_question(page, text=rows[1].split(" ", 1)[1], pair=rows[2].split(" ", 1)[1])
+
+
+def test_the_map_of_all_pairs_is_seen_first_and_the_answer_for_one_beside_it(page: Page) -> None:
+    page.set_viewport_size({"width": 1366, "height": 657})
+    cells, answer = page.locator("#next-matrix image"), page.locator("#next-verdict .b-ends")
+    for part in (cells, answer):
+        expect(part).to_be_in_viewport(ratio=0.75)
+    assert cells.bounding_box()["x"] + cells.bounding_box()["width"] <= answer.bounding_box()["x"]
+    cells.hover(position={"x": 50, "y": 50})
+    readout = page.locator("#next-matrix .b-readout")
+    expect_seen(readout, "P(IsNext)")
+    pointer = cells.bounding_box()["y"] + 50
+    assert abs(readout.bounding_box()["y"] - pointer) < 120
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert cells.bounding_box()["y"] < answer.bounding_box()["y"]
+    page.set_viewport_size(VIEWPORT)
 
 
 def test_heads_chosen_while_an_answer_is_under_way(page: Page) -> None:

@@ -41,8 +41,8 @@ LONG = {"text": "how are you " * 10, "pair": "i am romeo " * 9, "hidden": "1"}  
     [
         ("attention", {}, "#attention-stage", "#attention-download-svg", "attention.svg"),
         ("attention", {"other": "romeo-juliet"}, "#attention-stage", "#attention-download-svg", "attention.svg"),
-        ("step-by-step", {"stage": "pieces"}, "#steps", "#steps-download-svg", "this-stage.svg"),
-        ("step-by-step", {"stage": "scores"}, "#steps", "#steps-download-svg", "this-stage.svg"),
+        ("step-by-step", {"stage": "pieces"}, "#steps", "#steps-download-svg", "step-by-step.svg"),
+        ("step-by-step", {"stage": "scores"}, "#steps", "#steps-download-svg", "step-by-step.svg"),
     ],
 )
 def test_a_picture_holds_what_scrolls_on_the_page(
@@ -105,4 +105,6 @@ def test_a_picture_is_the_same_from_a_light_page_and_a_dark_one(page: Page, tmp_
     expect(page.locator("#masked-guesses section")).to_have_count(1)
     shown = letters(download(page, "#masked-download-svg", tmp_path, "guesses.svg"))
     assert "insert" not in shown
-    assert shown[shown.index(MODEL) + 1] == "Mask 1"
+    first, *_, best = shown[shown.index(MODEL) + 1 : shown.index("Mask 1")]  # the sentences with the guess
+    assert first == SENTENCES[0]
+    assert best.startswith(". Nice")

@@ -56,7 +56,7 @@ def test_a_pressed_cell_of_the_attention_map_unfolds(shared: Page, found: Stages
     expect(card).to_contain_text("The weights sum to 1.0000")
     shown = numbers(card.locator("tbody").text_content())
     assert shown[2::3] == pytest.approx(found.layer["weights"][0, 0].tolist(), abs=1e-4)
-    shared.locator("#attention-heads [data-head]").first.click()
+    show(shared, "attention", **FIRST, head="0.0")
     expect(card).to_have_count(0)
 
 

@@ -13,10 +13,11 @@ from bert_core import TrainingService
 from bert_core.errors import BertCoreError
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.storage.checkpoint import Checkpoint
+from ui.attention.tab import CLEAR, clear_model
 from ui.frame.page import PageRequest
 from ui.frame.question import Question
 from ui.next_sentence.pair_views import pair_numbers
-from ui.parts.downloads import numbers_of_models
+from ui.parts.downloads import numbers_of_models, saved_name
 from ui.parts.export import Numbers, write
 from ui.server.workspace import Model
 from ui.server.workspaces import Workspaces
@@ -48,6 +49,26 @@ def test_a_file_has_the_numbers_of_both_models(workspaces: Workspaces, tiny_chec
         assert weights == list(itertools.chain(*file["attention"]["weights"]))
     with pytest.raises(BertCoreError):
         files("json", "of somebody else")
+
+
+def test_the_name_of_a_file_says_model_step_sentence_and_view(workspaces: Workspaces, tiny_checkpoint) -> None:
+    space = workspaces.enter(None)
+    key = space.add_model(Model("My words", "step 1,200", tiny_checkpoint))
+    asked = PageRequest(workspaces, space, dataclasses.replace(PAIR, model=key))
+    assert saved_name(asked, ("text", "pair"), "guesses") == "My-words-step-1200-how-are-you-i-am-romeo-guesses"
+    both = PageRequest(workspaces, space, dataclasses.replace(PAIR, model=key, other="shipped"))
+    assert saved_name(both, (), "matrix") == "My-words-step-1200-shipped-matrix"
+    gone = PageRequest(workspaces, space, dataclasses.replace(PAIR, model="of somebody else"))
+    assert saved_name(gone, (), "batch") == "batch"
+
+
+def test_a_model_with_heads_that_stand_out_is_named_where_it_is_not_shown(service, tiny_checkpoint) -> None:
+    workspaces = Workspaces(service, {name: lambda: tiny_checkpoint for name in ("first", CLEAR)})
+    space = workspaces.enter(None)
+    assert clear_model(PageRequest(workspaces, space, PAIR)) == CLEAR
+    assert clear_model(PageRequest(workspaces, space, dataclasses.replace(PAIR, model=CLEAR))) == ""
+    without = Workspaces(service, {"first": lambda: tiny_checkpoint})
+    assert clear_model(PageRequest(without, space, PAIR)) == ""
 
 
 def test_two_models_of_one_name_get_different_titles(workspaces: Workspaces) -> None:

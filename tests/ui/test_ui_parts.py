@@ -32,7 +32,6 @@ from ui.masked_words.closer_view import LENS, MATTERED, SWEEP, VIEWS, closer_cod
 from ui.masked_words.tab import all_guesses, beside_value, guesses_code, guesses_value, put_guess, still_hidden
 from ui.models.tab import model_facts, name_in_files, open_files
 from ui.next_sentence.tab import verdict_value
-from ui.parts.downloads import file_name
 from ui.parts.export import history_numbers, write
 from ui.parts.notes import PAIRS_ONLY
 from ui.server.news import POINTS_LIVE, poll_delay, run_news, status_line, thin
@@ -76,7 +75,7 @@ def test_a_word_of_several_pieces_gets_as_many_masks_and_each_piece_its_own_gues
     assert picker["known"] == [True, True, False]
     assert mask_words(pieces, asked)[0].text == "Say [MASK] [MASK] please"
     [mask] = guesses_value(pieces, asked)["masks"]
-    assert [piece["answer"] for piece in mask["pieces"]] == ["un", "##kind"]
+    assert [piece["answer"][0] for piece in mask["pieces"]] == ["un", "##kind"]
 
 
 def test_an_edit_keeps_the_masks_of_words_that_stayed(tiny_checkpoint: Checkpoint) -> None:
@@ -200,11 +199,6 @@ def test_the_parameters_of_a_model_are_those_of_its_file(tiny_checkpoint: Checkp
     }
     total = sum(int(weights.replace(",", "")) for _, weights in shown.values())
     assert dict(facts["facts"])["Parameters"] == f"{total:,}"
-
-
-def test_a_title_becomes_a_file_name() -> None:
-    assert file_name("Your run: <b>../../x</b> step 3") == "your-run-b-x-b-step-3"
-    assert file_name("שלום") == "model"
 
 
 def test_the_files_of_a_folder_are_opened_without_those_that_are_no_part_of_a_model(tiny_checkpoint, tmp_path) -> None:
@@ -442,9 +436,26 @@ def test_a_model_of_pairs_gets_a_note_with_a_single_sentence(tiny_checkpoint: Ch
     assert guesses_value(words_alone, Question("how are you", hidden=(0,)))["notes"] == []
 
 
-def test_unknown_words_are_named(finished) -> None:
-    value = guesses_value(finished.snapshots[-1].checkpoint(), Question("hello zyzzyva", hidden=(0,)))
-    assert "zyzzyva" in value["notes"][0]
+def test_each_hidden_word_has_its_rank_among_all_and_one_that_the_vocabulary_lacks_says_so(finished) -> None:
+    checkpoint = finished.snapshots[0].checkpoint()  # which knows nothing yet, so that most words are far down
+    asked = Question("Hello zyzzyva my name is", "[MASK] romeo", hidden=(0, 1, 2, 3, 4))
+    value = guesses_value(checkpoint, asked)
+    texts, ranks = mask_words(checkpoint, asked)[0].texts, []
+    for number, mask in enumerate(value["masks"]):
+        [piece] = mask["pieces"]
+        assert mask["is_lacking"] == (number == 1)
+        if number in (1, 5):
+            assert piece["answer"] is None
+            continue
+        token, probability, rank = piece["answer"]
+        alone = rate_guess(checkpoint, token, *texts, mask=number)
+        assert (token, (rank,)) == (mask["word"].lower(), alone.ranks)
+        assert probability == pytest.approx(alone.probability, rel=1e-4)
+        ranks.append(rank)
+    assert max(ranks) > 5, "at least one is not in the list"
+    assert value["sentences"] == [["", 0, " ", 1, " ", 2, " ", 3, " ", 4, ""], ["", 5, " romeo"]]
+    other = beside_value(checkpoint, checkpoint, asked)
+    assert "zyzzyva" in other["notes"][0], "which the words above do not say of the second model"
 
 
 def test_a_note_on_the_text_is_said_once() -> None:

@@ -16,7 +16,7 @@ from ui.handlers import on_error
 from ui.parts.controls import control
 from ui.parts.downloads import exporter, numbers_of_models
 from ui.parts.export import Numbers, attention_numbers
-from ui.parts.notes import alone_note, unknown_note
+from ui.parts.notes import alone_note
 from ui.server.probe_lock import probe_lock
 from ui.views import hint, view
 
@@ -24,6 +24,7 @@ HINT = (
     "Attention shows which words a head attends to. It does not explain an answer: to see what an answer depends on, "
     "switch a head off below, or click a word above to hide it."
 )
+CLEAR = "english-mini"  # a model with heads that stand out
 LATER = {"names": None, "more": "names"}  # the answer that gives the heads their names
 GRID, DETAIL = "attention-heads", "attention-map"  # elem_ids
 OTHER_GRID, OTHER_DETAIL = "attention-other-heads", "attention-other-map"
@@ -35,9 +36,9 @@ def lay_out(page: Page) -> None:
     with gr.Column(elem_id="attention-stage"):
         view("attention/head_grid", elem_id=GRID)
         view("attention/head_detail", options={"unfolds": True}, elem_id=DETAIL)
+        view("attention/unfolded_cell", server_functions=page.functions(unfold), elem_id="attention-cell")
         view("attention/head_grid", elem_id=OTHER_GRID)
         view("attention/head_detail", elem_id=OTHER_DETAIL)
-    view("attention/unfolded_cell", server_functions=page.functions(unfold), elem_id="attention-cell")
     info = "The remaining weights of each row are scaled to sum to 1."
     control("checkbox", "hide_special", label="Hide [CLS] and [SEP]", info=info, elem_id="attention-hide")
     hint(HINT)
@@ -79,15 +80,16 @@ def show(asked: PageRequest) -> dict[str, Any]:
         return no_heads("")
     first = attention_of(model.checkpoint, question)
     head = attention.nearest_head(question.head, model.checkpoint.config)
-    notes = (
-        first.note
-        + unknown_note(model.checkpoint, question.text, question.pair)
-        + alone_note(model.checkpoint, question.pair)
-    )
+    notes = first.note + alone_note(model.checkpoint, question.pair)
     others = show_beside(first, head, asked)
     value = grid_value(first, head, others.pop("apart", None))
-    value |= LATER | {"notes": notes, "caption": caption(model) if question.other else ""}
+    value |= LATER | {"notes": notes, "caption": caption(model) if question.other else "", "clear": clear_model(asked)}
     return {GRID: value, DETAIL: detail_value(first, head), **others}
+
+
+def clear_model(asked: PageRequest) -> str:
+    """A model to try where no head stands out; "" where there is none, or it is shown."""
+    return CLEAR if CLEAR in asked.workspaces.shipped_names and asked.question.model != CLEAR else ""
 
 
 @on_error(lambda sentence: HIDDEN | {OTHER_GRID: {"error": sentence}})
@@ -100,7 +102,7 @@ def show_beside(first: ShownAttention, head: Head, asked: PageRequest) -> dict[s
     value = grid_value(second, head, apart)
     notes = [*value["notes"], attention.difference_note(apart, first.shown.start)]
     return {
-        OTHER_GRID: value | LATER | {"caption": caption(model), "notes": notes},
+        OTHER_GRID: value | LATER | {"caption": caption(model), "notes": notes, "clear": ""},
         OTHER_DETAIL: detail_value(second, head, apart),
         "apart": apart,
     }

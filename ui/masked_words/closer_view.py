@@ -12,7 +12,7 @@ from ui.frame.question import Question
 from ui.parts.export import Numbers, python_code, table
 
 LENS, MATTERED, SWEEP = VIEWS = ("lens", "mattered", "sweep")
-LABELS = {LENS: "Layer lens", MATTERED: "Which words mattered", SWEEP: "Sweep"}
+LABELS = {LENS: "Layer by layer", MATTERED: "Which words mattered", SWEEP: "Every word once"}
 MOST_BARS = 200
 NO_MASK = "Click a word above to hide it; this view shows one hidden word."
 LENS_HINT = (

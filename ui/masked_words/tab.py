@@ -1,13 +1,16 @@
 """Masked words: hide words of a sentence and see the model's guesses for them, and what they depend on."""
 
+import contextlib
 import dataclasses
+import math
 from typing import Any
 
 import gradio as gr
 
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
-from bert_core.probes.masked_words import fill_mask
+from bert_core.probes.forward import Guess
+from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.storage.checkpoint import Checkpoint
 from ui.frame.masking import MaskedWord, mask_words, maskable, rated_guess
 from ui.frame.page import Page, PageRequest
@@ -148,19 +151,52 @@ def guesses_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     guesses = fill_mask(checkpoint, *masked.texts, top_k=MOST_GUESSES)
     masks = []
     for number, word in enumerate(words):
-        pieces = [
-            {
-                "answer": piece if word.index is not None and word.word.is_known else None,
-                "guesses": guesses[word.mask + i],
-            }
-            for i, piece in enumerate(word.word.pieces)
-        ]
-        text = "" if word.index is None else word.word.text
+        listed = guesses[word.mask : word.mask + word.masks]
+        answers = hidden_pieces(checkpoint, masked, word, listed)
         own = rated_guess(checkpoint, question, number, question.guess) if question.guess.strip() else None
-        masks.append({"word": text, "pieces": pieces, "own": own})
-    texts = (text.replace(MASK, " ") for text in (question.text, question.pair))
-    notes = unknown_note(checkpoint, *texts) + alone_note(checkpoint, question.pair)
-    return {"masks": masks, "notes": notes}
+        masks.append(
+            {
+                "word": "" if word.index is None else word.word.text,
+                "is_lacking": word.index is not None and not word.word.is_known,
+                "pieces": [{"answer": answer, "guesses": each} for answer, each in zip(answers, listed)],
+                "own": own,
+            }
+        )
+    notes = alone_note(checkpoint, question.pair)
+    return {"masks": masks, "sentences": around_masks(question, words), "notes": notes}
+
+
+def hidden_pieces(
+    checkpoint: Checkpoint, masked: Question, word: MaskedWord, guesses: list[list[Guess]]
+) -> list[list[Any] | None]:
+    """For each piece of a hidden word [token, probability, rank]; None for a typed [MASK] or an unknown word.
+
+    guesses: those listed for each piece.
+    """
+    pieces = word.word.pieces
+    if word.index is None or not word.word.is_known:
+        return [None] * len(pieces)
+    found: list[list[Any] | None] = [
+        next(([token, p, rank] for rank, (token, p) in enumerate(listed, 1) if token == piece), None)
+        for piece, listed in zip(pieces, guesses)
+    ]
+    if None in found:
+        with contextlib.suppress(InputError):  # of a tokenizer that cuts the word otherwise where it stands alone
+            rated = rate_guess(checkpoint, word.word.text, *masked.texts, mask=word.mask)
+            if rated.pieces == pieces:
+                found = [list(each) for each in zip(pieces, map(math.exp, rated.log_probabilities), rated.ranks)]
+    return [each or [piece, None, None] for piece, each in zip(pieces, found)]
+
+
+def around_masks(question: Question, words: list[MaskedWord]) -> list[list[str | int]]:
+    """Each sentence as its texts and, in place of a masked word, the number of that."""
+    sources, ends = (question.text, question.pair), [0, 0]
+    parts: list[list[str | int]] = [[], []]
+    for number, word in enumerate(words):
+        sentence = word.word.sentence
+        parts[sentence] += [sources[sentence][ends[sentence] : word.word.start], number]
+        ends[sentence] = word.word.end
+    return [[*part, source[end:]] for part, source, end in zip(parts, sources, ends) if source.strip()]
 
 
 def beside_value(first: Checkpoint, other: Checkpoint, question: Question) -> dict[str, Any]:
@@ -178,7 +214,10 @@ def beside_value(first: Checkpoint, other: Checkpoint, question: Question) -> di
         )
         if here is not None and there is not None:
             comparison.append({"word": word.word.text, "here": here, "there": there})
-    return guesses_value(other, question) | {"beside": True, "comparison": comparison}
+    value = guesses_value(other, question)
+    texts = (text.replace(MASK, " ") for text in question.texts if text)
+    value["notes"] = unknown_note(other, *texts) + value["notes"]  # the words above are those of the first model
+    return value | {"beside": True, "comparison": comparison}
 
 
 def check_words(first: Checkpoint, other: Checkpoint, question: Question) -> None:

@@ -47,29 +47,32 @@ VERDICT, ACROSS, MATRIX, BESIDE = "next-verdict", "next-across", "next-matrix", 
 
 def lay_out(page: Page) -> None:
     """Lay out the tab and connect it."""
-    with gr.Column(elem_id="next-pair"):
-        view("next_sentence/verdict", elem_id=VERDICT)
-        view("next_sentence/across", options={"hint": ACROSS_HINT}, elem_id=ACROSS)
-    exporter(
-        *(page, "the pair"),
-        of="next-pair",
-        elem_id="next-download",
-        name="pair",
-        numbers=numbers_of_pair,
-        code=code_of_pair,
-    )
-    with gr.Column(elem_id="next-matrices"):
-        view("next_sentence/matrix", options={"hint": MATRIX_HINT}, elem_id=MATRIX)
-        view("next_sentence/matrix", options={"hint": MATRIX_HINT}, elem_id=BESIDE)
-    exporter(
-        *(page, "the matrix"),
-        of="next-matrices",
-        elem_id="next-matrix-download",
-        name="matrix",
-        numbers=numbers_of_matrix,
-        title=(),
-        code=code_of_matrix,
-    )
+    with gr.Column(elem_id="next-stage"):
+        with gr.Column(elem_id="next-all"):
+            with gr.Column(elem_id="next-matrices"):
+                view("next_sentence/matrix", options={"hint": MATRIX_HINT}, elem_id=MATRIX)
+                view("next_sentence/matrix", options={"hint": MATRIX_HINT}, elem_id=BESIDE)
+            exporter(
+                *(page, "the matrix"),
+                of="next-matrices",
+                elem_id="next-matrix-download",
+                name="matrix",
+                numbers=numbers_of_matrix,
+                title=(),
+                code=code_of_matrix,
+            )
+        with gr.Column(elem_id="next-one"):
+            with gr.Column(elem_id="next-pair"):
+                view("next_sentence/verdict", elem_id=VERDICT)
+                view("next_sentence/across", options={"hint": ACROSS_HINT}, elem_id=ACROSS)
+            exporter(
+                *(page, "the pair"),
+                of="next-pair",
+                elem_id="next-download",
+                name="pair",
+                numbers=numbers_of_pair,
+                code=code_of_pair,
+            )
     page.on("verdict", (*TEXTS, "other"), judge, lambda sentence: {VERDICT: {"error": sentence}})
     page.on("across", (*TEXTS, "across"), cross, lambda sentence: {ACROSS: {"error": sentence}})
     reads = (*MODEL, "other", "start")
@@ -107,7 +110,8 @@ def judge_beside(asked: PageRequest) -> dict[str, Any]:
     """The answer of the model to compare with."""
     model = asked.other
     assert model is not None
-    return verdict_value(model.checkpoint, asked.question) | {"caption": caption(model)}
+    notes = unknown_note(model.checkpoint, asked.question.text, asked.question.pair)
+    return verdict_value(model.checkpoint, asked.question) | {"caption": caption(model), "notes": notes}
 
 
 def cross(asked: PageRequest) -> dict[str, Any]:
@@ -200,5 +204,5 @@ def verdict_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
         "labels": list(labels),
         "probability": max(is_next, 1 - is_next),
         "is_next": is_next,
-        "notes": unknown_note(checkpoint, question.text, question.pair),
+        "notes": [],
     }

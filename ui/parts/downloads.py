@@ -3,11 +3,11 @@
 The browser makes pictures from what it shows (assets/js/parts/picture.js); everything else is written here.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bert_core.errors import InputError
+from bert_core.errors import BertCoreError, InputError
+from bert_core.machine import file_name
 from bert_core.storage.checkpoint import Checkpoint
 from ui.frame.page import Page, PageRequest
 from ui.frame.shown_model import caption
@@ -33,22 +33,23 @@ def exporter(
 ) -> None:
     """Lay out the button "Save", whose items have the ids `<elem_id>-<kind>`.
 
-    of: elem_id of the picture. name: of the files, without their ending. numbers: for JSON and CSV. title: parts of the
-    question that stand above a picture, before the model. code: Python to copy. html: a page. with_value: elem_id of a
-    view whose value `numbers` gets after the question.
+    of: elem_id of the picture. name: of the view, in the files' names. numbers: for JSON and CSV. title: parts of the
+    question that stand above a picture, before the model, and in the files' names. code: Python to copy. html: a page.
+    with_value: elem_id of a view whose value `numbers` gets after the question.
     """
     kinds = [*PICTURES, "json", "csv", *(["html"] if html else []), *(["py"] if code else [])]
 
     def exported(asked: PageRequest, kind: str, value: object) -> dict[str, Any]:
         if kind not in kinds:
             raise InputError(MALFORMED)
-        if kind in PICTURES:
-            return {"title": picture_title(asked, title)}
         if kind == "py" and code:
             return {"code": code(asked)}
+        named = f"{saved_name(asked, title, name)}.{kind}"
+        if kind in PICTURES:
+            return {"name": named, "title": picture_title(asked, title)}
         given = [asked, value] if with_value else [asked]
         content = html(asked) if kind == "html" and html else file_text(kind, numbers(*given))
-        return {"name": f"{name}.{kind}", "content": content}
+        return {"name": named, "content": content}
 
     options = {"id": elem_id, "of": of, "what": what, "kinds": kinds, "with": with_value}
     view("parts/downloads", options=options, server_functions=page.functions(exported), elem_id=elem_id)
@@ -58,6 +59,18 @@ def picture_title(asked: PageRequest, parts: Sequence[str]) -> list[str]:
     """The named parts of the question, then its model with the step, or both models."""
     texts = [getattr(asked.question, part) for part in parts]
     return [*filter(None, texts), " · ".join(caption(model) for model in (asked.model, asked.other) if model)]
+
+
+def saved_name(asked: PageRequest, parts: Sequence[str], view: str) -> str:
+    """The models with their steps, the named parts of the question and the view, as the name of a file."""
+    try:
+        models = [model for model in (asked.model, asked.other) if model]
+    except BertCoreError:  # a run without a model has a batch all the same
+        models = []
+    steps = (model.detail.replace(",", "") if model.detail.startswith("step") else "" for model in models)
+    named = (f"{model.title} {step}" for model, step in zip(models, steps))
+    texts = " ".join(filter(None, (getattr(asked.question, part) for part in parts)))
+    return file_name(*named, texts, view)
 
 
 def numbers_of_models(asked: PageRequest, numbers: Callable[[Checkpoint], Numbers]) -> Numbers | dict[str, Numbers]:
@@ -71,8 +84,3 @@ def numbers_of_models(asked: PageRequest, numbers: Callable[[Checkpoint], Number
     first, second = (f"{each.title}, {each.detail}" for each in (model, beside))
     second += " (2)" if second == first else ""
     return {first: numbers(model.checkpoint), second: numbers(beside.checkpoint)}
-
-
-def file_name(title: str) -> str:
-    """A title as a file name: letters, digits and hyphens."""
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "model"

@@ -17,7 +17,7 @@ from ui.frame.question import TEXTS, Head, Question
 from ui.frame.tab import Tab
 from ui.parts.downloads import exporter
 from ui.parts.export import Numbers, python_code, table
-from ui.parts.notes import alone_note, pair_labels, unknown_note
+from ui.parts.notes import alone_note, pair_labels
 from ui.server.probe_lock import probe_lock
 from ui.views import view
 
@@ -305,7 +305,7 @@ def steps_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
         "off": chosen.off,
         "zeroed": chosen.zeroed,
         "code": {key: steps_code(checkpoint, chosen, key) for key in LINES},
-        "notes": unknown_note(checkpoint, question.text, question.pair) + alone_note(checkpoint, question.pair),
+        "notes": alone_note(checkpoint, question.pair),
     }
 
 

@@ -45,7 +45,8 @@ ENOUGH = 0.9  # of the words right: more steps would teach little
 RULE = (
     f"At most {MOST_WORDS} words of each part are asked, each once. “Better” means that chance alone gives such a "
     f"difference in fewer than {CHANCE:.0%} of cases: by a sign test against the constant guess, and by Fisher's exact "
-    "test between the parts."
+    "test between the parts. The accuracy in the curves asks something else: the words drawn for each step, before the "
+    "step changes the weights."
 )
 
 

@@ -15,6 +15,7 @@ from bert_core.config import ASSETS
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.errors import RunError
+from bert_core.machine import file_name
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
 from ui.frame.tab import Tab
@@ -45,13 +46,14 @@ def run_monitor(workspaces: Workspaces, tabs: Sequence[Tab]) -> gr.HTML:
         return run_guesses(space, space.run(run_id), step, first=first)
 
     def table(space: Workspace, run_id: str, kind: str) -> dict[str, Any]:
-        """All numbers of a run, as the content of a file, or the title of its picture."""
+        """A file's name without its ending, and all numbers of a run as its content, or the title of its picture."""
         run = space.run(run_id)
+        progress, title = run.progress(), space.title_of(run)
+        name = file_name(title, f"step {progress.step}", "curves")
         if kind in PICTURES:
-            progress = run.progress()
-            title = space.shown_title(run_id, space.title_of(run))
-            return {"title": f"{title}, step {progress.step:,} of {progress.steps:,}"}
-        return {"content": file_text(kind, history_numbers(run.history(), run.evaluations()))}
+            shown = space.shown_title(run_id, title)
+            return {"name": name, "title": f"{shown}, step {progress.step:,} of {progress.steps:,}"}
+        return {"name": name, "content": file_text(kind, history_numbers(run.history(), run.evaluations()))}
 
     story = sorted((*tab.story, tab.name) for tab in tabs if tab.story)
     return view(

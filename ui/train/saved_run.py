@@ -10,6 +10,7 @@ import gradio as gr
 from bert_core.config import LOCAL, Limits
 from bert_core.data.corpus import Corpus
 from bert_core.errors import CorpusError, RunError
+from bert_core.machine import file_name
 from bert_core.pages.report import report
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
@@ -17,7 +18,6 @@ from bert_core.runs.saved_state import read_training_state
 from bert_core.storage.checkpoint import unpack_checkpoint
 from ui.frame.page import Page
 from ui.handlers import QUIET, on_error
-from ui.parts.downloads import file_name
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import NO_RUN_YET, Workspace
 from ui.train.exam import exam_value
@@ -83,7 +83,7 @@ def report_file(space: Workspace) -> File:
 
 
 def _name(run: Run, kind: str) -> str:
-    return f"{file_name(f'{run.recipe.title} step {run.progress().step}')}-{kind}"
+    return f"{file_name(run.recipe.title, f'step {run.progress().step}')}-{kind}"
 
 
 def resumed(

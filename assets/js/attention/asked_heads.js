@@ -10,6 +10,7 @@ function take() {
 }
 take();
 on("restored", take);
+document.addEventListener("ask", (event) => ask(/** @type {CustomEvent} */ (event).detail));
 onChange(document.body, () => {
   const { picked, active, ...drawn } = settings;
   const heads = Object.fromEntries(Object.entries(drawn).filter(([key, value]) => value !== FIRST[key]));

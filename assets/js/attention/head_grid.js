@@ -5,7 +5,7 @@ import { colours, legend, onTheme, pixels } from "../colours.js";
 import { keepingFocus, numbered, options, select } from "../controls.js";
 import { button, disable, draws, el, fill, note, notes, roam, tools } from "../parts/elements.js";
 import { bytesOf } from "../parts/numbers.js";
-import { change, onChange, settings } from "./heads.js";
+import { change, headNumbers, onChange, settings } from "./heads.js";
 
 /** @typedef {[layer: number, head: number]} Head counted from 0 */
 /**
@@ -24,6 +24,7 @@ import { change, onChange, settings } from "./heads.js";
  * @property {string} [unnamed] why they do not come
  * @property {Record<string, string>} patterns what each pattern does
  * @property {string} label_hint what a pattern is, shown when a head has one
+ * @property {string} [clear] a model to try where no head has a pattern, "" for none; a page that is saved does not say
  * @property {string[]} notes
  * @property {string} [caption]
  */
@@ -36,6 +37,9 @@ const SMALLEST_WITH_NUMBER = 44;
 
 /** @param {HTMLElement} item @returns {Head} */
 const headOf = ({ dataset }) => [Number(dataset.layer), Number(dataset.head)];
+
+/** Its place below a head that is sorted: the layer and the number. @param {Head} head */
+const shortOf = ([layer, head]) => `${layer + 1}.${head + 1}`;
 
 /** @param {Head} head */
 function headButton([layer, head]) {
@@ -141,11 +145,14 @@ class HeadGrid {
     this.built = wanted;
     const label = (/** @type {number} */ layer) =>
       el("span.b-heads-label", { "aria-hidden": "true" }, `Layer ${layer + 1}`);
+    const ofSorted = (/** @type {Head} */ head) => el("div", headButton(head), el("span.b-heads-label", shortOf(head)));
     const grid = el(
       this.isSorted ? "div.b-heads.is-sorted" : "div.b-heads",
       { role: "group", "aria-label": "Attention heads" },
       this.canvas,
-      heads.map((head, k) => [!this.isSorted && k % perRow === 0 && label(head[0]), headButton(head)]),
+      this.isSorted
+        ? heads.map(ofSorted)
+        : [headNumbers(perRow), heads.map((head, k) => [k % perRow === 0 && label(head[0]), headButton(head)])],
     );
     grid.style.setProperty("--heads", `${perRow}`);
     roam(grid, perRow);
@@ -182,11 +189,29 @@ class HeadGrid {
     const found = [...counts].map(([pattern, count]) =>
       el("span", el("b", GLYPHS[pattern]), ` ${patterns[pattern]}: ${count === 1 ? "1 head" : `${count} heads`}`),
     );
-    const coming = el("p.b-empty", { "data-no-picture": "" }, "The heads get their names…");
+    const coming = el("p.b-empty", { "data-no-picture": "" }, "The heads get their names…"),
+      first = this.isSorted && this.headsInOrder()[0];
     return [
+      first &&
+        el(
+          "p.b-empty",
+          `Below each head: its layer and its number. ${shortOf(first)} is head ${first[1] + 1} of layer ${first[0] + 1}.`,
+        ),
       this.fact && legend(`Frame: ${titles[this.fact]}`, ticks, (number) => number / this.most),
       found.length > 0 && el("div.b-legend", found, el("span", hint)),
       !names && (unnamed ? note(unnamed, true) : coming),
+      names && !found.length && this.value.clear !== undefined && this.none(),
+    ];
+  }
+
+  /** No head has a pattern. */
+  none() {
+    const { clear, layers, of } = this.value,
+      detail = { model: clear, step: null },
+      press = () => this.root.dispatchEvent(new CustomEvent("ask", { detail, bubbles: true }));
+    return [
+      el("p.b-empty", `No head of this ${layers === of ? "model" : "layer"} stands out in these sentences.`),
+      clear && tools(button(["Try ", el("bdi", clear)], press)),
     ];
   }
 

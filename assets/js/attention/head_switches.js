@@ -8,6 +8,7 @@ import { signed } from "../parts/numbers.js";
 import { on, visitor } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 import { asking } from "../views.js";
+import { headNumbers } from "./heads.js";
 
 /** @typedef {[layer: number, head: number]} Head counted from 0 */
 /**
@@ -110,6 +111,7 @@ class HeadSwitches {
     const { layers, heads } = this.value;
     const group = el("div.b-switch-grid", { role: "group", "aria-label": "Heads to switch off" });
     group.style.setProperty("--heads", `${heads}`);
+    group.append(...headNumbers(heads));
     for (let layer = 0; layer < layers; layer += 1) {
       group.append(el("span.b-heads-label", { "aria-hidden": "true" }, `Layer ${layer + 1}`));
       for (let head = 0; head < heads; head += 1) {

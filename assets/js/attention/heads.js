@@ -1,5 +1,7 @@
 // The settings that the views of attention heads share, so that two models are shown alike.
 
+import { el } from "../parts/elements.js";
+
 /**
  * The settings of all views of heads on the page.
  * @typedef {object} Settings
@@ -26,6 +28,12 @@ export const FIRST = {
 };
 export const settings = { ...FIRST };
 const changes = new EventTarget();
+
+/** The names of the columns of a grid of heads. @param {number} heads of a layer */
+export const headNumbers = (heads) =>
+  ["Head", ...Array.from({ length: heads }, (_, head) => `${head + 1}`)].map((name) =>
+    el("span.b-heads-label", { "aria-hidden": "true" }, name),
+  );
 
 /** @param {Partial<Settings>} update */
 export function change(update) {

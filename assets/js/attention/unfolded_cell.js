@@ -1,28 +1,48 @@
-// The pressed cell of the attention map, unfolded into query, key, scores and weights.
+// The pressed cell of the attention map, unfolded into query, key, scores and weights beside the map.
 
-import { fill, note } from "../parts/elements.js";
+import { button, el, fill, note, tools } from "../parts/elements.js";
 import { floats } from "../parts/numbers.js";
 import { latest, on, orError, visitor } from "../frame/page.js";
 import { question } from "../frame/question.js";
 import { unfolded } from "../parts/row.js";
 
+const LEAST_SEEN = 160; // pixels of the computation that are in the window
 const INPUT = ["model", "step", "newest", "text", "pair", "hidden", "head"];
 
 /** @type {View} */
 export function view(root, { server }) {
   let asked = 0;
+  const map = () => /** @type {HTMLElement | null} */ (document.querySelector("#attention-map .b-map"));
+  const close = () => {
+    asked += 1;
+    fill(root);
+    map()?.focus();
+  };
+  /** @param {Node} content */
+  function show(content) {
+    const closing = tools(button("✕", close, { "aria-label": "Close the computation", title: "Close" })),
+      panel = el("div.b-computation", { "data-no-picture": "" }, closing, content);
+    fill(root, panel);
+    // On a phone it comes below the map.
+    const { top } = panel.getBoundingClientRect();
+    if (top > innerHeight - LEAST_SEEN) scrollBy({ top: top - innerHeight / 2 });
+  }
+  document.addEventListener("keydown", ({ key, target }) => {
+    const isHere = target === document.body || (target instanceof Element && target.closest("#attention-stage"));
+    if (key === "Escape" && isHere && root.hasChildNodes()) close();
+  });
   const unfold = latest(async ({ head, tokens, i, j }) => {
     const number = (asked += 1);
     const found = await orError(server.unfold(visitor.token, { ...question, head }));
     if (number !== asked) return;
     if (found.error) {
-      fill(root, note(found.error, true));
+      show(note(found.error, true));
       return;
     }
     // Hidden [CLS] and [SEP] take part in the row all the same.
     const shown = found.tokens.length === tokens ? found.tokens.map((_, at) => at) : found.words;
     const [query, key, value] = [found.query, found.key, found.value].map(floats);
-    fill(root, unfolded({ tokens: found.tokens, query, key, value }, shown[i], shown[j]));
+    show(unfolded({ tokens: found.tokens, query, key, value }, shown[i], shown[j]));
   });
   document.addEventListener("unfold", (event) => unfold(/** @type {CustomEvent} */ (event).detail));
   on("question", ({ changed }) => {

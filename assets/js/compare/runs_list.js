@@ -65,7 +65,7 @@ class RunsList {
     root.append(this.hint, this.side, this.differ);
     this.chart = curves(this.side, options);
     const kinds = { id: "compared", what: "the compared curves", kinds: ["png", "svg"] };
-    this.side.append(saveMenu(kinds, (kind) => this.chart.picture(kind, "Compared runs")));
+    this.side.append(saveMenu(kinds, (kind) => this.chart.picture(kind, "Compared runs", "compared-runs")));
     this.compare = asking(this.differ, () => this.drawChosen());
     const refresh = asking(root, () => this.list());
     on("runs", () => refresh());

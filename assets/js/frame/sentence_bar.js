@@ -8,6 +8,7 @@ import { answering } from "./answers.js";
 import { field, named } from "./field.js";
 
 const UNKNOWN = "The model never learned this word";
+const MOST_UNKNOWN = 8; // words that a line names
 const FIELDS = /** @type {const} */ (["text", "pair"]);
 
 /**
@@ -143,13 +144,21 @@ function chip({ words, cuts, known }, index) {
   return el("button", { class: known[index] ? "b-word" : "b-word is-unknown", dir: "auto" }, ...pieces);
 }
 
+/** A sentence that names the words which the vocabulary lacks, "" without such. @param {Words} words */
+function unknown({ words, known }) {
+  const lacking = [...new Set(words.filter((_, index) => !known[index]))],
+    more = lacking.length > MOST_UNKNOWN ? ` and ${lacking.length - MOST_UNKNOWN} more` : "";
+  const named = lacking.slice(0, MOST_UNKNOWN).join(", ") + more;
+  return named && `The model never learned these words and reads each as [UNK]: ${named}.`;
+}
+
 /**
  * The line below the sentences, and what paints all words.
  * @param {HTMLElement} root @param {Record<string, any>} tabs see ui/frame/tab.py @param {Sentences} state
  * @param {ReturnType<typeof field>[]} fields @param {(update: object) => void} give
  */
 function painter(root, tabs, state, fields, give) {
-  const hint = el("p", { class: "b-empty", id: "sentence-hint" }),
+  const [hint, lacking] = ["sentence-hint", "unknown-words"].map((id) => el("p", { class: "b-empty", id })),
     problem = el("div", {}),
     beside = comparison();
   const undo = el("button", { id: "undo", class: "b-small", hidden: "" }, "Undo");
@@ -158,6 +167,7 @@ function painter(root, tabs, state, fields, give) {
   root.append(
     el("div", { class: "b-sentences" }, fields[0].element, swap, fields[1].element),
     el("div", { class: "b-bar-line" }, hint, undo, beside),
+    lacking,
     problem,
   );
   undo.addEventListener("click", () => {
@@ -204,6 +214,7 @@ function painter(root, tabs, state, fields, give) {
     }
     root.classList.toggle("is-word", tab.press === "word");
     hint.textContent = tab.hint;
+    lacking.textContent = unknown(state.words);
     undo.hidden = state.before === null;
     // The hidden words are known by their numbers.
     disable(swap, state.read !== textsKey() && "The words of the sentences are still being read.");

@@ -3,7 +3,7 @@
 // list that nobody sees. The views draw themselves anew whenever they like; the terms are looked for again after that.
 
 import { named } from "../language/language.js";
-import { el } from "../parts/elements.js";
+import { el, putBelow } from "../parts/elements.js";
 import { on } from "../frame/page.js";
 
 // Text that the page writes; what a person or a model wrote is never underlined.
@@ -11,7 +11,6 @@ const WHERE =
   ".b-view :is(h2, h3, dt, th, caption, .b-empty, .b-lesson-text), .b-view dd:not(bdi *), .b-hint p, .b-heading h2";
 const NOT = "button, a, summary, label, svg, bdi, mark, dfn, [data-field], [aria-hidden=true]";
 const WAIT_MS = 400;
-const EDGE = 8; // pixels between an explanation and the end of the window
 
 /** @typedef {{k: number, find: RegExp}} Word the number of a term, and what finds it in the language of the page */
 
@@ -60,10 +59,7 @@ function explain(tip, target) {
   tip.hidden = !term;
   if (!term) return;
   tip.textContent = document.getElementById(term.getAttribute("aria-describedby") ?? "")?.textContent ?? "";
-  const { left, bottom, top } = term.getBoundingClientRect(),
-    { width, height } = tip.getBoundingClientRect();
-  tip.style.left = `${Math.max(EDGE, Math.min(left, document.documentElement.clientWidth - width - EDGE))}px`;
-  tip.style.top = `${bottom + height + 12 > innerHeight ? top - height - 6 : bottom + 6}px`;
+  putBelow(tip, term.getBoundingClientRect());
 }
 
 /** @param {Record<string, string>} all explanations by term */

@@ -60,7 +60,7 @@ function lens({ rows, candidates, watched, words, size }) {
   });
   const all = words.length < size ? `The likeliest ${words.length} of` : "All";
   return [
-    scrolling("Layer lens", table(head, lines, { numbers: 2, class: "b-table is-narrow" })),
+    scrolling("Layer by layer", table(head, lines, { numbers: 2, class: "b-table is-narrow" })),
     bars(
       `${all} ${size} words: `,
       words.map(([, probability]) => probability),

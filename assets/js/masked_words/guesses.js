@@ -1,19 +1,24 @@
 // The guesses for the masked words.
 
-import { bar, button, el, fill, note, notes } from "../parts/elements.js";
+import { bar, button, direction, el, fill, note, notes } from "../parts/elements.js";
 import { count, percent, signed } from "../parts/numbers.js";
 import { announce, orError, visitor } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 import { guessFirst } from "../lessons/guess_first.js";
 
+const LACKING = "The vocabulary of this model lacks this word, so the model cannot guess it.";
+
 /** @typedef {[token: string, probability: number]} Guess */
 /** @typedef {{word: string, error?: string, pieces: string[], probability: number, ranks: number[]}} OwnGuess */
-/** @typedef {{word?: string, pieces: {answer: string | null, guesses: Guess[]}[], own?: OwnGuess}} Mask */
+/** @typedef {[token: string, probability: number | null, rank: number | null]} Answer a piece of the hidden word; null: not known */
+/** @typedef {{answer: Answer | null, guesses: Guess[]}} Piece */
+/** @typedef {{word?: string, is_lacking: boolean, pieces: Piece[], own?: OwnGuess}} Mask is_lacking: the vocabulary lacks the hidden word */
 /** @typedef {{word: string, here: number, there: number}} Comparison probabilities of a hidden word by two models */
 /** @typedef {(mask: number, piece: number, token: string) => void} Put puts a guess into the sentence */
 /**
  * @typedef {object} Guesses
  * @property {Mask[]} masks
+ * @property {(string | number)[][]} [sentences] each as its texts and, in place of a masked word, the number of that
  * @property {string[]} notes
  * @property {Comparison[]} [comparison] with the other model
  * @property {boolean} [beside] whether this is the model to compare with
@@ -22,8 +27,37 @@ import { guessFirst } from "../lessons/guess_first.js";
  * @property {string} [caption]
  */
 
-/** A guess, with its path through the layers: the lens shows the first piece of a word. @param {Guess} guess @param {boolean} isHidden whether it is the word that was hidden @param {number} mask @param {number} piece @param {Put | null} put */
-function line([token, probability], isHidden, mask, piece, put) {
+/** @param {Piece} piece */
+const isRight = ({ answer, guesses }) => answer !== null && answer[0] === guesses[0]?.[0];
+
+/** The likeliest word for a mask, put together from its pieces. @param {Mask} mask */
+function filling({ pieces }) {
+  const best = pieces.map(({ guesses }) => guesses[0] ?? ["", 0]),
+    word = best
+      .map(([token], k) => (k && token.startsWith("##") ? token.slice(2) : `${k ? " " : ""}${token}`))
+      .join(""),
+    right = pieces.every(isRight) && el("span", { role: "img", "aria-label": "right" }, " ✓");
+  return el(
+    "mark.b-filling",
+    el("bdi", word),
+    el("small", ` ${percent(best.reduce((product, [, each]) => product * each, 1))}`),
+    right,
+  );
+}
+
+/** A sentence with a guess in place of each mask. @param {(string | number)[]} parts @param {Mask[]} masks */
+const filled = (parts, masks) =>
+  el(
+    "p.b-filled",
+    { dir: direction(parts.filter((part) => typeof part === "string")) },
+    parts.map((part) => (typeof part === "string" ? el("bdi", part) : filling(masks[part]))),
+  );
+
+/**
+ * A guess, with its path through the layers: the lens shows the first piece of a word.
+ * @param {Guess | Answer} guess @param {number | null | undefined} rank of the word that was hidden @param {number} mask @param {number} piece @param {Put | null} put
+ */
+function line([token, probability], rank, mask, piece, put) {
   const word = el("bdi.b-guess-word", { title: token }, token);
   const follow = () => {
     ask({ view: "lens", mask, guess: token });
@@ -31,13 +65,23 @@ function line([token, probability], isHidden, mask, piece, put) {
   };
   const path = { class: "b-path", "aria-label": `The path of ${token} through the layers` };
   const insert = { class: "b-small b-put", "data-no-picture": "", "aria-label": `Insert ${token} into the sentence` };
+  const mark = rank === 1 ? "✓ the hidden word" : rank ? `the hidden word, rank ${count(rank)}` : "the hidden word";
   return el(
-    isHidden ? "li.b-guess.is-own" : "li.b-guess",
-    put && !piece ? button(word, follow, path) : word,
-    bar(probability, "mlm"),
-    el("span.b-number", percent(probability)),
-    el("span.b-mark", isHidden && "hidden"),
+    rank === undefined ? "li.b-guess" : "li.b-guess.is-own",
+    el("div", put && !piece ? button(word, follow, path) : word, rank !== undefined && el("div.b-mark", mark)),
+    bar(probability ?? 0, "mlm"),
+    el("span.b-number", probability === null ? "–" : percent(probability)),
     put && button("insert", () => put(mask, piece, token), insert),
+  );
+}
+
+/** The guesses for a piece, and after them the hidden one if it is not among them. @param {Piece} piece @param {(guess: Guess | Answer, rank?: number | null) => Node} item */
+function ranked({ answer, guesses }, item) {
+  const isListed = !answer || guesses.some(([token]) => token === answer[0]);
+  return el(
+    "ol",
+    guesses.map((guess) => item(guess, answer && guess[0] === answer[0] ? answer[2] : undefined)),
+    !isListed && item(answer, answer[2]),
   );
 }
 
@@ -61,21 +105,22 @@ function compared({ word, here, there }) {
 }
 
 /** @param {Mask} mask @param {number} number @param {Put | null} put */
-function card({ word, pieces, own }, number, put) {
-  const lists = pieces.map(({ answer, guesses }, piece) => {
-    const lines = guesses.map((guess) => line(guess, guess[0] === answer, number, piece, put));
-    return [pieces.length > 1 && el("h4", `Piece ${piece + 1} of ${pieces.length}`), el("ol", lines)];
-  });
+function card({ word, is_lacking: isLacking, pieces, own }, number, put) {
+  const lists = pieces.map((each, piece) => [
+    pieces.length > 1 && el("h4", `Piece ${piece + 1} of ${pieces.length}`),
+    ranked(each, (guess, rank) => line(guess, rank, number, piece, put)),
+  ]);
   const title = el("h3", `Mask ${number + 1}`, word && [" for ", el("bdi.b-hidden-word", word)]);
-  return el("section.b-card", title, lists, own && ownLine(own));
+  return el("section.b-card", title, isLacking && note(LACKING), lists, own && ownLine(own));
 }
 
 /** The model's answer. @param {Guesses} value @param {Put | null} put */
-function answered({ caption, hint, masks, error, comparison = [], notes: texts }, put) {
+function answered({ caption, hint, masks, sentences = [], error, comparison = [], notes: texts }, put) {
   const cards = masks.map((mask, number) => card(mask, number, put));
   return [
     caption && el("h3.b-caption", { dir: "auto" }, caption),
     hint && el("p.b-empty", hint),
+    sentences.map((parts) => filled(parts, masks)),
     cards.length > 0 && el("div.b-cards", cards),
     error && note(error, true),
     comparison.map(compared),
@@ -94,7 +139,7 @@ function guessing(masks, uncover) {
     const known = masks.flatMap(({ word = "", pieces }, k) => {
       if (pieces.some(({ answer }) => answer === null)) return [];
       const own = boxes[k].value.trim().toLowerCase() === word.toLowerCase(),
-        models = pieces.every(({ answer, guesses }) => guesses[0]?.[0] === answer);
+        models = pieces.every(isRight);
       return [[own, models, true]];
     });
     uncover([0, 1, 2].map((column) => known.filter((each) => each[column]).length));

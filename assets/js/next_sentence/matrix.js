@@ -23,7 +23,8 @@ import { ask, question } from "../frame/question.js";
  */
 
 const ORDERS = { text: "reading order", next: "P of the true next sentence", right: "fraction judged right" };
-const LARGEST = 44;
+const LARGEST = 44,
+  OF_WINDOW = 1 / 22; // of its height a cell has at most, so that a text of ten sentences is seen whole
 
 /** Whether a pair is judged wrong: null where the text has no label or the model no answer. @param {Matrix} value @param {number} i @param {number} j */
 function judgedWrong({ probabilities, pair_labels: labels }, i, j) {
@@ -83,7 +84,7 @@ class PairMatrix {
       picture = el("div", choices, this.map.element);
     this.panel = el("div.b-matrix", this.title, picture, el("div", this.notes, this.legend));
     on("question", ({ changed }) => {
-      if (changed.has("order") && this.panel.isConnected) this.show();
+      if (["order", "text", "pair"].some((part) => changed.has(part)) && this.panel.isConnected) this.show();
     });
   }
 
@@ -96,7 +97,7 @@ class PairMatrix {
       this.notes,
       notes.map((sentence) => el("p", sentence)),
     );
-    this.legend.textContent = `Outlined: ${labels[0]} in the text. Crossed: judged wrong.`;
+    this.legend.textContent = `Outlined: ${labels[0]} in the text. Crossed: judged wrong. Framed: the pair above.`;
     this.start.max = `${Math.max(0, total - size)}`;
     this.start.value = `${start}`;
     this.moving.hidden = total <= size || Boolean(beside);
@@ -117,19 +118,21 @@ class PairMatrix {
       rows = sentences.map((_, i) => i);
     this.order.value = question.order;
     if (["next", "right"].includes(question.order)) rows.sort((a, b) => rankOf(value, b) - rankOf(value, a));
+    const here = [rows.indexOf(sentences.indexOf(question.text)), sentences.indexOf(question.pair)];
     this.map.draw({
       rows: rows.map((i) => `${numbers[i]} ${sentences[i]}`),
       columns: numbers.map(String),
       values: rows.flatMap((i) => probabilities[i]),
       measure: `P(${names[0]})`,
       ticks: [0, 0.25, 0.5, 0.75, 1],
-      largest: LARGEST,
+      largest: Math.min(LARGEST, OF_WINDOW * innerHeight),
       letters: 36,
       hint: this.hint,
       describe: (row, j) => described(value, rows[row], j),
       label: `${this.title.textContent}: which follows which; the arrow keys go from cell to cell, Enter puts the pair into the boxes above`,
       outlined: (row, j) => labels[rows[row]][j] === 1,
       crossed: (row, j) => Boolean(judgedWrong(value, rows[row], j)),
+      here: here.includes(-1) ? null : /** @type {[number, number]} */ (here),
       press: (row, j) => {
         announce("replaced", { text: question.text, pair: question.pair, hidden: question.hidden });
         ask({ text: sentences[rows[row]], pair: sentences[j], hidden: [] });

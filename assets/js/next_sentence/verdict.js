@@ -18,6 +18,11 @@ import { guessFirst } from "../lessons/guess_first.js";
  * @property {string} [hint]
  */
 
+/** The classes in plain words, and as answers. @type {Record<string, [plain: string, answer: string]>} */
+const PLAIN = { IsNext: ["follows (IsNext)", "Yes"], NotNext: ["does not follow (NotNext)", "No"] };
+/** @param {string} label @param {0 | 1} k */
+const plain = (label, k) => PLAIN[label]?.[k] ?? label;
+
 /** One model's answer, under its name where there are two: a sentence, a bar and its two ends. @param {Verdict} value */
 const answer = ({ caption, error, sentence, probability, is_next: isNext, labels, notes: texts }) => [
   caption && el("h3", { dir: "auto" }, caption),
@@ -28,7 +33,7 @@ const answer = ({ caption, error, sentence, probability, is_next: isNext, labels
         bar(isNext, "nsp"),
         el(
           "p.b-ends",
-          [1 - isNext, isNext].map((each, k) => el("span", `${labels[1 - k]} ${percent(each)}`)),
+          [1 - isNext, isNext].map((each, k) => el("span", `${plain(labels[1 - k], 0)} ${percent(each)}`)),
         ),
         notes(texts),
       ],
@@ -50,7 +55,9 @@ export function view(root) {
   /** The two answers as buttons. @param {Verdict} value */
   function guessing({ labels, follows, is_next: isNext }) {
     const buttons = labels.map((label, k) =>
-      button(label, () => game.uncover(follows === null ? [] : [+(follows === !k), +(follows === isNext >= 0.5), 1])),
+      button(plain(label, 1), () =>
+        game.uncover(follows === null ? [] : [+(follows === !k), +(follows === isNext >= 0.5), 1]),
+      ),
     );
     return el("div.b-tools", "Does the second sentence follow the first?", buttons);
   }

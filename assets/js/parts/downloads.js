@@ -48,12 +48,12 @@ export async function saveFile({ path, name }) {
   else el("a", { href: url, download: name }).click();
 }
 
-/** @param {string} kind "png" or "svg" @param {HTMLElement} element @param {string} name @param {string[]} title */
+/** @param {string} kind "png" or "svg" @param {HTMLElement} element @param {string} name of the file @param {string[]} title */
 async function savePicture(kind, element, name, title) {
   const { picture } = await import("./picture.js");
   const { text, width, height } = picture(element, title);
   if (kind === "svg") {
-    save(new Blob([text], { type: "image/svg+xml" }), `${name}.svg`);
+    save(new Blob([text], { type: "image/svg+xml" }), name);
     return;
   }
   const image = new Image();
@@ -68,7 +68,7 @@ async function savePicture(kind, element, name, title) {
     })
   );
   if (!blob) throw Error("no picture");
-  save(blob, `${name}.png`);
+  save(blob, name);
 }
 
 /**
@@ -120,18 +120,16 @@ export function view(root, { server, options: given }) {
   const problem = el("div", {}),
     complain = (/** @type {string} */ text) => problem.replaceChildren(note(text, true));
 
-  /** @param {string[]} title */
-  async function picture(kind, title) {
+  /** @param {string} kind @param {string} name of the file @param {string[]} title */
+  async function picture(kind, name, title) {
     const element = /** @type {HTMLElement} */ (document.getElementById(options.of));
     // The title is that of the question.
     if (element.closest(".is-stale") || element.querySelector(".is-stale, [aria-busy=true]")) complain(WAITS);
-    else {
-      const name = options.what.replace(/^the /, "").replace(/\W+/g, "-");
+    else
       await savePicture(kind, element, name, title).catch((error) => {
         console.warn(error);
         complain(TOO_LARGE);
       });
-    }
   }
 
   /** @param {string} kind */
@@ -140,7 +138,7 @@ export function view(root, { server, options: given }) {
     const value = options.with && held[options.with];
     const found = await orError(server.exported(visitor.token, question, kind, value ?? null));
     if (found.error) announce("said", { text: found.error, until: "press" });
-    else if (found.title) await picture(kind, found.title);
+    else if (found.title) await picture(kind, found.name, found.title);
     else if (found.name) saveText(found.content, found.name);
     else show(found.code);
   }

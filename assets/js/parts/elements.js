@@ -155,5 +155,18 @@ export function roam(group, columns = 1) {
   });
 }
 
+const EDGE = 8; // pixels between what is put below a part of the page and the end of the window
+
+/**
+ * Put what explains a part of the page below it, or above it where the window ends.
+ * @param {HTMLElement} tip @param {DOMRect} part @param {{left: number, top: number}} [origin] of the tip's place
+ */
+export function putBelow(tip, { left, top, bottom }, origin = { left: 0, top: 0 }) {
+  const { width, height } = tip.getBoundingClientRect(),
+    most = document.documentElement.clientWidth - width - EDGE;
+  tip.style.left = `${Math.max(EDGE, Math.min(left, most)) - origin.left}px`;
+  tip.style.top = `${(bottom + height + 12 > innerHeight ? top - height - 6 : bottom + 6) - origin.top}px`;
+}
+
 /** The function that draws the values of a component. @param {{draw: (value: any) => void}} view */
 export const draws = (view) => (/** @type {any} */ value) => view.draw(value);

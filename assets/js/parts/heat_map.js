@@ -1,7 +1,7 @@
 // A table of numbers as colours, with words beside its rows and columns: attention, sentence pairs, similarities.
 
 import { colours, legend, onTheme, WEIGHTS } from "../colours.js";
-import { el, fill, svg } from "./elements.js";
+import { el, fill, putBelow, svg } from "./elements.js";
 
 /**
  * @typedef {object} Heat What a map draws.
@@ -15,12 +15,13 @@ import { el, fill, svg } from "./elements.js";
  * @property {number} [largest] side of a cell in pixels, at most
  * @property {number} [letters] letters of a word, at most; fewer where there is little room
  * @property {string} label name of the picture for a screen reader
- * @property {string} hint readout before a cell is chosen
- * @property {(i: number, j: number) => import("./elements.js").Child} describe readout of a cell
+ * @property {string} hint below the map, before a cell is pressed
+ * @property {(i: number, j: number) => import("./elements.js").Child} describe what a cell says
  * @property {number} [border] row and column after a dashed line
  * @property {(i: number, j: number) => boolean} [outlined]
  * @property {(i: number, j: number) => boolean} [crossed]
  * @property {(i: number, j: number) => void} [press] what a click or Enter does
+ * @property {[number, number] | null} [here] the cell of what the page shows, which is marked while none is chosen
  */
 /**
  * @typedef {object} Place Where the cells are, in pixels.
@@ -33,6 +34,7 @@ import { el, fill, svg } from "./elements.js";
  * @property {number} size of the letters
  * @property {number} middle from the middle of a line to where letters stand
  * @property {boolean} isTurned whether the words of the columns go upwards
+ * @property {boolean} isLong whether the map is higher than the window
  */
 
 const GAP = 4,
@@ -43,7 +45,8 @@ const GAP = 4,
   NARROW = 520,
   LETTERS = 14,
   LETTERS_NARROW = 18,
-  ROOM = 500; // of a map that is not on the page
+  ROOM = 500, // of a map that is not on the page
+  UNDER = 48; // pixels of the legend below a map, and between it and the end of the window
 const BETWEEN = 1.2; // pixels between the words of two rows; a browser rounds their heights up by as much as one
 const pen = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
 /** @param {number} value */
@@ -76,31 +79,44 @@ function font() {
   };
 }
 
-/** The largest cells beside words that are as high as a row, or, in high rows, of the largest letters. @param {Heat} heat @param {number} room @returns {Place} */
+/** The pixels of the window that a map can have from top to bottom: the bar at the top stays. */
+const windowHeight = () => innerHeight - (document.getElementById("header")?.offsetHeight ?? 0) - UNDER;
+
+/**
+ * The largest cells beside words that are as high as a row, or, in high rows, of the largest letters; in a low window
+ * smaller ones.
+ * @param {Heat} heat @param {number} room @returns {Place}
+ */
 function placed({ rows, columns, largest = LARGEST, letters = LETTERS }, room) {
   if (room <= NARROW) letters = Math.min(letters, LETTERS_NARROW);
   const { height, below, widest } = font(),
     across = widest(rows, letters),
     downward = widest(columns, letters),
     free = room - AROUND - GAP,
-    ratio = across / height;
+    ratio = across / height,
+    most = windowHeight();
   const fitting = Math.max(
     (free + ratio * BETWEEN) / (columns.length + ratio),
     (free - across * LARGEST_LETTERS) / columns.length,
   );
-  const side = Math.max(SMALLEST, Math.min(largest, fitting)),
-    size = Math.min(LARGEST_LETTERS, (side - BETWEEN) / height),
-    isTurned = downward * size > side - GAP;
+  const of = (/** @type {number} */ side) => {
+    const size = Math.min(LARGEST_LETTERS, (side - BETWEEN) / height),
+      isTurned = downward * size > side - GAP,
+      top = AROUND + (isTurned ? downward * size : size);
+    return { side, size, isTurned, top, height: rows.length * side };
+  };
+  let place = of(Math.max(SMALLEST, Math.min(largest, fitting)));
+  const isHigh = () => place.top + place.height > most + 1;
+  // With smaller cells the words above them may turn, which takes more of the height.
+  for (let tries = 0; tries < 2 && isHigh(); tries += 1)
+    place = of(Math.max(SMALLEST, (most - place.top) / rows.length));
   return {
-    side,
-    size,
+    ...place,
     letters,
-    isTurned,
-    left: AROUND + across * size,
-    top: AROUND + (isTurned ? downward * size : size),
-    width: columns.length * side,
-    height: rows.length * side,
-    middle: below * size,
+    isLong: isHigh(),
+    left: AROUND + across * place.size,
+    width: columns.length * place.side,
+    middle: below * place.size,
   };
 }
 
@@ -191,8 +207,9 @@ function marks({ rows, columns, border, outlined, crossed }, { side, left, top, 
 
 class HeatMap {
   map = el("div.b-map", { tabindex: 0, role: "application" });
-  readout = el("p.b-readout", { "aria-live": "polite" });
-  element = el("div", this.map, this.readout);
+  hint = el("p.b-empty.b-map-hint");
+  readout = el("p.b-tip.b-readout", { "aria-live": "polite", "data-no-picture": "" });
+  element = el("div.b-map-frame", this.map, this.hint, this.readout);
   mark = svg("rect", { class: "b-map-mark" });
   row = svg("rect", { class: "b-map-line" });
   column = svg("rect", { class: "b-map-line" });
@@ -202,17 +219,22 @@ class HeatMap {
   heat;
   /** @type {Place | undefined} */
   place;
-  /** @type {[number, number] | null} */
+  /** The cell under the pointer, or which the arrow keys have reached. @type {[number, number] | null} */
   chosen = null;
+  /** The cell that was pressed, which stays marked. @type {[number, number] | null} */
+  pressed = null;
 
   constructor() {
     const { map } = this;
     map.addEventListener("pointermove", (event) => this.point(event));
     map.addEventListener("click", (event) => {
-      const cell = this.point(event);
-      if (cell) this.heat?.press?.(...cell);
+      if (this.point(event)) this.press();
     });
     map.addEventListener("keydown", (event) => this.type(event));
+    for (const end of ["pointerleave", "focusout"]) map.addEventListener(end, () => this.leave());
+    addEventListener("resize", () => {
+      if (map.clientWidth) this.redraw();
+    });
     new ResizeObserver(() => {
       if (map.clientWidth && map.clientWidth !== this.room) this.redraw();
     }).observe(map);
@@ -225,13 +247,14 @@ class HeatMap {
     const isSame =
       heat?.label === next.label && `${heat.rows}` === `${next.rows}` && `${heat.columns}` === `${next.columns}`;
     this.heat = next;
-    if (!isSame) this.chosen = null;
+    if (!isSame) this.chosen = this.pressed = null;
+    if (next.here !== undefined && `${next.here}` !== `${this.pressed}`) this.pressed = null;
     this.redraw();
   }
 
   /** @param {number} [room] pixels across */
   redraw(room = this.map.clientWidth) {
-    const { heat, mark, row, column, map, readout } = this;
+    const { heat, mark, row, column, map } = this;
     if (!heat) return;
     this.room = room;
     const place = (this.place = placed(heat, room || ROOM)),
@@ -254,47 +277,79 @@ class HeatMap {
     fill(map, this.picture, legend(heat.measure, heat.ticks ?? WEIGHTS, heat.level ?? itself));
     map.ariaLabel = heat.label;
     map.classList.toggle("is-pressable", Boolean(heat.press));
-    readout.toggleAttribute("data-no-picture", !this.chosen);
+    map.classList.toggle("is-long", place.isLong);
     if (this.chosen) this.choose(...this.chosen);
-    else readout.textContent = heat.hint;
+    else this.leave();
   }
 
-  /** Mark a cell and describe it. @param {number} i @param {number} j */
+  /** Mark a cell, and say beside it what it says. @param {number} i @param {number} j */
   choose(i, j) {
-    const { heat, place, mark, row, column, readout } = this;
+    const { heat, place, row, column, readout } = this;
     if (!heat || !place || i < 0 || j < 0 || i >= heat.rows.length || j >= heat.columns.length) return null;
     this.chosen = [i, j];
-    const [x, y] = [place.left + j * place.side, place.top + i * place.side];
-    set(mark, { x, y, visibility: "visible" });
+    const { x, y } = this.marked(i, j);
     set(row, { y, visibility: "visible" });
     set(column, { x, visibility: "visible" });
-    readout.removeAttribute("data-no-picture");
     fill(readout, heat.describe(i, j));
+    putBelow(readout, this.mark.getBoundingClientRect(), this.element.getBoundingClientRect());
     return this.chosen;
+  }
+
+  /** @param {number} i @param {number} j */
+  marked(i, j) {
+    const { side, left, top } = /** @type {Place} */ (this.place),
+      [x, y] = [left + j * side, top + i * side];
+    set(this.mark, { x, y, visibility: "visible" });
+    return { x, y };
+  }
+
+  /** No cell is chosen; the pressed one stays marked, and the line below the map describes it. */
+  leave() {
+    const { heat, mark, row, column, hint, readout, pressed } = this;
+    if (!heat) return;
+    this.chosen = null;
+    for (const each of [mark, row, column]) set(each, { visibility: "hidden" });
+    fill(readout);
+    const marked = pressed ?? heat.here;
+    if (marked) this.marked(...marked);
+    fill(hint, pressed ? heat.describe(...pressed) : heat.hint);
+    hint.toggleAttribute("data-no-picture", !pressed);
+  }
+
+  press() {
+    const { heat, chosen } = this;
+    if (!heat?.press || !chosen) return;
+    this.pressed = chosen;
+    heat.press(...chosen);
   }
 
   /** Choose the cell under the pointer, if there is one. @param {MouseEvent} event */
   point({ clientX, clientY }) {
     const box = this.picture.getBoundingClientRect(),
-      { side, left, top } = /** @type {Place} */ (this.place);
-    return this.choose(Math.floor((clientY - box.top - top) / side), Math.floor((clientX - box.left - left) / side));
+      { side, left, top } = /** @type {Place} */ (this.place),
+      [i, j] = [clientY - box.top - top, clientX - box.left - left].map((at) => Math.floor(at / side)),
+      cell = this.choose(i, j);
+    if (!cell) this.leave();
+    return cell;
   }
 
   /** @param {KeyboardEvent} event */
   type(event) {
     const { chosen } = this,
-      press = this.heat?.press,
       step = MOVES[event.key];
-    if (press && chosen && (event.key === "Enter" || event.key === " ")) press(...chosen);
+    if (this.heat?.press && chosen && (event.key === "Enter" || event.key === " ")) this.press();
     else if (!step) return;
-    else if (chosen) this.choose(chosen[0] + step[0], chosen[1] + step[1]);
-    else this.choose(0, 0);
+    else {
+      if (chosen) this.choose(chosen[0] + step[0], chosen[1] + step[1]);
+      else this.choose(...(this.pressed ?? /** @type {[number, number]} */ ([0, 0])));
+      this.mark.scrollIntoView({ block: "nearest", inline: "nearest" });
+    }
     event.preventDefault();
   }
 }
 
 /**
- * A map, with a line below it that describes the cell under the pointer, or the one that the arrow keys reach. Its element
+ * A map that describes the cell under the pointer, or the one that the arrow keys reach, beside it. Its element
  * stays while the content changes, so that the keyboard focus stays too; it fits its content to its width.
  */
 export const heatMap = () => new HeatMap();

@@ -279,8 +279,8 @@ class Curves {
     return { data, layout };
   }
 
-  /** @param {string} kind @param {string} text */
-  picture(kind, text) {
+  /** @param {string} kind @param {string} text @param {string} filename without its ending */
+  picture(kind, text, filename) {
     const size = { width: 1000, height: this.more ? 900 : 560, scale: kind === "png" ? 2 : 1 };
     const title = { text: literal(text), font: { size: 15 }, x: 0, xref: "paper", y: 0.985, yanchor: "top" };
     this.inOrder(async () => {
@@ -289,7 +289,7 @@ class Curves {
         margin = { ...layout.margin, t: 76 };
       const light = { ...layout, paper_bgcolor: "white", font, margin, title };
       const plotly = await loadPlotly();
-      return plotly.downloadImage({ data, layout: light }, { format: kind, filename: "curves", ...size });
+      return plotly.downloadImage({ data, layout: light }, { format: kind, filename, ...size });
     });
   }
 }

@@ -319,10 +319,10 @@ class RunMonitor {
       announce("said", { text: "There is no run yet; press Start.", until: "press" });
       return;
     }
-    const { content, title, error } = await orError(this.server.table(this.run.visitor, this.run.run, kind));
+    const { name, content, title, error } = await orError(this.server.table(this.run.visitor, this.run.run, kind));
     if (error) announce("said", { text: error, until: "press" });
-    else if (title) this.chart.picture(kind, title);
-    else saveFile(new Blob([content]), `curves.${kind}`);
+    else if (title) this.chart.picture(kind, title, name);
+    else saveFile(new Blob([content]), `${name}.${kind}`);
   }
 }
 
