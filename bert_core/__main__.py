@@ -33,10 +33,10 @@ import torch.distributed as dist
 from tqdm import tqdm
 
 from bert_core.config import CORPUS_KINDS, VERSION, BertConfig, build, fields_of, parse
-from bert_core.costs import choose_device
+from bert_core.costs import choose_device, gpu_fault
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError
-from bert_core.errors import BertCoreError, ConfigError, RunError
+from bert_core.errors import BertCoreError, ConfigError, RunError, reason_of
 from bert_core.machine import cache_folder, ended_by, is_closed_pipe, write_utf8
 from bert_core.model import BertForPreTraining
 from bert_core.pages.report import report
@@ -85,6 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     write_utf8()
     options = _parser().parse_args(arguments)
     try:
+        if options.device == "auto" and (fault := gpu_fault()):
+            print(f"The GPU cannot be used ({fault}), so this runs on the CPU.", file=sys.stderr)
         options.command(options)
         sys.stdout.flush()
     except OSError as error:
@@ -100,6 +102,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return 130
+    except (MemoryError, RuntimeError) as error:
+        if not (reason := reason_of(error)):
+            raise
+        print(reason, file=sys.stderr)
+        return 1
     return 0
 
 

@@ -33,16 +33,21 @@ _SMALL_STEP = 2e9
 # benchmarks/training.py (5e10) 0.7 times as long. The number for GPUs is an estimate.
 _STEP_FOR_BFLOAT16 = {"cpu": 1e10, "cuda": 1e11}
 
-# An estimate of the operations a second of Apple's GPUs. It is not measured, because many threads ask for it and only
-# one at a time may use MPS.
-_MPS_RATE = 1e12
+# An estimate of a GPU's operations a second. Apple's are not measured, because many threads ask for it and only one at
+# a time may use MPS, and others not while they have no memory for it.
+_GPU_RATE = 1e12
 
 
 def choose_device(device: str) -> str:
     """The device to work on: "cuda", "cuda:1" for the second GPU and so on, "mps" or "cpu". "auto" takes CUDA where
-    there is one, else the CPU: Apple's MPS is taken only when it is asked for. Raises ConfigError for a missing one."""
+    there is one that works, else the CPU: Apple's MPS is taken only when it is asked for. Raises ConfigError for a
+    missing one."""
     # A ZeroGPU Space lends its GPU to forked workers only; a background thread never sees it.
     has_cuda = torch.cuda.is_available() and not os.environ.get("SPACES_ZERO_GPU")
+    if str(device).startswith("cuda") and (fault := gpu_fault()):
+        raise ConfigError(f"The GPU cannot be used ({fault}); choose the device cpu.")
+    if device == "auto" and gpu_fault():
+        return "cpu"
     devices = ["cuda"] * has_cuda + ["cpu"] + ["mps"] * torch.backends.mps.is_available()
     if device == "auto":
         return devices[0]
@@ -50,6 +55,22 @@ def choose_device(device: str) -> str:
     if device not in devices:
         raise ConfigError(f"The device {quoted(device)} is not available here; there is: {', '.join(devices)}.")
     return device
+
+
+def gpu_fault() -> str:
+    """Why a GPU that CUDA lists cannot compute, for example because this PyTorch has no code for it; "" if it can, if
+    there is none, or if a process of several would begin to use another one's."""
+    is_asked = torch.cuda.is_available() and not (os.environ.get("SPACES_ZERO_GPU") or "LOCAL_RANK" in os.environ)
+    return _fault_of_gpu() if is_asked else ""
+
+
+@cache
+def _fault_of_gpu() -> str:
+    try:
+        torch.ones(2, 2, device="cuda").mm(torch.ones(2, 2, device="cuda")).sum().item()
+    except (RuntimeError, AssertionError) as error:  # the latter where PyTorch comes without CUDA
+        return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
+    return ""
 
 
 def check_size(config: BertConfig, needed: int, device: str = "cpu") -> None:
@@ -78,9 +99,11 @@ def _activations(config: BertConfig, length: float) -> float:
 
 
 def usable_memory(device: str = "cpu") -> int:
-    """The bytes that the process may use: 60 % of the device's memory or, on the CPU, of the container's limit."""
+    """The bytes that the process may use: 60 % of what other programs leave of a GPU's memory or, on the CPU, of the
+    container's limit."""
     if device.startswith("cuda"):
-        return int(_MEMORY_FRACTION * torch.cuda.get_device_properties(device).total_memory)
+        free, _ = torch.cuda.mem_get_info(device)
+        return int(_MEMORY_FRACTION * (free + torch.cuda.memory_reserved(device)))
     return int(_MEMORY_FRACTION * memory_bytes())
 
 
@@ -135,9 +158,10 @@ def probe_seconds(config: BertConfig, rows: int, tokens: int, scored: int, devic
 
 
 def has_fast_bfloat16(device: str) -> bool:
-    """Whether this kind of device multiplies bfloat16 matrices in hardware; emulation is slower than float32."""
-    if device == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+    """Whether this device multiplies bfloat16 matrices in hardware; emulation is slower than float32."""
+    if device.startswith("cuda"):
+        with torch.cuda.device(device):
+            return torch.cuda.is_bf16_supported(including_emulation=False)
     if device == "cpu":
         found = torch.cpu.get_capabilities()
         return bool(found.get("amx_bf16") or found.get("avx512_bf16"))
@@ -145,8 +169,8 @@ def has_fast_bfloat16(device: str) -> bool:
 
 
 def faster_precision(operations: float, device: str) -> Precision:
-    """The precision in which a training step of this many operations is faster on this kind of device."""
-    is_large = operations >= _STEP_FOR_BFLOAT16.get(device, math.inf)
+    """The precision in which a training step of this many operations is faster on this device."""
+    is_large = operations >= _STEP_FOR_BFLOAT16.get(device.partition(":")[0], math.inf)
     return "bfloat16" if is_large and has_fast_bfloat16(device) else "float32"
 
 
@@ -160,11 +184,16 @@ def estimate_seconds(steps: int, config: BertConfig, lengths: Tensor, asked: flo
     return steps * (seconds + 1e-3 * (1 + config.num_hidden_layers))
 
 
-@cache
 def _rate(device: str) -> float:
     """Operations per second of a training step: half the rate of a matrix product, which is measured once."""
-    if device == "mps":
-        return _MPS_RATE
+    try:
+        return _GPU_RATE if device == "mps" else _measured_rate(device)
+    except torch.OutOfMemoryError:
+        return _GPU_RATE
+
+
+@cache
+def _measured_rate(device: str) -> float:
     n = 512 if device == "cpu" else 4096
     a = torch.ones(n, n, device=device)
     # The fastest of several, because other programs hold some of them up.

@@ -36,10 +36,24 @@ class RunError(BertCoreError):
     """A training run cannot start, continue or do what was asked."""
 
 
+OUT_OF_MEMORY = "The machine ran out of memory; choose a smaller model, smaller batches or a shorter text."
+GPU_LOST = "The GPU has failed; stop this program and start it again."
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an allocation failed, on the CPU or on a device; PyTorch reports the former as a RuntimeError."""
-    is_torch = isinstance(error, RuntimeError) and ("allocate memory" in str(error) or "out of memory" in str(error))
+    signs = ("allocate memory", "out of memory", "STATUS_ALLOC_FAILED")  # the last one of CUDA's libraries
+    is_torch = isinstance(error, RuntimeError) and any(map(str(error).__contains__, signs))
     return isinstance(error, MemoryError) or is_torch
+
+
+def reason_of(error: BaseException) -> str:
+    """What to say of an error that is no fault of the program: OUT_OF_MEMORY, GPU_LOST or, of any other, ""."""
+    if is_out_of_memory(error):
+        return OUT_OF_MEMORY
+    # After most errors of CUDA, every later call in the same process fails too.
+    signs = ("CUDA error", "CUDA driver error", "STATUS_EXECUTION_FAILED")
+    return GPU_LOST if isinstance(error, RuntimeError) and any(map(str(error).__contains__, signs)) else ""
 
 
 def one_line(error: BaseException) -> str:

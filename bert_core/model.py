@@ -5,7 +5,8 @@ predicts the token, H heads, D hidden size, F feed-forward size, V vocabulary. P
 batch, 0 to B * T - 1.
 
 Post-LayerNorm: every block is LayerNorm(x + dropout(block(x))). The masked-word head shares its matrix with the word
-embeddings. Query, key and value are one matrix product at run time and three tensors in a file.
+embeddings. Query, key and value are one matrix product at run time and three tensors in a file; `separate_projections`
+makes them three modules.
 """
 
 import math
@@ -25,6 +26,8 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "linear": lambda x: x,
 }
+
+_PROJECTIONS = ("query", "key", "value")
 
 # On a CPU, plain matrix products are faster than the fused kernel, which works in blocks, up to this many tokens; in
 # bfloat16 always, 1.7 to 6 times with their gradients.
@@ -129,7 +132,7 @@ class BertSelfAttention(nn.Module):
     def forward(
         self, x: Tensor, mask: Tensor | None, packing: Packing, head_scale: Tensor | None, with_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
-        qkv = packing.unpack(self.qkv(x))  # (N, D) -> (B, T, 3 * D)
+        qkv = packing.unpack(self.project(x))  # (N, D) -> (B, T, 3 * D)
         B, T, _ = qkv.shape
         query, key, value = qkv.view(B, T, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)  # (B, H, T, D/H) each
         context, weights = attend(query, key, value, mask, self.dropout_prob if self.training else 0.0, with_weights)
@@ -137,18 +140,41 @@ class BertSelfAttention(nn.Module):
             context = context * head_scale.view(-1, self.num_heads, 1, 1)
         return packing.pack(context.transpose(1, 2).flatten(2)), weights  # (N, D)
 
+    def project(self, x: Tensor) -> Tensor:
+        """Query, key and value of the vectors x (N, D), side by side, (N, 3 * D)."""
+        if hasattr(self, "qkv"):
+            return self.qkv(x)
+        return torch.cat([self.get_submodule(name)(x) for name in _PROJECTIONS], -1)
+
     @staticmethod
     def _split(_: nn.Module, state: dict[str, Tensor], prefix: str, *__: object) -> None:
         for kind in ("weight", "bias"):
-            parts = state.pop(f"{prefix}qkv.{kind}").chunk(3)
-            state.update({f"{prefix}{name}.{kind}": part for name, part in zip(("query", "key", "value"), parts)})
+            if f"{prefix}qkv.{kind}" in state:
+                parts = state.pop(f"{prefix}qkv.{kind}").chunk(3)
+                state.update({f"{prefix}{name}.{kind}": part for name, part in zip(_PROJECTIONS, parts)})
 
     @staticmethod
-    def _join(_: nn.Module, state: dict[str, Tensor], prefix: str, *__: object) -> None:
+    def _join(module: nn.Module, state: dict[str, Tensor], prefix: str, *__: object) -> None:
         for kind in ("weight", "bias"):
-            names = [f"{prefix}{name}.{kind}" for name in ("query", "key", "value")]
-            if all(name in state for name in names):
+            names = [f"{prefix}{name}.{kind}" for name in _PROJECTIONS]
+            if hasattr(module, "qkv") and all(name in state for name in names):
                 state[f"{prefix}qkv.{kind}"] = torch.cat([state.pop(name) for name in names])
+
+
+@checked
+def separate_projections(model: nn.Module) -> nn.Module:
+    """Make query, key and value in each layer of a model modules of their own, under the names of its state dict, and
+    return it: what finds modules by these names, such as LoRA and `torch.func.functional_call`, then works. A step
+    takes a little longer, and a training state that was saved before does not fit, since the order is another."""
+    for attention in [each for each in model.modules() if isinstance(each, BertSelfAttention) and hasattr(each, "qkv")]:
+        for name, weight, bias in zip(_PROJECTIONS, attention.qkv.weight.chunk(3), attention.qkv.bias.chunk(3)):
+            part = nn.Linear(*weight.T.shape, device="meta")
+            part.weight, part.bias = (
+                nn.Parameter(each.detach().clone(), each.requires_grad) for each in (weight, bias)
+            )
+            attention.add_module(name, part)
+        del attention.qkv
+    return model
 
 
 def attend(
@@ -355,7 +381,7 @@ def initialise(module: nn.Module, config: BertConfig, generator: torch.Generator
     """Draw all parameters of a module on the meta device; where that is PyTorch's default device, leave them there."""
     if torch.get_default_device().type != "meta":
         for name, parameter in list(module.named_parameters()):
-            values = draw(name, parameter.shape, config, generator)
+            values = draw(name, parameter.shape, config, generator).to(torch.get_default_device())
             # An unused table is drawn too, so that the later ones are the same with and without it.
             set_parameter(module, name, values * parameter.requires_grad, parameter.requires_grad)
 
@@ -375,7 +401,8 @@ def draw(name: str, shape: Sequence[int], config: BertConfig, generator: torch.G
     if name.endswith(("bias", "LayerNorm.weight")):
         return torch.full(shape, 0.0 if name.endswith("bias") else 1.0)
     std = config.initializer_range
-    values = nn.init.trunc_normal_(torch.empty(shape), std=std, a=-2 * std, b=2 * std, generator=generator)
+    values = torch.empty(shape, device=generator and generator.device)  # which need not be PyTorch's default device
+    nn.init.trunc_normal_(values, std=std, a=-2 * std, b=2 * std, generator=generator)
     if name.endswith("position_embeddings.weight") and config.initial_positions == "sinusoidal":
         positions, width = shape
         half = (width + 1) // 2

@@ -1,7 +1,10 @@
 """Functions that several test modules share. Sizes are odd on purpose: nothing fits by accident."""
 
 import random
+import time
+from collections.abc import Callable
 from html.parser import HTMLParser
+from typing import Any
 
 import torch
 
@@ -16,6 +19,16 @@ from bert_core.training.losses import DeviceBatch, Pretraining
 
 NASTY = "</p><script>alert(1)</script> & ${title}"
 WORDS = ["romeo", "juliet", "nice", "great", "today", "name", "team", "won"]
+
+PATIENCE = 300  # seconds; a test waits for what happens, and as long as that takes on a slow and busy machine
+
+
+def wait(condition: Callable[[], Any], message: str = "it has not happened in time") -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, message
+        time.sleep(0.005)
 
 
 def make_model(config: BertConfig, seed: int = 0) -> BertForPreTraining:

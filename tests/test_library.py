@@ -3,16 +3,21 @@
 import inspect
 import re
 import threading
-import time
 from pathlib import Path
 
 import pytest
+from helpers import PATIENCE
 
 import bert_core
 from bert_core import TrainingService, fill_mask, load_checkpoint, load_recipe, next_sentence, prepare
 from bert_core.errors import BertCoreError, CheckpointError, InputError, RunError
+from bert_core.probes.exam import PartExam
+from bert_core.probes.masked_words import Sweep
 from bert_core.runs import service as service_module
+from bert_core.runs.experiments import Marks
+from bert_core.training.metrics import StepMetrics
 from bert_core.training.trainer import Trainer
+from bert_core.training.verdicts import Spread, Tally
 
 SMALL = {"training.steps": 3, "data.batch_size": 3, "model.hidden_size": 12, "model.num_attention_heads": 3}
 TEXTS = ["hello how [MASK] you i am romeo", "[MASK] you romeo", "great my [MASK] team won the [MASK]"]
@@ -42,18 +47,23 @@ def test_a_script_waits_for_a_run_and_reads_what_it_is(recipe):
 
 def test_the_end_of_a_block_waits_for_the_step_in_progress(recipe, monkeypatch):
     """Without it, the end of the interpreter would abort the program in the middle of the step."""
-    step, begun = Trainer.__next__, threading.Event()
+    step, close, begun, closed = Trainer.__next__, TrainingService.close, threading.Event(), threading.Event()
 
     def slow(trainer):
         begun.set()
-        time.sleep(0.3)
+        assert closed.wait(PATIENCE)
         return step(trainer)
 
+    def close_and_tell(service):
+        close(service)
+        closed.set()
+
     monkeypatch.setattr(Trainer, "__next__", slow)
+    monkeypatch.setattr(TrainingService, "close", close_and_tell)
     monkeypatch.setattr(service_module, "CLOSE_SECONDS", 0.01)
     with TrainingService("cpu") as service:
         run = service.start(recipe)
-        assert begun.wait(60)
+        assert begun.wait(PATIENCE)
     assert not service.is_alive
     assert (run.status, run.steps_done) == ("stopped", 1)
 
@@ -120,3 +130,21 @@ def test_help_shows_what_can_be_read():
     assert unreadable == []
     assert issubclass(CheckpointError, BertCoreError)
     assert inspect.signature(fill_mask).parameters["checkpoint"].annotation == bert_core.Checkpoint | str | Path
+
+
+def test_results_with_a_missing_number_are_equal_to_themselves():
+    """On every Python: since 3.13, nan makes two results unequal, and even one result to itself."""
+    nan = float("nan")
+    measured = dict.fromkeys(("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy", "masked_accuracy"), 0.5)
+    measured |= dict.fromkeys(("replaced_accuracy", "kept_accuracy", "seconds", "mlm_baseline", "nsp_baseline"), nan)
+    for make in (
+        lambda number: StepMetrics(3, {"mlm_loss": 0.5, "kept_accuracy": number}),
+        lambda number: Spread((0.5, number)),
+        lambda number: Sweep((), number),
+        lambda number: Marks(**measured | {"mlm_loss": number}, pairs=480, trained=("mlm",)),
+        lambda number: PartExam(Tally(0, 0, 0, 0), number, Tally(0, 0, 0, 0), "the", 1, 0, 0, 0),
+    ):
+        assert make(nan) == make(float("nan"))
+        assert hash(make(nan)) == hash(make(float("nan")))
+        assert make(nan) != make(0.5)
+        assert make(0.5) == make(0.5) != make(0.25)

@@ -11,7 +11,7 @@ from helpers import make_batch, make_model
 from torch import nn
 
 from bert_core.config import BertConfig
-from bert_core.model import BertForPreTraining, Packing, attend, draw
+from bert_core.model import BertForPreTraining, Packing, attend, draw, separate_projections
 
 SIZES = {
     "odd": {
@@ -376,3 +376,59 @@ def test_copies_and_reloaded_weights_give_the_same_scores(tiny_config):
     torch.testing.assert_close(loaded(**batch).prediction_logits, model(**batch).prediction_logits, rtol=0, atol=0)
     assert not torch.allclose(copied(**batch).prediction_logits, model(**batch).prediction_logits, atol=1e-3)
     assert copied.state_dict().keys() == model.state_dict().keys()
+
+
+# --- What other libraries do with a module --------------------------------------------------------------------------
+
+
+def test_functional_call_takes_the_names_of_the_state_dict(config):
+    model, inputs = separate_projections(make_model(config)), make_batch(config)
+    assert model.state_dict().keys() == make_model(config).state_dict().keys()
+    changed = {name: tensor * 1.5 for name, tensor in model.state_dict().items()}
+    other = make_model(config)
+    other.load_state_dict(changed)
+    before = model(**inputs).prediction_logits
+    found = torch.func.functional_call(model, changed, kwargs=inputs, strict=True)
+    torch.testing.assert_close(found.prediction_logits, other(**inputs).prediction_logits)
+    torch.testing.assert_close(model(**inputs).prediction_logits, before)
+
+    def loss(weights):
+        return torch.func.functional_call(model, weights, kwargs=inputs).prediction_logits.square().mean()
+
+    gradients = torch.func.grad(loss)(dict(model.state_dict()))
+    assert gradients.keys() == model.state_dict().keys()
+    assert all(gradients[f"bert.encoder.layer.0.attention.self.{name}.weight"].any() for name in ("query", "value"))
+
+
+class Adapter(torch.nn.Module):
+    """A low-rank change of a linear layer, as LoRA has it (Hu et al. 2021)."""
+
+    def __init__(self, base):
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.down = torch.nn.Parameter(0.5 * torch.ones(2, base.in_features))
+        self.up = torch.nn.Parameter(torch.zeros(base.out_features, 2))
+
+    def forward(self, x):
+        return self.base(x) + x @ self.down.T @ self.up.T
+
+
+def test_an_adapter_finds_query_and_value_by_name_and_learns(config):
+    model, inputs = make_model(config), make_batch(config)
+    before = model(**inputs).prediction_logits
+    assert separate_projections(model) is separate_projections(model) is model
+    torch.testing.assert_close(model(**inputs).prediction_logits, before)
+    model.requires_grad_(False)
+    found = [name for name, each in model.named_modules() if name.rpartition(".")[2] in ("query", "value")]
+    assert len(found) == 2 * config.num_hidden_layers
+    for name in found:
+        assert isinstance(model.get_submodule(name), torch.nn.Linear)
+        model.set_submodule(name, Adapter(model.get_submodule(name)))
+    torch.testing.assert_close(model(**inputs).prediction_logits, before)
+    learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    assert len(learning) == 2 * len(found)
+    model(**inputs).prediction_logits.square().mean().backward()
+    for name in found:
+        assert model.get_submodule(name).up.grad.any()
+        model.get_submodule(name).up.data.add_(0.1)
+    assert not torch.allclose(model(**inputs).prediction_logits, before)

@@ -5,7 +5,6 @@ import dataclasses
 import inspect
 import math
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -22,7 +21,6 @@ from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import BertCoreError
 from bert_core.probes.attention import attention
 from bert_core.runs.recipe import Recipe
-from bert_core.runs.run import ENDED
 from bert_core.runs.worker import finetune
 from bert_core.tasks.examples import TaskData
 from bert_core.tasks.texts import TextExample
@@ -48,8 +46,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
     (folder / "task.tsv").write_text("one two\ta\ntwo three\tb\n" * 4)
     (folder / "text.txt").write_text("one two\nthree four\n")
     bert_core.save_checkpoint(checkpoint, folder / "model")
-    while run.status not in ENDED:
-        time.sleep(0.02)
+    run.wait()
     run.save(folder / "saved")
     yield locals()
     service.close()
@@ -81,6 +78,7 @@ def arguments_of(name: str, has: dict[str, Any]) -> tuple[Callable, dict[str, An
         "average": {"weights": maps.weights},
         "rollout": {"weights": maps.weights},
         "follow": {**pair, "layer": 0},
+        "activations": {**pair, "names": None, "patches": None},
         "next_sentence": {**model, "sentence_a": "one", "sentence_b": "two"},
         "pair_matrix": {**model, "corpus": CORPUS, "limit": 2, "start": 0},
         "exam": {**model, "corpus": CORPUS, "seed": 0},
@@ -107,6 +105,7 @@ def arguments_of(name: str, has: dict[str, Any]) -> tuple[Callable, dict[str, An
         "PretrainingBatches": {"encoded": encoded, "tokenizer": checkpoint.tokenizer, "config": DataConfig()},
         "Trainer": {"model": make_model(config), "config": TrainingConfig(steps=1), "batches": batches, "seed": 0},
         "TrainingService": {"device": "cpu"},
+        "separate_projections": {"model": make_model(config)},
         "BertModel": {"config": config},
         "BertForPreTraining": {"config": config},
         "BertForSequenceClassification": {"config": config, "outputs": 2},

@@ -10,7 +10,7 @@ from typing import Any
 import gradio as gr
 from gradio.blocks import Block
 
-from bert_core.errors import BertCoreError, InputError, is_out_of_memory, one_line
+from bert_core.errors import OUT_OF_MEMORY, BertCoreError, InputError, one_line, reason_of
 
 log = logging.getLogger("balcony")
 
@@ -28,10 +28,10 @@ def sentence_of(error: BaseException) -> str:
     """The message of a BertCoreError; for any other error, a fixed sentence and a line in the log."""
     if isinstance(error, BertCoreError):
         return str(error)
-    if is_out_of_memory(error):
+    if (reason := reason_of(error)) == OUT_OF_MEMORY:
         return TOO_LARGE
     log.error("unexpected error: %s", one_line(error))
-    return SURPRISE
+    return reason or SURPRISE
 
 
 def own(words: str) -> str:

@@ -289,8 +289,11 @@ def corpus_batch(checkpoint: Checkpoint, corpus: Corpus, *, rows: int = 16, seed
 def _random_heads(attention: BertSelfAttention, inputs: Tensor, heads: int, generator: torch.Generator) -> Tensor:
     """Attention weights (heads, T, T) of heads with normal query and key weights of the layer's root mean squares. The
     products of its inputs (T, D) with normal numbers are distributed as those of R^T, where inputs^T = Q R."""
-    sizes = [each.cpu().double().square().view(3, -1).mean(1).sqrt() for each in attention.qkv.parameters()]
-    width = inputs.shape[1] // attention.num_heads
+    device, D = next(attention.parameters()).device, inputs.shape[1]
+    bias = attention.project(torch.zeros(1, D, device=device))  # of linear layers, and of adapters on them
+    weights = attention.project(torch.eye(D, device=device)) - bias
+    sizes = [each.cpu().double().square().view(-1, 3, D).mean((0, 2)).sqrt() for each in (weights, bias)]
+    width = D // attention.num_heads
     projected = []
     for weight, bias in list(zip(*sizes))[:2]:
         scaled = torch.cat([inputs * weight, bias.expand(len(inputs), 1)], 1)  # (T, D + 1)

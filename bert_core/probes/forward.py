@@ -132,7 +132,7 @@ def batches(checkpoint: Checkpoint, rows: Sequence[Row]) -> Iterator[tuple[list[
             groups.append([])
         groups[-1].append(number)
     tokens = sum(len(rows[group[-1]][0]) * len(group) for group in groups)
-    _watch.get()(probe_seconds(config, len(rows), tokens, len(rows), checkpoint.model.device.type))
+    _watch.get()(probe_seconds(config, len(rows), tokens, len(rows), str(checkpoint.model.device)))
     for group in groups:
         yield group, padded(checkpoint, [rows[number] for number in group])
 
@@ -162,6 +162,6 @@ def forward_pass(checkpoint: Checkpoint, ids: Tensor, scored: int, layers: int) 
             f"Attention over {T} tokens has {weights / 1e6:,.0f} million weights in this model; the limit is "
             f"{MOST_WEIGHTS / 1e6:.0f} million. Shorten the text to {longest} tokens."
         )
-    _watch.get()(probe_seconds(config, rows, rows * T, scored, checkpoint.model.device.type))
+    _watch.get()(probe_seconds(config, rows, rows * T, scored, str(checkpoint.model.device)))
     with torch.inference_mode(), threads_for_pass(config, ids.numel()):
         yield

@@ -1,4 +1,5 @@
-"""Every stage of one text's way through a model: the numbers between the tokens and the answers.
+"""Every stage of one text's way through a model: the numbers between the tokens and the answers, and the answers that
+follow when some of these numbers are replaced.
 
 The pass is written out with the model's own weights, so each intermediate result has a name. It gives the same numbers
 as `BertForPreTraining`, to rounding.
@@ -6,22 +7,50 @@ as `BertForPreTraining`, to rounding.
 Shapes: T tokens, D hidden size, H heads, d = D / H, F feed-forward size, L layers, V vocabulary.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from bert_core.data.encoding import IS_NEXT
-from bert_core.errors import InputError
-from bert_core.model import BertLayer
+from bert_core.errors import InputError, quoted
+from bert_core.model import BertForPreTraining, BertLayer
 from bert_core.probes.attention import without
 from bert_core.probes.forward import forward_pass, log_probabilities, padded
 from bert_core.probes.reading import encode_text, row_of
 from bert_core.storage.checkpoint import Checkpoint, probe
 
 Numbers = dict[str, Tensor]
+Patch = Tensor | Callable[[Tensor], Tensor]  # what takes the place of an activation, or makes that of it
+# The names of TransformerLens' HookedEncoder for the numbers of a layer here, and those before the first layer.
+_OF_A_LAYER = {
+    "hook_resid_pre": "input",
+    "attn.hook_q": "query",
+    "attn.hook_k": "key",
+    "attn.hook_v": "value",
+    "attn.hook_attn_scores": "scores",
+    "attn.hook_pattern": "weights",
+    "attn.hook_z": "context",
+    "hook_attn_out": "projected",
+    "hook_resid_mid": "attention_sum",
+    "ln1.hook_normalized": "attended",
+    "mlp.hook_pre": "inner",
+    "mlp.hook_post": "activated",
+    "hook_mlp_out": "fed",
+    "hook_resid_post": "output_sum",
+    "hook_normalized_resid_post": "output",
+}
+_OF_EMBEDDINGS = {
+    "embed.hook_embed": "word",
+    "embed.hook_pos_embed": "position",
+    "embed.hook_token_type_embed": "segment",
+    "hook_full_embed": "output",
+}
+_OF_OUTPUTS = {"logits": "mlm", "nsp_logits": "nsp"}  # with the heads that compute them
+_OF_HEADS = ("query", "key", "value", "context")  # (T, H, d) there, (H, T, d) here
 # The parts of a layer besides its heads. Without a residual, LayerNorm gets the block's output alone.
 PARTS = ("attention", "attention residual", "feed-forward", "feed-forward residual")
 
@@ -84,22 +113,16 @@ def follow(
     ids, _, segments = padded(checkpoint, [row_of(encoding)])
     with forward_pass(checkpoint, ids, 0 if asked is None else L + 1, 1):
         tables = model.bert.embeddings
-        word, segment = tables.word_embeddings(ids[0]), tables.token_type_embeddings(segments[0])
-        place = tables.position_embeddings.weight[: len(encoding)]
-        embeddings = {"word": word, "position": place, "segment": segment, "sum": word + segment + place}
-        states = [tables.LayerNorm(embeddings["sum"])]
+        parts = _passed(model, ids[0], segments[0], scale, zeroed)
+        _, embeddings = next(parts)
+        states = [embeddings.pop("output")]
         inside: list[Numbers] = []
-        for number, block in enumerate(model.bert.encoder.layer):
-            keep = [(number, part) not in zeroed for part in range(len(PARTS))]
-            numbers = _layer(block, states[-1], scale[number], keep)
+        for number, numbers in parts:
             inside = [numbers] if number == layer else inside
             states.append(numbers["output"])
-        shown, pair = torch.stack(states), {}
+        shown = torch.stack(states)
         words = {} if asked is None else _words(checkpoint, shown[:, asked])
-        if "nsp" not in checkpoint.missing:
-            pooled = torch.tanh(model.bert.pooler["dense"](model.bert.read_by_pooler(shown[-1:])[0]))
-            logits = model.cls["seq_relationship"](pooled)
-            pair = {"pooled": pooled, "logits": logits, "probabilities": logits.softmax(-1)}
+        pair = _pair(checkpoint, shown[-1])
         block, head = model.bert.encoder.layer[layer], _word_head(checkpoint)
         norms = {"embeddings": tables.LayerNorm, "attention": block.attention.output.LayerNorm}
         norms |= {"output": block.output.LayerNorm, "transform": head.transform["LayerNorm"]}
@@ -113,14 +136,109 @@ def follow(
     return Stages(encoding.tokens, encoding.ids, encoding.type_ids, embedded, copied(shown), *others)
 
 
-def _layer(block: BertLayer, x: Tensor, scale: Tensor, keep: Sequence[bool]) -> Numbers:
-    """A layer's numbers for its input (T, D). scale: (H,) factors on the heads. keep: for each of PARTS."""
+@probe
+def activations(
+    checkpoint: Checkpoint,
+    text: str,
+    text_pair: str | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    patches: Mapping[str, Patch] | None = None,
+) -> Numbers:
+    """The activations of a pass by name, float32 on the CPU, without a batch dimension: a cache of TransformerLens.
+
+    The names and shapes are those of its HookedEncoder, such as "blocks.0.attn.hook_pattern", (H, T, T), or
+    "blocks.0.hook_normalized_resid_post", (T, D), the output of a layer: as in any BERT, LayerNorm comes after the sum
+    "blocks.0.hook_resid_post". "logits", (T, V), and "nsp_logits", (2,), IsNext first, come last, if the model has
+    these heads. names: those to return, * for any characters; None for all. patches: activations of these names are
+    replaced, for example by those of another text (activation patching, Vig et al. 2020), or by what a function makes
+    of them; all later ones follow from that. Raises InputError for an empty or too long text, an unknown name or a
+    patch of another shape.
+    """
+    model, L, encoding = checkpoint.model, checkpoint.config.num_hidden_layers, encode_text(checkpoint, text, text_pair)
+    hooks = [*_OF_EMBEDDINGS, *(f"blocks.{number}.{hook}" for number in range(L) for hook in _OF_A_LAYER)]
+    every = [*hooks, *(name for name, head in _OF_OUTPUTS.items() if head not in checkpoint.missing)]
+    patches, asked = patches or {}, ["*"] if names is None else names
+    matched = {pattern: [name for name in every if fnmatchcase(name, pattern)] for pattern in asked}
+    for unknown in [*(each for each in asked if not matched[each]), *(each for each in patches if each not in hooks)]:
+        raise InputError(
+            f"There is no activation {quoted(unknown)}; there are {', '.join(_OF_EMBEDDINGS)}, and of each layer, "
+            f"blocks.0 to blocks.{L - 1}, {', '.join(_OF_A_LAYER)}."
+        )
+    wanted = set().union(*matched.values())
+    found: Numbers = {}
+
+    def visit(name: str, key: str, value: Tensor) -> Tensor:
+        """Keep a number that is asked for; returns it, or what takes its place."""
+        turned = value.transpose(0, 1) if key in _OF_HEADS else value
+        if name in patches:
+            patch = patches[name]
+            new = patch(turned.clone()) if callable(patch) else patch
+            if not isinstance(new, Tensor) or new.shape != turned.shape:
+                got = f"shape {tuple(new.shape)}" if isinstance(new, Tensor) else f"type {type(new).__name__}"
+                raise InputError(f"The patch of {name} has the {got}; it must be a tensor of {tuple(turned.shape)}.")
+            turned = new.to(value.device, value.dtype)
+        if name in wanted:
+            found[name] = turned
+        return turned.transpose(0, 1) if key in _OF_HEADS else turned
+
+    ids, _, segments = padded(checkpoint, [row_of(encoding)])
+    scale = without(checkpoint, []).to(model.device)
+    with forward_pass(checkpoint, ids, len(encoding), 2 * L):
+        for _, numbers in _passed(model, ids[0], segments[0], scale, (), visit):
+            states = numbers["output"]
+        if "logits" in wanted:
+            found["logits"] = model.score_words(states)[:, : checkpoint.tokenizer.get_vocab_size()]
+        if "nsp_logits" in wanted:
+            found["nsp_logits"] = _pair(checkpoint, states)["logits"]
+    return {name: value.detach().float().cpu().clone() for name, value in found.items()}
+
+
+class _Visited(dict[str, Tensor]):
+    """Numbers by name. Each that has a hook is shown to `visit`, and is from then on what that returns."""
+
+    def __init__(self, prefix: str, hooks: Mapping[str, str], visit: Callable[[str, str, Tensor], Tensor]) -> None:
+        self._hooks, self._visit = {key: prefix + hook for hook, key in hooks.items()}, visit
+
+    def __setitem__(self, key: str, value: Tensor) -> None:
+        super().__setitem__(key, self._visit(self._hooks[key], key, value) if key in self._hooks else value)
+
+
+def _passed(
+    model: BertForPreTraining,
+    ids: Tensor,
+    segments: Tensor,
+    scale: Tensor,
+    zeroed: Collection[tuple[int, int]],
+    visit: Callable[[str, str, Tensor], Tensor] = lambda hook, key, value: value,
+) -> Iterator[tuple[int, Numbers]]:
+    """The numbers of the embeddings, as layer -1, and of each layer, for T ids. scale, zeroed: see `follow`. visit: is
+    given each number with the name of its hook and its name here; see `_Visited`."""
+    tables, found = model.bert.embeddings, _Visited("", _OF_EMBEDDINGS, visit)
+    found["word"], found["position"] = tables.word_embeddings(ids), tables.position_embeddings.weight[: len(ids)]
+    found["segment"] = tables.token_type_embeddings(segments)
+    found["sum"] = found["word"] + found["segment"] + found["position"]
+    found["output"] = tables.LayerNorm(found["sum"])
+    x = found["output"]
+    yield -1, found
+    for number, block in enumerate(model.bert.encoder.layer):
+        keep = [(number, part) not in zeroed for part in range(len(PARTS))]
+        found = _Visited(f"blocks.{number}.", _OF_A_LAYER, visit)
+        found["input"] = x
+        x = _layer(block, found.pop("input"), found, scale[number], keep)
+        yield number, found
+
+
+def _layer(block: BertLayer, x: Tensor, found: Numbers, scale: Tensor, keep: Sequence[bool]) -> Tensor:
+    """Add a layer's numbers for its input (T, D) to `found`; returns its output. scale: (H,) factors on the heads.
+    keep: for each of PARTS."""
     attention, output = block.attention.self, block.attention.output
-    query, key, value = attention.qkv(x).view(len(x), 3, attention.num_heads, -1).permute(1, 2, 0, 3)  # (H, T, d) each
-    found = {"query": query, "key": key, "value": value, "products": query @ key.transpose(1, 2)}  # (H, T, T)
-    found["scores"] = found["products"] * query.shape[-1] ** -0.5
+    parts = attention.project(x).view(len(x), 3, attention.num_heads, -1).permute(1, 2, 0, 3)  # (3, H, T, d)
+    found["query"], found["key"], found["value"] = parts
+    found["products"] = found["query"] @ found["key"].transpose(1, 2)  # (H, T, T)
+    found["scores"] = found["products"] * parts.shape[-1] ** -0.5
     found["weights"] = found["scores"].softmax(-1)
-    found["context"] = found["weights"] @ value * scale[:, None, None]
+    found["context"] = found["weights"] @ found["value"] * scale[:, None, None]
     found["joined"] = found["context"].transpose(0, 1).flatten(1)  # (T, D)
     found["projected"] = output.dense(found["joined"]) * keep[0]
     found["attention_sum"] = x * keep[1] + found["projected"]
@@ -130,7 +248,17 @@ def _layer(block: BertLayer, x: Tensor, scale: Tensor, keep: Sequence[bool]) -> 
     found["fed"] = block.output.dense(found["activated"]) * keep[2]
     found["output_sum"] = found["attended"] * keep[3] + found["fed"]
     found["output"] = block.output.LayerNorm(found["output_sum"])
-    return found
+    return found["output"]
+
+
+def _pair(checkpoint: Checkpoint, states: Tensor) -> Numbers:
+    """The next-sentence head's numbers for the last states, (T, D); none without that head."""
+    if "nsp" in checkpoint.missing:
+        return {}
+    bert = checkpoint.model.bert
+    pooled = torch.tanh(bert.pooler["dense"](bert.read_by_pooler(states[None])[0]))
+    logits = checkpoint.model.cls["seq_relationship"](pooled)
+    return {"pooled": pooled, "logits": logits, "probabilities": logits.softmax(-1)}
 
 
 def _words(checkpoint: Checkpoint, states: Tensor) -> Numbers:

@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol, Self
 
 from bert_core.config import MAX_SEED, Limits
 from bert_core.data.corpus import Corpus
-from bert_core.errors import BertCoreError, ConfigError, RunError, checked, is_out_of_memory, one_line
+from bert_core.errors import OUT_OF_MEMORY, BertCoreError, ConfigError, RunError, checked, one_line, reason_of
 from bert_core.probes.batch import BatchView, view_batch
 from bert_core.runs.prepare import SMALLER_STEP, Prepared, check_limits, check_steps, prepare
 from bert_core.runs.recipe import FinetuningRecipe
@@ -505,12 +505,11 @@ class Run:
         except BertCoreError as error:
             self._end("failed", str(error))
         except BaseException as error:
-            if is_out_of_memory(error):
-                reason = "The machine ran out of memory; choose a smaller model, smaller batches or a shorter text."
-            else:
+            reason = reason_of(error)
+            if reason != OUT_OF_MEMORY:
                 _log.error("run %s: %s", self.id[:6], one_line(error))
-                reason = f"Training stopped on an internal error ({type(error).__name__}); the log has more."
-            self._end("failed", reason)
+            internal = f"Training stopped on an internal error ({type(error).__name__}); the log has more."
+            self._end("failed", reason or internal)
 
     def check_lease(self, now: float) -> None:
         """Pause a run that nobody has visited for longer than its lease; free it after FREE_AFTER leases."""

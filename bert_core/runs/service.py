@@ -22,7 +22,7 @@ from typing import Any, Protocol, Self
 import torch
 
 from bert_core.config import LOCAL, Limits
-from bert_core.costs import choose_device, usable_memory
+from bert_core.costs import choose_device, gpu_fault, usable_memory
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError, checked_settings, one_line
 from bert_core.machine import give_way, processor_cores
@@ -342,5 +342,7 @@ def _describe_device(device: str) -> str:
     if device != "cpu":
         return torch.cuda.get_device_name(device) if device.startswith("cuda") else "Apple GPU"
     cores = processor_cores()
-    zero_gpu = " (ZeroGPU lends no GPU to training)" if os.environ.get("SPACES_ZERO_GPU") else ""
-    return f"CPU, {cores} core{'s' if cores > 1 else ''}{zero_gpu}"
+    idle = " (ZeroGPU lends no GPU to training)" if os.environ.get("SPACES_ZERO_GPU") else ""
+    if fault := gpu_fault():
+        idle = f" (the GPU cannot be used: {fault})"
+    return f"CPU, {cores} core{'s' if cores > 1 else ''}{idle}"

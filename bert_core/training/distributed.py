@@ -44,11 +44,19 @@ def _local_rank() -> int:
 
 @contextlib.contextmanager
 def joined(device: str) -> Iterator[None]:
-    """Join the other processes, if torchrun has started this one: over NCCL on GPUs, otherwise over Gloo."""
+    """Join the other processes, if torchrun has started this one: over NCCL on GPUs, otherwise over Gloo. Raises
+    ConfigError where this process has no device of its own."""
     if not dist.is_torchelastic_launched():
         yield
         return
+    if device not in ("cpu", "cuda"):
+        raise ConfigError(f"Several processes train on cpu, or on cuda with a GPU for each, and not on {device}.")
     if device == "cuda":
+        if (there := torch.cuda.device_count()) <= _local_rank():
+            raise ConfigError(
+                f"This machine has {there} GPUs for {os.environ['LOCAL_WORLD_SIZE']} processes; start fewer with "
+                "--nproc-per-node, or choose --device cpu."
+            )
         torch.cuda.set_device(_local_rank())
     dist.init_process_group("nccl" if device == "cuda" else "gloo", timeout=_TIMEOUT)
     try:

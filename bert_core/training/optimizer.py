@@ -14,6 +14,7 @@ from torch.optim.adam import adam
 from bert_core.config import OptimizerConfig, TrainingPart
 
 _MUON_MOMENTUM, _MUON_SCALE = 0.95, 0.2  # the scale gives an update the size that one of AdamW has
+_CLIPPING_KERNELS = ("cpu", "cuda")  # the fused update of other devices, such as MPS, ignores both scale and skip
 _NEWTON_SCHULZ, _NEWTON_SCHULZ_STEPS = (3.4445, -4.7750, 2.0315), 5
 
 # An update moves the weights of one group. tensors: lists of the weights, their gradients, both running averages, and
@@ -24,6 +25,9 @@ Update = Callable[[OptimizerConfig, Tensors, float, float, Tensor | None, Tensor
 
 def _adam(config: OptimizerConfig, tensors: Tensors, rate, weight_decay, scale, skip) -> None:
     weights, gradients, first, second, counts = tensors
+    if weights[0].device.type not in _CLIPPING_KERNELS:
+        _scale(gradients, scale, skip)
+        scale = skip = None
     # The kernel divides by the scale and changes nothing if found_inf is 1, so that clipping needs neither its own pass
     # over the gradients nor a wait for the device.
     settings: Any = {"beta1": config.beta1, "beta2": config.beta2, "eps": 1e-8, "amsgrad": False, "maximize": False}
@@ -117,7 +121,7 @@ class Optimizer:
         """Update the weights by their gradients, which come in the order of the parameters.
 
         Parameters without a gradient do not change. scale: () divides the gradients; None means 1. skip: () whether to
-        ignore the gradients; Adam and AdamW then change nothing. Both stay on the device.
+        ignore the gradients; on the CPU and CUDA, Adam and AdamW then change nothing. Both stay on the device.
         """
         groups: dict[tuple[bool, Update], list[tuple[Tensor, ...]]] = {}
         for key, (weight, *state), gradient in zip(self._groups, self._rows, gradients):

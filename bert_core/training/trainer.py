@@ -29,7 +29,8 @@ class Trainer:
     """Trains a model on batches, one step for each `next()`, until config.total_steps steps are done.
 
     model: trained in place, on its device. batches: `batches[k]` is the batch of step k. All draws are a function of
-    (seed, k), so a run repeats its losses bit for bit on the same device with the same number of threads. Dropout draws
+    (seed, k), so a run repeats its losses bit for bit on the same device with the same number of threads; on a GPU, to
+    rounding where batches have more than 64 tokens, because CUDA's attention then adds up in any order. Dropout draws
     from PyTorch's global generator, which is as before after each step; two trainers with dropout that step at the same
     time in two threads do not repeat their losses. Weights, gradients and losses are float32. config.precision is that
     of the matrix products; "auto" becomes the faster of "float32" and "bfloat16". threads: CPU threads of a step.
@@ -71,7 +72,7 @@ class Trainer:
             if getattr(config, name, None) != getattr(self._config, name, None):
                 raise ConfigError(f"{name} cannot change during a training, because its running averages go on.")
         if config.precision == "auto":
-            config = dataclasses.replace(config, precision=faster_precision(self._operations, self.device.type))
+            config = dataclasses.replace(config, precision=faster_precision(self._operations, str(self.device)))
         self._config = config
         for optimizer in self.optimizers:
             optimizer.config = config

@@ -16,7 +16,7 @@ from bert_core.model import BertForPreTraining
 from bert_core.probes.attention import answers, without
 from bert_core.probes.masked_words import fill_mask, layer_lens
 from bert_core.probes.sentence_pairs import next_sentence
-from bert_core.probes.stages import PARTS, follow
+from bert_core.probes.stages import PARTS, activations, follow
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from ui.frame.question import Question
 from ui.masked_words.closer_view import closer_value
@@ -172,3 +172,141 @@ def test_a_wide_model_over_many_tokens_is_refused_before_its_weights_are_made(mo
     monkeypatch.setattr("bert_core.probes.forward.MOST_WEIGHTS", 100)
     with pytest.raises(InputError, match="Shorten the text to 5 tokens"):
         follow(tiny_checkpoint, *TEXTS)
+
+
+def hooked(theirs, layer):
+    """The modules of transformers, and the names of what goes in (0) or comes out (1), as (T, D) each."""
+    block = theirs.bert.encoder.layer[layer]
+    return {
+        "attn.hook_q": (block.attention.self.query, 1),
+        "attn.hook_k": (block.attention.self.key, 1),
+        "attn.hook_v": (block.attention.self.value, 1),
+        "attn.hook_z": (block.attention.output.dense, 0),
+        "hook_attn_out": (block.attention.output.dense, 1),
+        "hook_resid_mid": (block.attention.output.LayerNorm, 0),
+        "ln1.hook_normalized": (block.attention.output.LayerNorm, 1),
+        "mlp.hook_pre": (block.intermediate.dense, 1),
+        "mlp.hook_post": (block.output.dense, 0),
+        "hook_mlp_out": (block.output.dense, 1),
+        "hook_resid_post": (block.output.LayerNorm, 0),
+        "hook_normalized_resid_post": (block.output.LayerNorm, 1),
+    }
+
+
+@pytest.fixture
+def pair(folder):
+    """A model here and in `transformers`, and the inputs of the latter."""
+    checkpoint = load_checkpoint(folder)
+    theirs = transformers.BertForPreTraining.from_pretrained(
+        folder, attn_implementation="eager", dtype=torch.float32
+    ).eval()
+    encoding = checkpoint.tokenizer.encode(*TEXTS)
+    return (
+        checkpoint,
+        theirs,
+        {"input_ids": torch.tensor([encoding.ids]), "token_type_ids": torch.tensor([encoding.type_ids])},
+    )
+
+
+@torch.no_grad()
+def test_every_activation_has_its_name_and_is_that_of_transformers(pair):
+    checkpoint, theirs, inputs = pair
+    expected, handles = {}, []
+    for layer in range(theirs.config.num_hidden_layers):
+        for name, (module, is_output) in hooked(theirs, layer).items():
+
+            def keep(module, given, result, name=f"blocks.{layer}.{name}", is_output=is_output):
+                expected[name] = (result if is_output else given[0])[0]
+
+            handles.append(module.register_forward_hook(keep))
+    out = theirs(**inputs, output_hidden_states=True, output_attentions=True)
+    tables = theirs.bert.embeddings
+    T = inputs["input_ids"].shape[1]
+    expected |= {"embed.hook_embed": tables.word_embeddings(inputs["input_ids"])[0]}
+    expected |= {"embed.hook_pos_embed": tables.position_embeddings.weight[:T]}
+    expected |= {"embed.hook_token_type_embed": tables.token_type_embeddings(inputs["token_type_ids"])[0]}
+    expected |= {"hook_full_embed": out.hidden_states[0][0], "nsp_logits": out.seq_relationship_logits[0]}
+    expected |= {"logits": out.prediction_logits[0, :, : checkpoint.tokenizer.get_vocab_size()]}
+    for layer, weights in enumerate(out.attentions):
+        expected[f"blocks.{layer}.hook_resid_pre"] = out.hidden_states[layer][0]
+        expected[f"blocks.{layer}.attn.hook_pattern"] = weights[0]
+    found = activations(checkpoint, *TEXTS)
+    scores = {name for name in found if name.endswith("hook_attn_scores")}
+    assert found.keys() - scores == expected.keys()
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name].reshape(value.shape), value, rtol=1e-5, atol=1e-5, msg=name)
+    for name in scores:
+        torch.testing.assert_close(found[name].softmax(-1), found[name.replace("attn_scores", "pattern")])
+    heads, width = theirs.config.num_attention_heads, theirs.config.hidden_size
+    assert found["blocks.0.attn.hook_z"].shape == (T, heads, width // heads)
+
+
+@torch.no_grad()
+def test_a_patched_activation_changes_the_answers_as_in_transformers(pair):
+    checkpoint, theirs, inputs = pair
+    layer = theirs.config.num_hidden_layers - 1
+    for name, (module, is_output) in hooked(theirs, layer).items():
+        hook = f"blocks.{layer}.{name}"
+        own = activations(checkpoint, *TEXTS, names=[hook])[hook]
+        patch = own.roll(1, 0)  # of the token before
+        flat = patch.flatten(1)[None]
+
+        def put(module, given, result=None, patch=flat):
+            return patch if result is not None else (patch, *given[1:])
+
+        register = module.register_forward_hook if is_output else module.register_forward_pre_hook
+        handle = register(put)
+        out = theirs(**inputs)
+        handle.remove()
+        found = activations(checkpoint, *TEXTS, names=["*logits"], patches={hook: patch})
+        expected = out.prediction_logits[0, :, : found["logits"].shape[1]]
+        torch.testing.assert_close(found["logits"], expected, rtol=1e-5, atol=2e-5, msg=name)
+        torch.testing.assert_close(found["nsp_logits"], out.seq_relationship_logits[0], rtol=1e-5, atol=2e-5, msg=name)
+
+
+def test_the_embeddings_of_another_text_give_its_answers_and_a_function_makes_a_patch(tiny_checkpoint):
+    other = "thank you romeo oh juliet great i", "hello romeo my name is juliet"
+    names = ["hook_full_embed", "logits", "nsp_logits"]
+    ours, theirs = activations(tiny_checkpoint, *TEXTS, names=names), activations(tiny_checkpoint, *other, names=names)
+    assert list(ours) == names
+    patched = activations(tiny_checkpoint, *TEXTS, names=names, patches={"hook_full_embed": theirs["hook_full_embed"]})
+    for name in names:
+        assert torch.equal(patched[name], theirs[name])
+        assert not torch.equal(patched[name], ours[name])
+
+    def without_head(z):  # (T, H, d)
+        z[:, 1] = 0
+        return z
+
+    off = activations(tiny_checkpoint, *TEXTS, names=["logits"], patches={"blocks.0.attn.hook_z": without_head})
+    position = follow(tiny_checkpoint, *TEXTS).tokens.index(MASK)
+    less = follow(tiny_checkpoint, *TEXTS, position=position, heads_off=[(0, 1)])
+    torch.testing.assert_close(off["logits"][position], less.words["logits"])
+    uniform = activations(
+        tiny_checkpoint,
+        *TEXTS,
+        patches={"blocks.1.attn.hook_attn_scores": torch.zeros_like},
+        names=["blocks.1.*pattern"],
+    )
+    assert (uniform["blocks.1.attn.hook_pattern"] == 1 / len(off["logits"])).all()
+    assert activations(tiny_checkpoint, TEXTS[0], names=[]) == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"names": ["blocks.2.hook_mlp_out"]},
+            r"no activation 'blocks\.2\.hook_mlp_out'; .*blocks\.0 to blocks\.1, hook_resid",
+        ),
+        ({"names": ["nsp_logits"]}, "no activation 'nsp_logits'"),
+        ({"patches": {"logits": torch.ones(3)}}, "no activation 'logits'"),
+        ({"patches": {"blocks.*.hook_mlp_out": torch.ones(3)}}, "no activation 'blocks"),
+        ({"patches": {"hook_full_embed": torch.ones(3)}}, r"has the shape \(3,\); it must be .*\(\d+, 12\)"),
+        ({"patches": {"hook_full_embed": len}}, "has the type int; it must be a tensor"),
+    ],
+)
+def test_an_unknown_activation_or_a_patch_that_does_not_fit_is_named(tiny_checkpoint, options, message):
+    bare = Checkpoint(tiny_checkpoint.model, tiny_checkpoint.tokenizer, missing=frozenset({"nsp"}))
+    with pytest.raises(InputError, match=message):
+        activations(bare, TEXTS[0], **options)

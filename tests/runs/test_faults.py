@@ -1,12 +1,12 @@
 """An error at any point of preparing, training, saving and probing has a reason; the threads and all else go on."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import PATIENCE, wait
 
 from bert_core import atomic_folder
 from bert_core.data.batches import PretrainingBatches
@@ -24,7 +24,6 @@ from bert_core.training.trainer import Trainer
 from ui.handlers import SURPRISE, on_error
 from ui.server import probe_lock
 
-PATIENCE = 60
 TEXT = Corpus(tuple(tuple(f"w{i % 7} w{(i + j) % 5} w{j}" for j in range(4)) for i in range(12)))
 
 
@@ -34,13 +33,6 @@ class Panic(BaseException):
 
 def too_little_memory() -> RuntimeError:
     return RuntimeError("[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: 12")
-
-
-def wait(condition: Callable[[], Any], message: str = "the service did not do it in time") -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, message
-        time.sleep(0.005)
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,11 @@
 """What a GPU must do as the CPU does. The tests run on both where there is a GPU; two of them need one."""
 
 import copy
-import time
 from pathlib import Path
 
 import pytest
 import torch
+from helpers import wait
 
 from bert_core import attention, encode, fill_mask, next_sentence
 from bert_core.probes.exam import exam
@@ -17,7 +17,6 @@ from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.metrics import read_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 300
 A = "hello how [MASK] you i am romeo"
 B = "hello romeo my name is juliet nice to meet you"
 DROPOUT = {"model.hidden_dropout_prob": 0.1, "model.attention_probs_dropout_prob": 0.1}
@@ -34,13 +33,6 @@ def service(device):
     service = TrainingService(device)
     yield service
     service.close()
-
-
-def wait(condition):
-    until = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 def finished(run: Run) -> Run:

@@ -4,12 +4,12 @@ import dataclasses
 import re
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from helpers import wait
 
 from bert_core import costs, machine
 from bert_core.config import LOCAL, PUBLIC, Limits
@@ -24,15 +24,7 @@ from bert_core.runs.service import TrainingService
 from bert_core.runs.snapshots import least_useful
 from bert_core.training.trainer import Trainer
 
-PATIENCE = 60
 TEXT = Corpus((("a b c d", "b c d e", "c d e f"),))
-
-
-def wait(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 @pytest.fixture

@@ -1,12 +1,12 @@
 """A run as a zip: that it continues with the same numbers, and what is refused."""
 
 import json
-import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from helpers import wait
 
 from bert_core import load_recipe
 from bert_core.data.corpus import Corpus
@@ -31,13 +31,6 @@ def kept(tmp_path: Path) -> Callable[[File], str]:
         return str(tmp_path / name)
 
     return keep
-
-
-def wait(ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not ready():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def losses(run: Run) -> list[tuple[int, float, float]]:

@@ -13,10 +13,11 @@ import weakref
 
 import pytest
 import torch
+from helpers import PATIENCE, wait
 from hypothesis import settings
 from torch.nn.utils import parameters_to_vector
 
-from bert_core import machine
+from bert_core import costs, machine
 from bert_core.costs import choose_device
 from bert_core.data import encoding as encoding_module
 from bert_core.data.corpus import Corpus, read_corpus
@@ -33,8 +34,6 @@ from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 from bert_core.training.evaluation import evaluate
 from bert_core.training.metrics import read_metrics
 from bert_core.training.trainer import Trainer
-
-PATIENCE = 180
 
 
 def flat(snapshot):
@@ -62,13 +61,6 @@ def recipe():
             "model.attention_probs_dropout_prob": 0.1,
         }
     )
-
-
-def wait(condition, message="the service did not do it in time"):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, message
-        time.sleep(0.005)
 
 
 def finished(run: Run) -> Run:
@@ -128,17 +120,23 @@ def test_training_and_preparing_have_less_priority_than_answers(service, recipe)
 
 def test_no_slice_gives_a_device_more_steps_than_it_does_in_the_time_of_a_slice(recipe, monkeypatch):
     def read(pending):
-        time.sleep(device_seconds * len(pending))  # until the device has done the steps that it was given
+        clock[0] += device_seconds * len(pending)  # until the device has done the steps that it was given
         return read_metrics(pending)
 
+    def may_step():
+        clock[0] += worker.SLICE_SECONDS / 10
+        return True
+
+    clock = [0.0]
+    monkeypatch.setattr(worker, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr(worker, "read_metrics", read)
     device_seconds = 2 * worker.SLICE_SECONDS
     made = worker.Worker(prepare(recipe.override({"training.steps": 100_000})))
-    made.train(lambda: True)  # the first slice tells how long a step takes
+    made.train(may_step)  # the first slice tells how long a step takes
     device_seconds = worker.SLICE_SECONDS
-    assert [len(made.train(lambda: True)[0]) for _ in range(4)] == [1, 1, 1, 1]
+    assert [len(made.train(may_step)[0]) for _ in range(4)] == [1, 1, 1, 1]
     device_seconds = 0
-    assert max(len(made.train(lambda: True)[0]) for _ in range(9)) > 1
+    assert max(len(made.train(may_step)[0]) for _ in range(9)) > 1
 
 
 def test_history_is_read_with_a_cursor(service, recipe):
@@ -791,6 +789,7 @@ def test_mps_is_taken_only_when_it_is_asked_for(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.delenv("SPACES_ZERO_GPU", raising=False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(costs, "_fault_of_gpu", lambda: "")
     assert [choose_device(each) for each in ("auto", "cuda", "cuda:1")] == ["cuda", "cuda", "cuda:1"]
     for missing in ("cuda:2", "gpu", "", None):
         with pytest.raises(ConfigError, match=r"is not available here; there is: cuda, cpu, mps, cuda:0, cuda:1\."):

@@ -2,12 +2,11 @@
 
 import dataclasses
 import json
-import time
 
 import pytest
 import torch
 import transformers
-from helpers import labelled, make_model, texts
+from helpers import labelled, make_model, texts, wait
 
 from bert_core.errors import CheckpointError, ConfigError, CorpusError
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes, load_recipe
@@ -22,13 +21,6 @@ RECIPE = FinetuningRecipe("own", "text-classification", "Romeo or not").override
     {"epochs": 6, "learning_rate": 0.01, "batch_size": 8, "dropout": 0.1}
 )
 PARTS = TaskParts(texts(60), texts(30, seed=1), texts(30, seed=2))
-
-
-def wait(condition):
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def numbers(run):

@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import torch
+from helpers import wait
 
 from bert_core import __main__ as command_line
 from bert_core.__main__ import main
@@ -109,7 +109,7 @@ def test_the_end_of_one_process_ends_all_and_the_saved_training_resumes(tmp_path
     settings = ["--save-every", "20", "--set", *TINY, "training.steps=1000000"]
     with torchrun(2, "--output", folder, *settings) as process:
         # The first save moves config.json last: with it, the folder is complete.
-        wait_for(lambda: (folder / "config.json").exists() or process.poll() is not None)
+        wait(lambda: (folder / "config.json").exists() or process.poll() is not None)
         os.kill(process_of_rank(killed, process.pid), signal.SIGKILL)
         _, errors = process.communicate(timeout=TIMEOUT)
     assert process.returncode != 0
@@ -122,13 +122,6 @@ def test_the_end_of_one_process_ends_all_and_the_saved_training_resumes(tmp_path
     monkeypatch.setattr(command_line, "_show_step", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     assert main(["train", "--resume", str(folder)]) == 130
     assert [row["step"] for row in steps_of(folder)] == list(range(1, step + 2))
-
-
-def wait_for(condition):
-    until = time.monotonic() + TIMEOUT
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def process_of_rank(rank, parent):

@@ -3,13 +3,10 @@
 import json
 import shutil
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from helpers import labelled
+from helpers import labelled, wait
 
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
@@ -26,13 +23,6 @@ from ui.server.workspace import NOT_YOURS
 from ui.server.workspaces import Workspaces
 
 TEXT = Corpus((("a b c d", "b c d e", "c d e f"), ("d e f a", "e f a b")), "mine")
-
-
-def wait(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 import dataclasses
 import json
 import math
-import time
 
 import pytest
 import torch
+from helpers import wait
 from torch.testing import assert_close
 
 from bert_core import TrainingService, load_recipe
@@ -23,8 +23,6 @@ from ui.server.workspace import STOP_IT_FIRST, Workspace
 from ui.server.workspaces import Workspaces
 from ui.train.settings import in_words, label_of
 
-PATIENCE = 120
-
 
 @pytest.fixture
 def workspaces(service: TrainingService) -> Workspaces:
@@ -39,13 +37,6 @@ def space(workspaces: Workspaces) -> Workspace:
 RECIPE = load_recipe("romeo-juliet").override(
     {"training.steps": 25, "data.batch_size": 4, "model.hidden_size": 12, "model.num_attention_heads": 3}
 )
-
-
-def wait(condition) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def finished(run: Run) -> Run:

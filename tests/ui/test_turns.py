@@ -2,11 +2,11 @@
 
 import dataclasses
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from helpers import PATIENCE, wait
 
 from bert_core.config import BertConfig
 from bert_core.data.tokenizer import train_tokenizer
@@ -19,8 +19,6 @@ from bert_core.storage.checkpoint import Checkpoint
 from ui import MOST_THREADS
 from ui.server import probe_lock as module
 from ui.server.probe_lock import CROWDED, GONE, MOST_OF_A_PAGE, Asker, Turns, asker
-
-PATIENCE = 60
 
 
 class Clock:
@@ -39,13 +37,6 @@ def clock() -> Clock:
 def turns(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Turns:
     monkeypatch.setattr(module, "POLL_SECONDS", 0.005)
     return Turns(clock=clock)
-
-
-def wait(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 class Probe:

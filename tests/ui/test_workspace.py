@@ -2,13 +2,13 @@
 
 import dataclasses
 import gc
-import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
+from helpers import wait
 
 from bert_core import TrainingService, load_recipe
 from bert_core.errors import RunError
@@ -64,13 +64,6 @@ def service(clock: Clock) -> Iterator[TrainingService]:
 @pytest.fixture
 def workspaces(service: TrainingService) -> Workspaces:
     return Workspaces(service, {"shipped": lambda: "the shipped model", "other": lambda: "the other one"}, lease=LEASE)
-
-
-def wait(ready: Callable[[], bool], what: str = "timed out") -> None:
-    deadline = time.monotonic() + 60
-    while not ready():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def test_a_token_is_made_here_and_has_128_bits(workspaces: Workspaces) -> None:

@@ -1,0 +1,291 @@
+"""What only a GPU would show, simulated: a device for each tensor, too little memory, faults, and what MPS lacks.
+
+The shapes and devices of a whole step are followed with PyTorch's fake tensors, which have a device and no memory: they
+refuse a computation between two devices, and one whose numbers the CPU would have to wait for.
+"""
+
+import contextlib
+import threading
+from types import SimpleNamespace
+
+import pytest
+import torch
+from helpers import make_batch, make_model, wait
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+
+from bert_core import __main__ as command_line
+from bert_core import costs
+from bert_core.config import BertConfig, TrainingConfig
+from bert_core.costs import choose_device
+from bert_core.data.batches import IGNORED, Batch
+from bert_core.data.corpus import Corpus
+from bert_core.errors import GPU_LOST, OUT_OF_MEMORY, ConfigError, RunError, reason_of
+from bert_core.model import BertForPreTraining, Packing, set_parameter
+from bert_core.runs.recipe import load_recipe
+from bert_core.runs.run import ENDED
+from bert_core.runs.service import TrainingService
+from bert_core.training import distributed, optimizer
+from bert_core.training import trainer as trainer_module
+from bert_core.training.losses import DeviceBatch, Pretraining
+from bert_core.training.optimizer import Optimizer
+from bert_core.training.trainer import Trainer
+from ui.handlers import TOO_LARGE, sentence_of
+
+CONFIG = BertConfig(vocab_size=41, hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=20)
+TEXT = Corpus((("a b c d", "b c d e", "c d e f"),))
+LOST = RuntimeError("CUDA error: unspecified launch failure\nCUDA kernel errors might be asynchronously reported")
+
+
+def padded_batch() -> Batch:
+    inputs = make_batch(CONFIG)
+    labels = torch.full_like(inputs["input_ids"], IGNORED)
+    labels[:, 1:3] = inputs["input_ids"][:, 1:3]
+    return Batch(**inputs, labels=labels, next_sentence_label=torch.tensor([0, 1, 0]))
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """Two GPUs, the second of which is a newer one with 10 GB, half of it in use by another program."""
+    monkeypatch.delenv("SPACES_ZERO_GPU", raising=False)
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    current = [0]
+
+    @contextlib.contextmanager
+    def device(which):
+        before, current[0] = current[0], torch.device(which).index or 0
+        yield
+        current[0] = before
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "device", device)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: current[0] == 1)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (4 * 2**30, 10 * 2**30))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 2**30)
+    monkeypatch.setattr(costs, "_fault_of_gpu", lambda: "")
+    return current
+
+
+def faked(mode):
+    """The objective. What the CPU counts in a batch is counted in real numbers, before these become fake ones."""
+
+    class Faked(Pretraining):
+        def send(self, batch, device):
+            with unset_fake_temporarily():
+                sent = DeviceBatch.of(padded_batch())
+
+            def fake(value):
+                if isinstance(value, Packing):
+                    return Packing(value.shape, fake(value.real), fake(value.number))
+                return mode.from_tensor(value).to(device) if isinstance(value, torch.Tensor) else value
+
+            return DeviceBatch(**{name: fake(value) for name, value in vars(sent).items()})
+
+    return Faked(mask_token_id=4)
+
+
+@pytest.mark.parametrize("name", ["adamw", "adam", "adadelta", "muon"])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_step_on_the_second_gpu_stays_there_and_waits_for_nothing(name, precision, gpus, monkeypatch):
+    states = []
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda: gpus[0])
+    monkeypatch.setattr(torch.cuda, "set_rng_state", states.append)
+    monkeypatch.setattr(torch.cuda, "manual_seed", lambda seed: states.append(gpus[0]))
+    monkeypatch.setattr(trainer_module, "batch_operations", lambda *_: 1e6)
+    config = TrainingConfig(steps=3, optimizer=name, precision=precision, max_grad_norm=1.0)
+    batch = SimpleNamespace(attention_mask=padded_batch().attention_mask.numpy(), asked=lambda: [[0]])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)  # else fake tensors would ask the driver
+    monkeypatch.setattr(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
+    model = make_model(CONFIG)
+    weights = {each: parameter.detach() for each, parameter in model.named_parameters()}
+    with FakeTensorMode() as mode:
+        for each, values in weights.items():
+            set_parameter(model, each, mode.from_tensor(values).to("cuda:1"), requires_grad=True)
+        trainer = Trainer(model, [batch] * 3, config, objective=faked(mode))
+        for _ in range(2):
+            metrics = next(trainer)
+    assert metrics.numbers.device == torch.device("cuda:1")
+    assert states == [1, 1, 1, 1], "dropout draws from this GPU's generator, which is given back"
+
+
+def test_a_model_is_drawn_on_its_generators_device_and_lies_on_pytorchs_default(monkeypatch):
+    def drawn(values, *, generator, **_):
+        assert values.device == generator.device
+
+    monkeypatch.setattr(torch.nn.init, "trunc_normal_", drawn)
+    with FakeTensorMode():
+        with torch.device("cuda:1"):
+            model = BertForPreTraining(CONFIG, generator=torch.Generator("cpu").manual_seed(0))
+        assert {parameter.device for parameter in model.parameters()} == {torch.device("cuda:1")}
+
+
+def test_memory_of_a_gpu_is_what_other_programs_leave(gpus):
+    assert costs.usable_memory("cuda:1") == 3 * 2**30, "60 % of the 4 GB that are free and the 1 GB that is its own"
+
+
+def test_each_gpu_has_its_own_precision_and_speed(gpus, monkeypatch):
+    assert [costs.faster_precision(1e12, each) for each in ("cuda", "cuda:0", "cuda:1")] == [
+        "float32",
+        "float32",
+        "bfloat16",
+    ]
+    asked, ones = [], torch.ones
+
+    def on_cpu(*shape, device=None):
+        asked.append(device)
+        return ones(1, 1)
+
+    monkeypatch.setattr(torch, "ones", on_cpu)
+    assert costs._rate("cuda:1") > 0
+    assert asked == ["cuda:1"]
+
+
+def test_without_memory_to_measure_it_a_gpus_speed_is_estimated(monkeypatch):
+    def full(*_, **__):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 64.00 MiB.")
+
+    monkeypatch.setattr(torch, "ones", full)
+    assert costs.estimate_seconds(10, CONFIG, torch.full((8,), 20), 12, "cuda:7") > 0
+
+
+def test_a_gpu_that_cannot_compute_is_left_alone_and_the_reason_is_said(monkeypatch, gpus, capsys):
+    reason = "CUDA error: no kernel image is available for execution on the device"
+
+    def refuse(*_, device=None, **__):
+        raise RuntimeError(f"{reason}\nCUDA kernel errors might be asynchronously reported at some other API call.")
+
+    monkeypatch.undo()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch, "ones", refuse)
+    costs._fault_of_gpu.cache_clear()
+    try:
+        assert choose_device("auto") == "cpu"
+        with pytest.raises(ConfigError, match=rf"^The GPU cannot be used \({reason}\); choose the device cpu\.$"):
+            choose_device("cuda:0")
+        monkeypatch.setattr(costs, "choose_device", lambda device: "cpu")
+        with TrainingService("cpu") as service:
+            assert service.device_name.endswith(f"(the GPU cannot be used: {reason})")
+        assert command_line.main(["exam", "no-such-model", "--corpus", "none"]) == 1
+        assert f"The GPU cannot be used ({reason}), so this runs on the CPU." in capsys.readouterr().err
+    finally:
+        costs._fault_of_gpu.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus_here", "message"),
+    [
+        ("cuda:1", 2, "and not on cuda:1"),
+        ("mps", 0, "and not on mps"),
+        ("cuda", 1, "has 1 GPUs for 2 processes; start fewer"),
+    ],
+)
+def test_a_process_of_several_without_a_gpu_of_its_own_says_so(device, gpus_here, message, monkeypatch):
+    monkeypatch.setattr(distributed.dist, "is_torchelastic_launched", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus_here)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    with pytest.raises(ConfigError, match=message), distributed.joined(device):
+        pass
+
+
+def test_gradients_are_clipped_and_skipped_where_the_fused_update_does_neither(monkeypatch):
+    """As on MPS, whose kernel leaves out both arguments."""
+    real = optimizer.adam
+
+    def of_mps(*tensors, **settings):
+        real(*tensors, **{**settings, "grad_scale": None, "found_inf": None})
+
+    def moved(skip):
+        weight, gradient = torch.nn.Parameter(torch.ones(3, 3)), torch.full((3, 3), 8.0)
+        made = Optimizer([("weight", weight)], TrainingConfig(optimizer="adam", weight_decay=0.0))
+        for part in (1.0, -0.25):  # the second update shows the size of the first gradient
+            made.step([gradient * part], 0.1, torch.tensor(4.0), torch.tensor(skip))
+        return weight.detach(), made.averages["exp_avg"][0]
+
+    expected, untouched = moved(False), torch.ones(3, 3)
+    monkeypatch.setattr(optimizer, "adam", of_mps)
+    assert not torch.allclose(moved(False)[1], expected[1]), "the simulation shows the fault"
+    monkeypatch.setattr(optimizer, "_CLIPPING_KERNELS", ())
+    for ours, wanted in zip(moved(False), expected):
+        torch.testing.assert_close(ours, wanted)
+    torch.testing.assert_close(moved(True)[0], untouched)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "on_the_page"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), OUT_OF_MEMORY, TOO_LARGE),
+        (RuntimeError("MPS backend out of memory (MPS allocated: 9.0 GB)"), OUT_OF_MEMORY, TOO_LARGE),
+        (RuntimeError("CUDA error: out of memory"), OUT_OF_MEMORY, TOO_LARGE),
+        (
+            RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+            OUT_OF_MEMORY,
+            TOO_LARGE,
+        ),
+        (torch.AcceleratorError(str(LOST)), GPU_LOST, GPU_LOST),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm`"), GPU_LOST, GPU_LOST),
+    ],
+    ids=["CUDA", "MPS", "driver", "cuBLAS", "lost", "lost in cuBLAS"],
+)
+def test_a_full_or_lost_gpu_has_its_own_sentence_everywhere(error, reason, on_the_page, monkeypatch, capsys):
+    assert (reason_of(error), sentence_of(error)) == (reason, on_the_page)
+
+    def fail(_options):
+        raise error
+
+    monkeypatch.setattr(command_line, "_report", fail)
+    assert command_line.main(["report", "model", "--output", "page"]) == 1
+    assert capsys.readouterr().err == f"{reason}\n"
+
+
+def test_a_fault_of_the_program_stays_one(monkeypatch):
+    def fail(_options):
+        raise RuntimeError("shape '[3]' is invalid")
+
+    monkeypatch.setattr(command_line, "_report", fail)
+    with pytest.raises(RuntimeError, match="shape"):
+        command_line.main(["report", "model", "--output", "page"])
+
+
+def test_a_gpu_lost_in_the_middle_ends_the_run_with_the_reason_and_keeps_its_history(monkeypatch):
+    lost, step = threading.Event(), Trainer.__next__
+
+    def fail_once_lost(trainer):
+        if lost.is_set():
+            raise LOST
+        return step(trainer)
+
+    monkeypatch.setattr(Trainer, "__next__", fail_once_lost)
+    recipe = load_recipe("romeo-juliet").override({"training.steps": 100_000, "data.batch_size": 2})
+    with TrainingService("cpu") as service:
+        run = service.start(recipe, TEXT)
+        wait(lambda: run.steps_done)
+        lost.set()
+        wait(lambda: run.status in ENDED)
+        assert (run.status, run.reason) == ("failed", GPU_LOST)
+        assert run.steps_done
+        assert run.snapshots
+        with pytest.raises(RunError, match="The GPU has failed"):
+            service.start(recipe, TEXT).wait(60)
+        lost.clear()
+        assert service.start(recipe.override({"training.steps": 3}), TEXT).wait(60).status == "finished"
+
+
+def test_products_in_float32_stay_exact():
+    """TF32 would give them 10 bits; nothing here turns it on."""
+    assert not torch.backends.cuda.matmul.allow_tf32
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_a_compiled_model_answers_and_trains_as_the_model():
+    model = BertForPreTraining(CONFIG, generator=torch.Generator().manual_seed(0)).eval()
+    inputs = make_batch(CONFIG)
+    with torch.no_grad():
+        expected = model(*inputs.values()).prediction_logits
+        compiled = torch.compile(model, backend="eager")
+        torch.testing.assert_close(compiled(*inputs.values()).prediction_logits, expected)
+    batches, losses = [padded_batch()] * 2, []
+    for make in (lambda each: each, lambda each: torch.compile(each, backend="eager")):
+        own = BertForPreTraining(CONFIG, generator=torch.Generator().manual_seed(0))
+        losses.append([metrics.mlm_loss for metrics in Trainer(make(own), batches, TrainingConfig(steps=2))])
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
