@@ -3,6 +3,7 @@
 import errno
 import functools
 import inspect
+import math
 import os
 import traceback
 from collections.abc import Callable, Iterable, Sequence
@@ -68,6 +69,13 @@ def first_three(items: Iterable[str]) -> str:
     items = list(items)
     more = f" and {len(items) - 3:,} more" if len(items) > 3 else ""
     return ", ".join(items[:3]) + more
+
+
+def percent(fraction: float) -> str:
+    """A measured fraction in per cent, rounded as the page's scripts do (assets/js/parts/numbers.js): half a per cent
+    goes up, and what is neither 0 nor 1 is neither 0% nor 100%."""
+    value = 100 * fraction
+    return "<1%" if 0 < value < 1 else ">99%" if 99 < value < 100 else f"{math.floor(value + 0.5)}%"
 
 
 def quoted(value: object) -> str:

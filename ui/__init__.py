@@ -35,7 +35,7 @@ from ui.server.pages import Documents
 from ui.server.probe_lock import probe_lock
 from ui.server.scripts import links, script_route
 from ui.server.workspaces import LEASE_SECONDS, Workspaces
-from ui.theme import head, plotly_script, theme
+from ui.theme import SANDBOXED, head, plotly_script, theme
 from ui.train.exam import first_verdict
 from ui.views import view
 
@@ -174,7 +174,7 @@ def wait(demo: gr.Blocks, workspaces: Workspaces) -> None:
 
 def middleware(service: TrainingService, hosts: Sequence[str] | None) -> list[Middleware]:
     """What a request passes before Gradio has it. hosts: the names by which the page may be asked for; None for any."""
-    layers = [Middleware(Guard, limits=service.limits, hosts=hosts), Middleware(Documents, links=links())]
+    layers = [Middleware(Guard, limits=service.limits, hosts=hosts), Middleware(Documents, links=SANDBOXED + links())]
     if hosts is not None:  # else another site could reach this machine by a name of its own
         layers.insert(0, Middleware(TrustedHostMiddleware, allowed_hosts=[*hosts, "[::1]"], www_redirect=False))
     return layers

@@ -61,17 +61,31 @@ _OPENING = """if (/[#&]tab=(?!train(&|$))/.test(location.hash)) {
   Object.assign(hidden, { id: "opening", textContent: "#tabs [role=tabpanel] { visibility: hidden; }" });
   document.head.append(hidden);
 }"""
-# A browser may refuse storage to a frame of another site; Gradio's page would not load then. What is kept is forgotten
-# with the document.
+# A browser may refuse storage to a frame of another site; Gradio's page would not load then. What is kept stands in the
+# frame's history instead, where a reload finds it, and is forgotten with the frame.
 _STORAGE = """for (const name of ["localStorage", "sessionStorage"]) {
   try { window[name].setItem("balcony", ""); window[name].removeItem("balcony"); } catch {
-    const kept = new Map();
+    const kept = new Map(history.state?.[name] ?? []);
+    const keep = () => history.replaceState({ ...history.state, [name]: [...kept] }, "");
     Object.defineProperty(window, name, { value: {
-      getItem: (key) => kept.get(`${key}`) ?? null, setItem: (key, value) => { kept.set(`${key}`, `${value}`); },
-      removeItem: (key) => { kept.delete(`${key}`); }, clear: () => kept.clear() } });
+      getItem: (key) => kept.get(`${key}`) ?? null,
+      setItem: (key, value) => { kept.set(`${key}`, `${value}`); keep(); },
+      removeItem: (key) => { kept.delete(`${key}`); keep(); }, clear: () => { kept.clear(); keep(); } } });
+    addEventListener("hashchange", keep);  // a link within the page makes a new entry of the history
     Balcony.forgets = true;
   }
 }"""
+
+
+# A frame with `sandbox` and without `allow-same-origin` may fetch none of the page's scripts;
+# this one is in the document.
+SANDBOXED = """<script>if (origin === "null") addEventListener("DOMContentLoaded", () => {
+  const [said, link] = ["p", "a"].map((tag) => document.createElement(tag));
+  link.href = location.href; link.target = "_blank"; link.textContent = "Open it in a tab of its own.";
+  said.role = "alert"; said.style.cssText = "font: 16px system-ui; padding: 1em";
+  said.append("This page is in a frame without allow-same-origin, so it cannot ask its server. ", link);
+  document.body.replaceChildren(said);
+});</script>"""
 
 
 def head() -> str:

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from bert_core.data.corpus import Corpus
 from bert_core.data.text import Append, arrays
 from bert_core.data.tokenizer import UNK, plain
-from bert_core.errors import CorpusError, checked, ignore
+from bert_core.errors import CorpusError, checked, ignore, percent
 
 IS_NEXT, NOT_NEXT = 0, 1
 MANY_UNKNOWN, MOST_UNKNOWN = 0.1, 0.95  # of a text's words: said above the one, refused above the other
@@ -76,9 +76,10 @@ def notes_on_unknown(share: float, name: str, remedy: str) -> tuple[str, ...]:
     """
     if share > MOST_UNKNOWN:
         raise CorpusError(
-            f"{share:.0%} of the words of {name} are unknown to this vocabulary, so nothing can be learned; {remedy}."
+            f"{percent(share)} of the words of {name} are unknown to this vocabulary, so nothing can be learned; "
+            f"{remedy}."
         )
-    return (f"{share:.0%} of the words are unknown to this vocabulary; {remedy}.",) if share > MANY_UNKNOWN else ()
+    return (f"{percent(share)} of the words are unknown to this vocabulary; {remedy}.",) if share > MANY_UNKNOWN else ()
 
 
 @checked

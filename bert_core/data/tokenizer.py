@@ -16,7 +16,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from bert_core.config import TokenizerConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.sentences import ENDS, GREEK, MAX_WORD_CHARACTERS, UNSPACED
-from bert_core.errors import CheckpointError, ConfigError, CorpusError, checked, ignore, quoted
+from bert_core.errors import CheckpointError, ConfigError, CorpusError, checked, ignore, percent, quoted
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
@@ -167,11 +167,14 @@ def notes_on_words(sentences: Iterable[str], kind: str) -> list[str]:
     if unspaced > _WORTH_A_NOTE:
         read = "not split, so that a word may be a sentence" if kind == "whitespace" else "split into characters"
         notes.append(
-            f"Han, kana, Thai and other scripts without spaces between words are {read} ({unspaced:.0%} of this text)."
+            f"Han, kana, Thai and other scripts without spaces between words are {read} ({percent(unspaced)} of this "
+            "text)."
         )
     dropped = sum(count for word, count in words.items() if re.fullmatch(f"{DROPPED_MARKS}+", word)) / words.total()
     if kind == "word" and dropped > _WORTH_A_NOTE:
-        notes.append(f"The word tokenizer drops . , ! ? and -: {dropped:.0%} of the words here. Wordpiece keeps them.")
+        notes.append(
+            f"The word tokenizer drops . , ! ? and -: {percent(dropped)} of the words here. Wordpiece keeps them."
+        )
     return notes
 
 

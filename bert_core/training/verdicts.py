@@ -81,6 +81,13 @@ class Spread(Numbers):
         return statistics.stdev(self.values) if len(self.values) > 1 else math.nan
 
 
+def failed(accuracies: Spread, baseline: float) -> tuple[float, ...]:
+    """The accuracies of runs that are no better than the best constant answer, where another seed of theirs is: then
+    the mean says little. None if all runs failed."""
+    low = tuple(value for value in accuracies.values if value <= baseline + MARGIN)
+    return low if len(low) < len(accuracies.values) else ()
+
+
 def compare(first: Spread, other: Spread, baseline: float | None = None) -> Comparison:
     """How the other numbers compare with the first ones: as many runs on both sides, with the same seeds.
 

@@ -63,7 +63,7 @@ def test_a_file_of_ones_own_is_learned_tried_and_compared(page: Page, tmp_path: 
     expect(page.locator("#attention-other-map .b-map-title")).to_have_text("Layer 1, head 1")
     open_tab(page, "Fine-tune")
     page.locator("#transfer-start").click()
-    expect(page.locator("#transfer-answer")).to_contain_text("One seed cannot settle it")
+    expect(page.locator("#transfer-answer")).to_contain_text("With one seed this difference may be chance; run three")
     page.reload()
     expect(page.locator("#task-status")).to_have_text("Finished")
     open_tab(page, "Models")
@@ -76,6 +76,32 @@ def test_a_file_of_ones_own_is_learned_tried_and_compared(page: Page, tmp_path: 
     assert found["label"] in ("him", "nobody")
     open_tab(page, "Compare")
     expect(page.locator("#runs-list")).to_contain_text("Each run that you start is listed here")
+
+
+def test_on_a_laptop_task_button_examples_and_progress_are_in_sight(page: Page) -> None:
+    page.set_viewport_size({"width": 1366, "height": 657})
+    open_tab(page, "Fine-tune")
+    samples, facts = page.locator("#task-samples .b-pair"), page.locator("#task-facts")
+    expect(samples).to_have_count(3)
+    for part in (
+        page.locator("#task select"),
+        page.locator("#task-start"),
+        page.locator("#task-status"),
+        samples.first,
+    ):
+        expect(part).to_be_in_viewport(ratio=1)
+    page.get_by_role("button", name="Examples of your own").click()
+    with page.expect_download() as waiting:
+        page.locator("#task-sample").click()
+    assert waiting.value.suggested_filename == "text-classification-train.tsv"
+    page.locator("#task-pasted textarea").fill(own_task(30))
+    expect_seen(facts, "So few held-out examples (3) measure nothing")
+    expect_seen(samples.first, re.compile("Label: (him|nobody)"))
+    fine_tune(page, epochs=1)
+    for part in (page.locator("#task-status"), page.locator("#fine-tune .b-progress")):
+        expect(part).to_be_in_viewport(ratio=1)
+    expect(samples.first).to_be_hidden()
+    expect_seen(page.locator("#task-results"), "So few held-out examples (3) measure nothing")
 
 
 def test_a_run_is_paused_and_stopped_beside_the_train_tab(page: Page) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from browser_steps import FIRST, Tabs, show
+from browser_steps import FIRST, Tabs, expect_seen, show
 from playwright.sync_api import FrameLocator, Page, ViewportSize, expect
 
 LOADS = 4
@@ -34,7 +34,7 @@ def test_without_storage_the_page_loads_trains_and_answers(tabs: Tabs, complaint
         for _ in range(LOADS):
             page.frames[1].goto(tabs.address)
             expect(app.locator("#start")).to_be_enabled()
-        told = app.get_by_text("a reload forgets your runs and models")
+        told = app.get_by_text("when you close this page they are lost")
         expect(told).to_have_count(1)
         expect(told).to_be_in_viewport()
         app.locator("#start").click()
@@ -46,7 +46,27 @@ def test_without_storage_the_page_loads_trains_and_answers(tabs: Tabs, complaint
         expect(app.locator("#masked-guesses h3").first).to_be_visible()
         frame = page.frames[1]
         frame.wait_for_function("new URLSearchParams(location.hash.slice(1)).get('model')?.length === 32")
+        hashed = frame.evaluate("location.hash")
+        frame.evaluate("location.reload()")  # the frame's history keeps whose page it is, and the address what it shows
+        expect(app.locator("#masked-guesses h3").first).to_be_visible()
+        expect(app.locator("#link-notice")).to_be_hidden()
+        assert frame.evaluate("location.hash") == hashed
+        app.get_by_role("tab", name="Train").click()
+        expect(app.locator("#run-status")).to_have_text("Finished")
         assert complaints == []
+
+
+def test_a_frame_that_may_not_ask_its_server_says_so(tabs: Tabs) -> None:
+    context = tabs.browser.new_context()
+    try:
+        page = context.new_page()
+        page.goto(tabs.address.replace("127.0.0.1", "localhost") + "health")
+        page.set_content(f"<title>Outside</title><iframe sandbox='allow-scripts' src='{tabs.address}'></iframe>")
+        said = page.frame_locator("iframe").get_by_role("alert")
+        expect_seen(said, "allow-same-origin")
+        expect(said.get_by_role("link")).to_have_attribute("href", tabs.address)
+    finally:
+        context.close()
 
 
 def test_in_a_frame_as_tall_as_its_page_start_and_refusals_are_in_sight(tabs: Tabs, complaints: list[str]) -> None:

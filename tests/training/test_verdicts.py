@@ -7,7 +7,17 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from bert_core.training.verdicts import CONSTANT, MARGIN, Comparison, Memory, Spread, Tally, compare, judge_memory
+from bert_core.training.verdicts import (
+    CONSTANT,
+    MARGIN,
+    Comparison,
+    Memory,
+    Spread,
+    Tally,
+    compare,
+    failed,
+    judge_memory,
+)
 
 DRAWS = 1000
 
@@ -154,6 +164,11 @@ def test_clearly_different_models_are_told_apart_and_seldom_called_alike() -> No
 )
 def test_runs_are_compared(first: tuple[float, ...], other: tuple[float, ...], outcome: Comparison) -> None:
     assert compare(Spread(first), Spread(other), baseline=0.18) == outcome
+
+
+def test_a_run_has_failed_that_is_no_better_than_a_constant_answer_where_another_seed_is() -> None:
+    assert failed(Spread((0.9, 0.13, 0.92)), 0.1) == (0.13,)
+    assert failed(Spread((0.9, 0.8)), 0.1) == failed(Spread((0.12, 0.13)), 0.1) == failed(Spread((0.1,)), 0.1) == ()
 
 
 def test_times_are_compared_by_their_ratio() -> None:

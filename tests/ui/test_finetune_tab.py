@@ -11,24 +11,26 @@ from helpers import labelled
 from bert_core import load_recipe
 from bert_core.data.decoding import EncodingError
 from bert_core.errors import CorpusError, RunError
-from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe
+from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.runs.run import ACTIVE, Run
-from bert_core.tasks.examples import TASKS, TaskData, TaskParts
+from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task
 from bert_core.tasks.texts import TextExample
 from bert_core.tasks.token_classification import TaggedExample, TagPrediction
 from ui.compare.trials import Trial, trial_news
 from ui.finetune.answers import (
     PAIR_HINT,
     cut,
+    few_examples,
     prediction_value,
     results_numbers,
     results_page,
     results_value,
+    samples,
     task_model,
     tried_value,
     word_spans,
 )
-from ui.finetune.tab import UNKNOWN, TaskForm, task_facts
+from ui.finetune.tab import UNKNOWN, TaskForm, sample_of, task_facts
 from ui.finetune.transfer import Mark, answer, figure, measured, start_transfer
 from ui.frame.page import PageRequest
 from ui.frame.question import Question
@@ -115,6 +117,24 @@ def test_examples_and_a_typed_sentence_are_answered(kind, workspaces, space, tin
     parameters = {name: shape for name, shape, _ in model_facts(task_model(asked).model)["parameters"]}
     layer = "qa_outputs" if kind == "question-answering" else "classifier"
     assert parameters[f"{layer}.weight"].endswith(" × 12")
+
+
+def test_three_examples_of_each_task_have_different_answers_and_a_file_that_can_be_read() -> None:
+    for recipe in finetuning_recipes():
+        examples = load_task(sample_of(recipe), recipe.task).examples
+        shown = samples(examples)
+        answers = [each.get("label") or [kind for _, kind in each["true"] if kind] for each in shown]
+        assert len(shown) == 3
+        assert answers[0] != answers[1] != answers[2]
+        assert all(answers)
+    assert len(samples([TextExample("a", None, "x")] * 2)) == 1
+
+
+def test_few_held_out_examples_are_said_to_measure_nothing() -> None:
+    assert few_examples(8) == []
+    assert few_examples(3)[0].startswith(
+        "So few held-out examples (3) measure nothing: one more right moves the accuracy"
+    )
 
 
 def test_what_is_missing_is_asked_for_and_what_is_not_used_is_named(workspaces, space, tiny_checkpoint) -> None:
@@ -246,11 +266,16 @@ def test_the_sentence_says_what_the_numbers_carry() -> None:
     trial.marks = marks(0, [0.6, 0.61, 0.62], [0.8, 0.82, 0.81], 32) | marks(2, [0.5, 0.52, 0.51], [0.52, 0.5, 0.51], 8)
     assert answer("accuracy", trial) == (
         "8 examples: 51% ± 1 (random weights), 51% ± 1 (pretrained weights). Neither is more than 5 points above "
-        "always giving the most frequent answer. 32 examples: 61% ± 1 (random weights), 81% ± 1 (pretrained weights). "
+        "always giving the most frequent answer; take more epochs. 32 examples: 61% ± 1 (random weights), 81% ± 1 "
+        "(pretrained weights). "
         "Pre-training helps."
     )
     trial.marks = marks(0, [0.6], [0.8], 32)
-    assert answer("accuracy", trial).endswith("80% (pretrained weights). One seed cannot settle it.")
-    assert answer("pearson", trial).endswith("0.80 (pretrained weights). One seed cannot settle it.")
+    assert answer("accuracy", trial).endswith(
+        "80% (pretrained weights). With one seed this difference may be chance; run three."
+    )
+    assert answer("pearson", trial).endswith(
+        "0.80 (pretrained weights). With one seed this difference may be chance; run three."
+    )
     chart = figure("accuracy", trial)
     assert [trace["name"] for trace in chart["data"]] == 2 * ["Random weights"] + 2 * ["Pretrained weights"]

@@ -7,14 +7,17 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 
 import bert_core.errors
-from bert_core.config import ASSETS
+from bert_core.config import ASSETS, CHECKPOINTS
 from bert_core.runs.recipe import DEFAULT_RECIPE, FinetuningRecipe, Recipe, load_recipe
 from ui.compare.runs_list import settings_of
+from ui.frame.question import SCHEMA
 from ui.lessons import lessons
+from ui.models.tab import CARD, card_of
 from ui.server.scripts import locales, sources
 from ui.train.settings import in_words, label_of
 
@@ -57,6 +60,31 @@ def test_the_files_of_texts_are_served_with_the_scripts() -> None:
 @pytest.mark.parametrize("language", TEXTS)
 def test_no_translation_can_end_the_script_of_a_saved_page(language: str) -> None:
     assert [each for pair in TEXTS[language].items() for each in pair if re.search("</|<!--", each)] == []
+
+
+WORDS = {  # for each term one word, wherever its key has the term
+    r"asked (words|positions)": {"zh": "待预测", "ko": "예측 대상"},
+    r"(?<!a )pieces?": {"zh": "子词", "ko": "조각"},
+    r"segments?(?! packed)": {"zh": "句段", "ko": "세그먼트"},
+    r"held[- ]out": {"zh": "留出", "ko": "홀드아웃"},
+    r"layers?": {"zh": "层", "ko": "레이어"},
+    r"seeds?": {"zh": "种子", "ko": "시드"},
+    r"does not follow": {"zh": "不相接", "ko": "이어지지 않"},
+    r"test examples": {"zh": "测试样本", "ko": "테스트 예제"},
+}
+NEVER = {"zh": "被问的|奈特|死记|得分|遮住", "ko": "물어본 단어|라벨|매개변수|그래디언트|더 못 |출력층|주의를"}
+
+
+@pytest.mark.parametrize("language", TEXTS)
+def test_a_term_is_one_word_in_all_texts(language: str) -> None:
+    found = [
+        (key, text)
+        for term, words in WORDS.items()
+        for key, text in TEXTS[language].items()
+        if re.search(rf"\b{term}\b", re.sub(r"\{\w*\}", "", key), re.IGNORECASE) and words[language] not in text
+    ]
+    assert found == []
+    assert [text for text in TEXTS[language].values() if re.search(NEVER[language], text)] == []
 
 
 def bare(text: str) -> str:
@@ -122,6 +150,17 @@ def test_every_term_and_every_text_of_the_lessons_has_a_translation() -> None:
         texts += [text for step in lesson["steps"] for text in (step["text"], step["ask"], step["answer"])]
         texts += [choice for step in lesson["steps"] for choice in step["choices"] if re.search("[a-z]{3}", choice)]
     assert [text for text in texts if text not in TEXTS["zh"] and bare(text) not in KEYS and text] == []
+
+
+def test_every_card_of_a_model_has_a_translation_and_something_to_try() -> None:
+    cards = [card_of(path) for path in CHECKPOINTS.glob(f"*/{CARD}")]
+    assert len(cards) == 3
+    assert missing([text for card in cards for text in (card["card"], *(what for what, _ in card["links"]))]) == []
+    for card in cards:
+        assert len(card["links"]) == 3
+        for _, link in card["links"]:
+            parts = parse_qs(link[1:], keep_blank_values=True)
+            assert {"tab", "model"} <= {*parts} <= {*SCHEMA}
 
 
 @pytest.mark.parametrize("folder", ["recipes", "experiments", "tasks"])

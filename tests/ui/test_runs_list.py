@@ -224,7 +224,7 @@ def test_a_variant_that_was_not_trained_on_a_task_has_no_number_for_it(workspace
     assert cells["Masked words only"]["Pairs right"] == "not trained"
     assert cells["Next sentence only"]["MLM loss, same batches"] == "not trained"
     assert "not trained" not in cells["Both"].values()
-    assert "Between fewer than three seeds" in result["how"]
+    assert "With one seed this difference may be chance; run three." in result["answer"]
 
 
 def test_an_experiment_on_what_no_model_is_trained_for_says_so(workspaces, space) -> None:
@@ -291,20 +291,28 @@ def test_the_answer_says_no_more_than_the_numbers() -> None:
     )
     assert answer_on("layers", same[:1], better[:1]) == (
         "Asked words right: 50% (1 layer), 80% (4 layers). Training time: 0.5 s (1 layer), 3.0 s (4 layers). "
-        "One seed cannot settle it."
+        "With one seed this difference may be chance; run three."
     )
     unsettled = [marked(nsp_accuracy=value, nsp_baseline=0.4) for value in (0.5, 0.9, 0.7)]
     answered = answer_on("segments", unsettled, better)
     assert answered.startswith("Pairs right: 70% ± 20 (With segments), ")
-    assert answered.endswith(". The seeds do not settle it.")
+    assert answered.endswith(
+        ". Three seeds do not settle it, because their results overlap; take more steps or a longer text."
+    )
+    one_failed = [marked(mlm_accuracy=value, mlm_baseline=0.1) for value in (0.9, 0.13, 0.92)]
+    answered = answer_on("layers", same, one_failed)
+    assert answered.startswith(
+        "Asked words right: 50% ± 0 (1 layer), 65% ± 45 (4 layers). One of the three runs with 4 "
+    )
+    assert "did not learn (13%), so the mean says little; try a smaller learning rate. Three seeds do not" in answered
     saturated = [marked(nsp_accuracy=1.0)] * 3
     answered = answer_on("segments", saturated, saturated)
     assert answered.startswith("Pairs right: 100% ± 0 (With segments)")
-    assert answered.endswith("cannot show a difference.")
+    assert answered.endswith("cannot show a difference; take a longer one.")
     constant = [marked(nsp_accuracy=0.5)] * 3
     assert answer_on("segments", constant, constant) == (
         "Pairs right: 50% ± 0 (With segments), 50% ± 0 (Without segments), 50% (always the most frequent answer). "
-        "No model is more than 5 points above always giving the most frequent answer."
+        "No model is more than 5 points above always giving the most frequent answer; take more steps."
     )
 
 
@@ -312,13 +320,15 @@ def test_what_is_not_asked_is_called_that() -> None:
     nothing = [marked(kept_accuracy=math.nan, masked_accuracy=0.97)] * 3
     assert answer_on("mask-kind", nothing, nothing) == (
         "Right at words left unchanged. Not asked in this test. Right at [MASK]: 97% ± 0 (80/10/10), 97% ± 0 (Always "
-        "[MASK]). All models are within 5 points of 100%, so this text cannot show a difference."
+        "[MASK]). All models are within 5 points of 100%, so this text cannot show a difference; take a longer one."
     )
 
 
 def test_mean_and_deviation_as_text() -> None:
     assert format_number(Spread((0.90, 0.94, 0.98)), "fraction") == "94% ± 4"
     assert format_number(Spread((0.9,)), "fraction") == "90%"
+    # As the page's scripts round the same number: half a per cent goes up.
+    assert [format_number(Spread((each,)), "fraction") for each in (0.025, 0.004, 0.996)] == ["3%", "<1%", ">99%"]
     assert format_number(Spread((1.234,)), "nats") == "1.23"
     assert format_number(Spread((3.0, 4.0)), "seconds") == "3.5 s ± 0.7"
     assert format_number(Spread((math.nan,)), "fraction") == "not asked"

@@ -480,7 +480,7 @@ def test_the_board_guesses_as_fill_mask_does(tiny_checkpoint: Checkpoint) -> Non
     for (before, word, end), [guess, probability, right] in zip(board.sentences, board.at(tiny_checkpoint)):
         text = f"{before}{word}{end}"
         [[(token, expected)]] = fill_mask(tiny_checkpoint, f"{before}[MASK]{end}", after.get(text), top_k=1)
-        assert (guess, probability) == (token, round(expected, 3))
+        assert (guess, probability) == (token, pytest.approx(expected, abs=1e-6))
         assert right == (token == word.lower())
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from bert_core.config import BertConfig
-from bert_core.errors import InputError
+from bert_core.errors import InputError, percent
 from bert_core.pages.attention import ShownAttention, shown_layers
 from bert_core.pages.offline import packed
 from bert_core.probes.attention import SPECIAL, attention, difference, head_names, layer_names
@@ -64,9 +64,10 @@ def difference_note(apart: Tensor | None, first: int = 0) -> str:
         return "The two models differ in tokens, layers or heads, so their weights are not subtracted."
     H = apart.shape[1]
     least, most = (divmod(first * H + int(at), H) for at in (apart.argmin(), apart.argmax()))
+    mean, lowest, highest = (percent(each.item()) for each in (apart.mean(), apart.min(), apart.max()))
     return (
-        f"On average, {apart.mean():.0%} of a word's attention goes to other words than in the other model: "
-        f"from {apart.min():.0%} (layer {least[0] + 1}, head {least[1] + 1}) to {apart.max():.0%} "
+        f"On average, {mean} of a word's attention goes to other words than in the other model: "
+        f"from {lowest} (layer {least[0] + 1}, head {least[1] + 1}) to {highest} "
         f"(layer {most[0] + 1}, head {most[1] + 1})."
     )
 

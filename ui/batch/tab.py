@@ -110,12 +110,12 @@ def _row(row: RowView, judged: RowJudgement) -> dict[str, Any]:
         "segments": list(row.segments),
         "number": row.number,
         "is_next": row.is_next,
-        "is_next_probability": round(judged.is_next, 4),
+        "is_next_probability": round(judged.is_next, 6),
         "guesses": {
             str(guess.position): {
                 "label": row.labels[guess.position],
                 "token": guess.token,
-                "probability": round(guess.probability, 4),
+                "probability": round(guess.probability, 6),
                 "loss": round(guess.loss, 4),
                 "is_right": guess.is_right,
             }

@@ -9,7 +9,7 @@ import gradio as gr
 
 from bert_core.config import DataConfig, check_seed
 from bert_core.data.corpus import Corpus
-from bert_core.errors import BertCoreError, ConfigError, CorpusError
+from bert_core.errors import BertCoreError, ConfigError, CorpusError, percent
 from bert_core.runs.experiments import (
     MEASURES,
     Contrast,
@@ -27,8 +27,8 @@ from bert_core.runs.run import Run
 from bert_core.training.verdicts import MARGIN, MARGIN_RATIO, SEEDS, STANDARD_ERRORS
 from ui.compare.trials import (
     CONCLUSIONS,
-    FEW_SEEDS,
     Trial,
+    failures,
     format_number,
     seeds_control,
     sentences,
@@ -52,8 +52,10 @@ HELLO = (
 NO_CONCLUSION = CONCLUSIONS | {  # by outcome; a contrast has the sentences for the others
     "not asked": "not asked in this test",
     "not trained": "not compared, because not every model is trained for it",
-    "no better": f"no model is more than {100 * MARGIN:g} points above always giving the most frequent answer",
-    "saturated": f"all models are within {100 * MARGIN:g} points of 100%, so this text cannot show a difference",
+    "no better": f"no model is more than {100 * MARGIN:g} points above always giving the most frequent answer; "
+    "take more steps",
+    "saturated": f"all models are within {100 * MARGIN:g} points of 100%, so this text cannot show a difference; "
+    "take a longer one",
 }
 RULE = (
     f"Mean ± standard deviation over {{}} seeds. Higher or lower: the means differ by more than {STANDARD_ERRORS} "
@@ -91,8 +93,8 @@ def report(experiment: Experiment, trial: Trial, space: Workspace) -> dict[str, 
         {"title": title, "cells": [_cell(column, name) for name in shown], **looks.get(title, {})}
         for title, column in zip(trial.variants, marks, strict=True)
     ]
-    how = FEW_SEEDS if len(marks[0]) < SEEDS else RULE.format(len(marks[0]))
-    how += f" Every model was tested on the same {marks[0][0].pairs} pairs of {trial.about}, masked by the recipe."
+    how = RULE.format(len(marks[0])) + " " if len(marks[0]) >= SEEDS else ""
+    how += f"Every model was tested on the same {marks[0][0].pairs} pairs of {trial.about}, masked by the recipe."
     if experiment.test.title:
         how += f" {experiment.test.title}"
     columns = [MEASURES[name].title for name in shown]
@@ -156,7 +158,8 @@ def answer(experiment: Experiment, marks: Sequence[Sequence[Marks]]) -> str:
     for contrast in experiment.contrasts:
         verdict = outcome(contrast, marks)
         conclusion = NO_CONCLUSION.get(verdict) or getattr(contrast, verdict)
-        conclusions.append((conclusion, len(marks[0]), _numbers(experiment, contrast, marks, verdict)))
+        seen = [_numbers(experiment, contrast, marks, verdict), *_failures(experiment, contrast, marks, verdict)]
+        conclusions.append((conclusion, len(marks[0]), seen))
     return sentences(conclusions)
 
 
@@ -167,8 +170,17 @@ def _numbers(experiment: Experiment, contrast: Contrast, marks: Sequence[Sequenc
         return phrase
     numbers = [f"{_cell(marks[n], measure)} ({experiment.variants[n].title})" for n in (0, contrast.other)]
     if verdict in ("no better", "fallback"):
-        numbers.append(f"{baseline_of(marks[0][0], measure):.0%} (always the most frequent answer)")
+        numbers.append(f"{percent(baseline_of(marks[0][0], measure))} (always the most frequent answer)")
     return f"{phrase}: {', '.join(numbers)}"
+
+
+def _failures(experiment: Experiment, contrast: Contrast, marks: Sequence[Sequence[Marks]], verdict: str) -> list[str]:
+    """For both variants a sentence on runs that did not learn what is compared."""
+    measure, is_compared = contrast.measure, verdict not in ("not asked", "not trained")
+    if not is_compared or MEASURES[measure].unit != "fraction":
+        return []
+    baseline = baseline_of(marks[0][0], measure)
+    return [failures(experiment.variants[n].title, spread(marks[n], measure), baseline) for n in (0, contrast.other)]
 
 
 def _cell(marks: Sequence[Marks], measure: str) -> str:

@@ -12,16 +12,20 @@ from weakref import WeakKeyDictionary
 
 import gradio as gr
 
-from bert_core.errors import BertCoreError, RunError
+from bert_core.errors import BertCoreError, RunError, percent
 from bert_core.runs.run import ACTIVE, Run
-from bert_core.training.verdicts import SEEDS, Spread
+from bert_core.training.verdicts import SEEDS, Spread, failed
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces, functions
 from ui.views import view
 
 SEED_CHOICES = [("One seed", 1), ("Three seeds", SEEDS)]
-CONCLUSIONS = {"unclear": "the seeds do not settle it", "few seeds": "{seeds} cannot settle it"}  # by verdict
-FEW_SEEDS = "Between fewer than three seeds, any difference can be chance; run three."
+UNSETTLED = "{seeds} do not settle it, because their results overlap; "
+CONCLUSIONS = {  # by verdict; each says what to try next
+    "unclear": UNSETTLED + "take more steps or a longer text",
+    "few seeds": "with {seeds} this difference may be chance; run three",
+}
+NUMBERS = ("no", "one", "two", "three")
 FORMATS = {  # by unit: factor, digits, and what follows the number
     "fraction": (100, 0, "%"),
     "correlation": (1, 2, ""),
@@ -125,14 +129,22 @@ def trial_news(kind: str, space: Workspace, number: int = 0, done: int = 0) -> d
     return news | {"now": f"{trial.variants[variant]}, seed {seed}", "fraction": fraction, "left": left}
 
 
-def sentences(conclusions: Iterable[tuple[str, int, str]]) -> str:
-    """Conclusions, each once, after the numbers from which it follows; it comes with its number of seeds."""
+def sentences(conclusions: Iterable[tuple[str, int, Sequence[str]]]) -> str:
+    """Conclusions, each once, after what was seen and from which it follows; it comes with its number of seeds."""
     grouped: dict[str, list[str]] = {}
-    for conclusion, seeds, numbers in conclusions:
-        words = conclusion.format(seeds="one seed" if seeds == 1 else f"{seeds} seeds")
-        grouped.setdefault(words, []).append(numbers)
-    said = [each for words, numbers in grouped.items() for each in (*numbers, words)]
+    for conclusion, seeds, seen in conclusions:
+        words = conclusion.format(seeds=f"{NUMBERS[seeds]} seed{'s' * (seeds > 1)}")
+        grouped.setdefault(words, []).extend(filter(None, seen))
+    said = [each for words, seen in grouped.items() for each in (*seen, words)]
     return " ".join(f"{each[:1].upper()}{each[1:]}." for each in said)
+
+
+def failures(title: str, accuracies: Spread, baseline: float) -> str:
+    """A sentence on the runs of a variant that did not learn while others did, "" if there are none."""
+    low = failed(accuracies, baseline)
+    count, of = NUMBERS[len(low)].capitalize(), NUMBERS[len(accuracies.values)]
+    said = f"{count} of the {of} runs with {title} did not learn ({', '.join(map(percent, low))})"
+    return f"{said}, so the mean says little; try a smaller learning rate" if low else ""
 
 
 def format_number(number: Spread, unit: str) -> str:
@@ -141,7 +153,8 @@ def format_number(number: Spread, unit: str) -> str:
         return "not asked"
     factor, digits, follows = FORMATS[unit]
     deviation = f" ± {factor * number.deviation:.{digits}f}" if math.isfinite(number.deviation) else ""
-    return f"{factor * number.mean:.{digits}f}{follows}{deviation}"
+    mean = percent(number.mean) if unit == "fraction" else f"{number.mean:.{digits}f}{follows}"
+    return f"{mean}{deviation}"
 
 
 def trial_view(workspaces: Workspaces, kind: str, label: str, hello: str = "") -> gr.HTML:

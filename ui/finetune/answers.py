@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
-from bert_core.errors import InputError, RunError
+from bert_core.errors import InputError, RunError, percent
 from bert_core.pages.report import task_report
 from bert_core.probes.reading import read_words
 from bert_core.storage.checkpoint import Checkpoint
@@ -23,6 +23,8 @@ from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Model, is_finetuning
 
 MOST_JUDGED = 200  # examples
+FEWEST = 8  # held-out examples that measure something
+SAMPLES = 3
 MOST_SHOWN = 25
 MOST_BARS = 8
 LONGEST_SHOWN = 4_000  # characters of a text
@@ -87,12 +89,20 @@ def results_value(asked: PageRequest) -> dict[str, Any]:
     found, name = _reviewed(checkpoint, shown.parts)
     return value | {
         "part": f"{len(found.judged):,} {name} examples",
+        "notes": few_examples(len(found.judged)),
         "measures": [[title.replace("_", " "), round(number, 4)] for title, number in found.measures.items()],
         "mistakes": sum(each.is_right is False for each in found.judged),
         "labels": list(found.labels),
         "confusion": [list(row) for row in found.confusion],
         "examples": [example_value(each, found.labels) for each in found.judged[:MOST_SHOWN]],
     }
+
+
+def few_examples(count: int) -> list[str]:
+    """A sentence on how little so few held-out examples measure, or nothing."""
+    said = f"So few held-out examples ({count}) measure nothing: one more right moves the accuracy by "
+    said += f"{percent(1 / count)}. Give a test file, or at least {10 * FEWEST} examples."
+    return [said] if count < FEWEST else []
 
 
 def results_numbers(asked: PageRequest) -> Numbers:
@@ -135,13 +145,32 @@ def example_value(judged: Judged, labels: Sequence[str]) -> dict[str, Any]:
     example, text = judged.example, judged.example.texts[0]
     spans = word_spans(example.words) if isinstance(example, TaggedExample) else []
     value = {"text": text[:LONGEST_SHOWN], "right": judged.is_right}
-    value |= prediction_value(example, judged.prediction, labels, text, spans)
+    return value | _labelled(example, text, spans) | prediction_value(example, judged.prediction, labels, text, spans)
+
+
+def _labelled(example: Example, text: str, spans: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """What belongs to an example beside its text, and its label."""
     if isinstance(example, TaggedExample):
-        return value | {"true": cut(text, tagged(example.right, spans))}
-    value["label"] = example.in_words(example.right) or NOTHING
+        return {"true": cut(text, tagged(example.right, spans))}
+    label = {"label": example.in_words(example.right) or NOTHING}
     if isinstance(example, ChoiceExample):
-        return value | {"choices": list(example.choices)}
-    return value | {"pair": "".join(example.texts[1:])[:LONGEST_SHOWN]}
+        return label | {"choices": list(example.choices)}
+    return label | {"pair": "".join(example.texts[1:])[:LONGEST_SHOWN]}
+
+
+def samples(examples: Sequence[Example]) -> list[dict[str, Any]]:
+    """Three examples of a task, with different labels where it has them."""
+    first: dict[str, Example] = {}
+    for example in examples[:MOST_JUDGED]:
+        first.setdefault(example.in_words(example.right), example)
+    chosen = [first[label] for label in sorted(first, key=lambda label: not label)]  # entities and answers first
+    chosen += [example for example in examples[: 2 * SAMPLES] if example not in chosen]
+    values = []
+    for example in chosen[:SAMPLES]:
+        spans = word_spans(example.words) if isinstance(example, TaggedExample) else []
+        text = example.texts[0]
+        values.append({"text": text[:LONGEST_SHOWN]} | _labelled(example, text, spans))
+    return values
 
 
 def tried_value(asked: PageRequest) -> dict[str, Any]:
@@ -194,13 +223,13 @@ def prediction_value(
         return {"marked": cut(text, tagged(found.tags, spans))}
     if isinstance(found, AnswerPrediction):
         best, context = found.answers[0], cast(AnswerExample, example).context
-        bars = [[answer.text or NOTHING, round(answer.probability, 4)] for answer in found.answers[:MOST_BARS]]
+        bars = [[answer.text or NOTHING, round(answer.probability, 6)] for answer in found.answers[:MOST_BARS]]
         span = [("answer", best.start, best.start + len(best.text))] if best.text else []
         return {"guess": best.text or NOTHING, "bars": bars, "marked": cut(context[:LONGEST_SHOWN], span)}
     assert isinstance(found, LabelPrediction)
     names = example.choices if isinstance(example, ChoiceExample) else labels
     likeliest = sorted(zip(names, found.probabilities), key=lambda each: -each[1])[:MOST_BARS]
-    bars = [[name, round(probability, 4)] for name, probability in likeliest]
+    bars = [[name, round(probability, 6)] for name, probability in likeliest]
     return {"guess": example.in_words(found.value), "bars": bars}
 
 

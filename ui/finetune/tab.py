@@ -2,20 +2,24 @@
 
 import dataclasses
 import functools
+import shutil
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
+from bert_core.config import ASSETS
 from bert_core.data.decoding import EncodingError
 from bert_core.data.encoding import MANY_UNKNOWN
 from bert_core.data.tokenizer import UNK
-from bert_core.errors import CorpusError, RunError, first_three
+from bert_core.errors import CorpusError, RunError, first_three, percent
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task
 from ui.compare.trials import seeds_control, trial_view
-from ui.finetune.answers import results_numbers, results_page, results_value, tried_value
+from ui.finetune.answers import few_examples, results_numbers, results_page, results_value, samples, tried_value
 from ui.finetune.transfer import start_transfer
 from ui.frame.page import Page
 from ui.frame.question import MODEL, Values
@@ -43,6 +47,7 @@ SHOWN = (  # settings
     "training.evaluate_every",
 )
 PARTS = {"train": "Training file", "validation": "Validation file", "test": "Test file"}
+PASTED = "Your examples"  # the name of examples that were pasted
 MOST_READ = 200  # examples whose words are counted
 UNKNOWN = "The shown model knows few of these words. Choose one at the top that does, such as english-mini."
 TUNED = "The shown model is fine-tuned already; its encoder learns on, with a new output layer."
@@ -55,13 +60,17 @@ class TaskForm:
         recipes = finetuning_recipes()
         titles = [(each.title if each.files else f"{each.title} (needs your file)", each.name) for each in recipes]
         self.task = select(titles, recipes[0].name, label="Task", elem_id="task")
+        self.start = gr.Button("Fine-tune", variant="primary", elem_id="task-start")
         self.facts = view("train/facts", elem_id="task-facts")
         self.initial = gr.Radio(
             list(STARTS), value=STARTS[0], label="Initial weights", elem_id="initial", elem_classes="b-list"
         )
         with gr.Accordion("Examples of your own", open=False, elem_id="own-examples"):
             self.form = view("train/facts", form_of(recipes[0]), elem_id="task-form")
-            self.files = {part: gr.File(label=PARTS[part], elem_id=f"task-{part}", height=100) for part in PARTS}
+            self.sample = gr.Button("Download a sample file", elem_id="task-sample")
+            label, info = "Paste examples", "As in the sample file. Not used when there is a training file."
+            self.pasted = gr.Textbox(label=label, info=info, lines=4, max_lines=10, elem_id="task-pasted")
+            self.files = {part: gr.File(label=PARTS[part], elem_id=f"task-{part}", height=140) for part in PARTS}
             self.encoding = encoding_control("task-encoding")
             info = "The texts, then the label: review,sentiment, or 1,2 without a header. Empty: as found."
             self.columns = gr.Textbox(label="Columns", info=info, max_lines=1, elem_id="task-columns")
@@ -71,19 +80,20 @@ class TaskForm:
             self.settings = settings_view(recipes[0], SHOWN, prefix="task", elem_id="task-all-settings")
             self.seed = gr.Number(0, label="Seed", precision=0, elem_id="task-seed")
         files = list(self.files.values())
-        self.examples = {self.task, self.encoding, self.columns, self.separator, *files}
+        self.examples = {self.task, self.pasted, self.encoding, self.columns, self.separator, *files}
         self.all = {*self.examples, self.initial, self.seed, self.settings}
         shown = [self.form, self.columns, self.separator, self.settings]
         self.task.input(show_task, self.task, shown, **QUIET)
         gr.on([each.change for each in files], encoding_choices, files, self.encoding, **QUIET)
 
     def parts(self, values: Values, workspaces: Workspaces) -> TaskParts:
-        """The examples of the file, or else those of the recipe. Raises CorpusError."""
+        """The examples of the files or those pasted, or else those of the recipe. Raises CorpusError."""
         recipe = recipe_of(values[self.task])
         paths = {part: path for part, file in self.files.items() if (path := values[file])}
-        if not paths:
+        if not self.is_own(values):
             return recipe.source()
-        if "train" not in paths:
+        pasted = values[self.pasted] or ""
+        if "train" not in paths and not pasted.strip():
             raise CorpusError("Choose a training file first; validation and test go with it.")
         read = functools.partial(
             load_task,
@@ -92,11 +102,15 @@ class TaskForm:
             label_separator=values[self.separator] or None,
             limits=workspaces.service.limits,
         )
-        return TaskParts(**{part: read_part(read, path, values[self.encoding]) for part, path in paths.items()})
+        with tempfile.TemporaryDirectory(prefix="balcony-examples-") as scratch:
+            if "train" not in paths:
+                paths["train"] = f"{scratch}/{PASTED}"
+                Path(paths["train"]).write_text(pasted, encoding="utf-8", errors="surrogatepass")
+            return TaskParts(**{part: read_part(read, path, values[self.encoding]) for part, path in paths.items()})
 
     def is_own(self, values: Values) -> bool:
         """Whether the examples are the person's."""
-        return any(values[file] for file in self.files.values())
+        return bool((values[self.pasted] or "").strip()) or any(values[file] for file in self.files.values())
 
     def recipe(self, values: Values) -> FinetuningRecipe:
         """The recipe with the settings of the form. Raises ConfigError."""
@@ -113,7 +127,6 @@ class FinetuneTab:
         with gr.Row(elem_classes="b-split"):
             with gr.Column(scale=4, min_width=320):
                 self.form = TaskForm()
-                start = gr.Button("Fine-tune", variant="primary", elem_id="task-start")
                 with gr.Row():
                     self.seeds = seeds_control("transfer-seeds")
                     compare = gr.Button("What did pre-training buy?", elem_id="transfer-start", min_width=200)
@@ -128,6 +141,7 @@ class FinetuneTab:
                     | {"alone": self.workspaces.alone},
                     elem_id="fine-tune",
                 )
+                self.samples = view("finetune/samples", elem_id="task-samples")
                 exporter(
                     *(page, "the answers"),
                     of="task-results",
@@ -138,16 +152,18 @@ class FinetuneTab:
                     html=results_page,
                 )
                 self.transfer = trial_view(self.workspaces, "transfer", "Progress of the comparison")
-        form, live = self.form, {self.form.facts, page.messages, page.visitor, page.frame}
+        form, live = self.form, {self.form.facts, self.samples, page.messages, page.visitor, page.frame}
         page.visitor.enter(self.restore, page.visitor, self.monitor, trigger_mode="always_last", **QUIET)
         inputs = {*page.inputs, *form.examples}
         once: dict[str, Any] = {"trigger_mode": "always_last", **QUIET}
         changes = [form.task.input, form.encoding.input, form.columns.change, form.separator.change]
-        changes += [file.change for file in form.files.values()]
-        gr.on(changes, self.describe, inputs, form.facts, **once)
-        page.changed(*MODEL)(self.describe, inputs, form.facts, **once)
+        changes += [form.pasted.change, *(file.change for file in form.files.values())]
+        described = [form.facts, self.samples]
+        gr.on(changes, self.describe, inputs, described, **once)
+        page.changed(*MODEL)(self.describe, inputs, described, **once)
+        form.sample.click(self.save_sample, inputs, [page.file, page.messages], **QUIET)
         inputs = {*page.inputs, *form.all}
-        start.click(self.start, inputs, {*live, self.monitor}, **QUIET)
+        form.start.click(self.start, inputs, {*live, self.monitor}, **QUIET)
         compare.click(self.compare, {*inputs, self.seeds}, {*live, self.transfer}, **QUIET)
 
     def restore(self, token: str | None) -> dict[str, Any] | None:
@@ -155,12 +171,28 @@ class FinetuneTab:
         space = self.workspaces.lookup(token)
         return shown_run(space) if space else None
 
-    @on_error(no_facts)
-    def describe(self, values: Values) -> dict[str, Any]:
-        """What the task asks of the shown model."""
-        recipe, parts = recipe_of(values[self.form.task]), self.form.parts(values, self.workspaces)
-        value = task_facts(recipe, parts, self.page.asked(values).checkpoint)
-        return value if self.form.is_own(values) else value | {"notes": [recipe.description, *value["notes"]]}
+    def describe(self, values: Values) -> dict[Any, Any]:
+        """What the task asks of the shown model, and three of its examples."""
+
+        @on_error(lambda sentence: {self.form.facts: no_facts(sentence), self.samples: {"examples": []}})
+        def described() -> dict[Any, Any]:
+            recipe, parts = recipe_of(values[self.form.task]), self.form.parts(values, self.workspaces)
+            facts = task_facts(recipe, parts, self.page.asked(values).checkpoint)
+            own = [] if self.form.is_own(values) else [recipe.description]
+            shown = {"examples": samples(parts.train.examples)}
+            return {self.form.facts: facts | {"notes": [*own, *facts["notes"]]}, self.samples: shown}
+
+        return described()
+
+    def save_sample(self, values: Values) -> dict[Any, Any]:
+        """Give the person a file of examples of the chosen task."""
+
+        def save() -> dict[Any, Any]:
+            path = sample_of(recipe_of(values[self.form.task]))
+            name = f"{path.parent.name}-{path.name}"
+            return self.page.save(name, lambda to: shutil.copyfile(path, to))
+
+        return on_error(self.page.say)(save)()
 
     def start(self, values: Values) -> dict[Any, Any]:
         """Fine-tune the shown model."""
@@ -181,10 +213,9 @@ class FinetuneTab:
             begin(space, form.recipe(values), page.asked(values).checkpoint, form.parts(values, self.workspaces))
 
         problem, dropped = begun(space, start)
-        facts = {} if problem else self.describe(values)
-        shown = (
-            page.say(with_labels(problem)) if problem else {form.facts: facts | {"notes": [*dropped, *facts["notes"]]}}
-        )
+        shown = page.say(with_labels(problem)) if problem else self.describe(values)
+        if not problem:
+            shown[form.facts]["notes"][:0] = dropped
         return space, shown | {page.visitor: space.token, page.frame: {"visitor": space.token}}
 
 
@@ -206,6 +237,12 @@ def form_of(recipe: FinetuningRecipe) -> dict[str, Any]:
     """What a file with examples of a task has, as the view of facts shows it."""
     form = f"A file with {TASKS[recipe.task].form}"
     return no_facts() | {"notes": [f"{form}. Without a validation file, a part of the training file is held out."]}
+
+
+def sample_of(recipe: FinetuningRecipe) -> Path:
+    """A training file of the program with examples of the recipe's task."""
+    files = next(each.files for each in (recipe, *finetuning_recipes()) if each.files and each.task == recipe.task)
+    return ASSETS / "tasks" / recipe.task / files["train"]
 
 
 def read_part(read: Callable[..., TaskData], path: str, encoding: str | None) -> TaskData:
@@ -242,6 +279,8 @@ def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoin
     that cannot be learned."""
     train, labels = parts.train, parts.train.labels()
     others = [part for part in (parts.validation, parts.test) if part]
+    count = len((parts.test or parts.validation or train).examples)
+    share = 1.0 if others else recipe.data.validation_share
     texts = [text for example in train.examples[:MOST_READ] for text in example.texts]
     tokenized = checkpoint.tokenizer.encode_batch(texts, add_special_tokens=False)
     tokens = [token for encoding in tokenized for token in encoding.tokens]
@@ -251,10 +290,10 @@ def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoin
         ["Kind", recipe.task.replace("-", " ")],
         ["Examples", f"{len(train.examples):,}"],
         ["Held out", " and ".join(held_out) or f"{recipe.data.validation_share:.0%}"],
-        ["Unknown words", f"{unknown:.0%}"],
+        ["Unknown words", percent(unknown)],
         *([["Labels", first_three(map(own, labels))]] if labels else []),
     ]
     notes = [f"{own(part.name)}: {note}" for part in others for note in part.notes if note not in train.notes]
     warnings = {UNKNOWN: unknown > MANY_UNKNOWN, TUNED: checkpoint.head is not None}
     notes += [note for note, applies in warnings.items() if applies]
-    return {"facts": facts, "notes": [*train.notes, *notes]}
+    return {"facts": facts, "notes": [*train.notes, *notes, *few_examples(max(1, round(share * count)))]}

@@ -15,9 +15,9 @@ from bert_core.runs.run import Run
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.prediction import review
-from bert_core.training.verdicts import MARGIN, SEEDS, Spread, compare
+from bert_core.training.verdicts import MARGIN, Spread, compare
 from ui.compare import trials
-from ui.compare.trials import FEW_SEEDS, Trial, format_number, sentences
+from ui.compare.trials import UNSETTLED, Trial, failures, format_number, sentences
 from ui.finetune.answers import MOST_JUDGED
 from ui.parts.figures import transfer_chart
 from ui.server.probe_lock import probe_lock
@@ -29,11 +29,13 @@ STARTS = ("random weights", "pretrained weights")
 MOST_EPOCHS = 1_000
 UNITS = {"pearson": "correlation"}  # of measures that are not fractions
 CONCLUSIONS = trials.CONCLUSIONS | {  # by verdict
+    "unclear": UNSETTLED + "take more epochs",
     "higher": "pre-training helps",
     "lower": "pre-training hurts",
     "alike": f"pre-training changes less than {100 * MARGIN:g} points",
-    "no better": f"neither is more than {100 * MARGIN:g} points above always giving the most frequent answer",
-    "saturated": f"both are within {100 * MARGIN:g} points of 100%",
+    "no better": f"neither is more than {100 * MARGIN:g} points above always giving the most frequent answer; "
+    "take more epochs",
+    "saturated": f"both are within {100 * MARGIN:g} points of 100%, so this task cannot show a difference",
     "not asked": "nothing could be measured",
 }
 
@@ -71,7 +73,6 @@ def report(measure: str, trial: Trial, space: Workspace) -> dict[str, Any] | Non
     seeds = len({seed for _, seed in trial.marks})
     spread = f", mean ± standard deviation over {seeds} seeds" if seeds > 1 else ""
     how = f"{in_words(measure)}, measured on {trial.about}{spread}. All runs have the same number of steps."
-    how += f" {FEW_SEEDS}" if seeds < SEEDS else ""
     return {"answer": answer(measure, trial), "how": how} if seeds else None
 
 
@@ -85,7 +86,8 @@ def answer(measure: str, trial: Trial) -> str:
             random, pretrained = (Spread(tuple(mark.value for mark in side)) for side in sides)
             numbers = f"{format_number(random, unit)} ({STARTS[0]}), {format_number(pretrained, unit)} ({STARTS[1]})"
             numbers = f"{marks[0].examples:,} examples: {numbers}"
-            conclusions.append((CONCLUSIONS[compare(random, pretrained, baseline)], len(marks), numbers))
+            low = [failures(*each, baseline) for each in zip(STARTS, (random, pretrained)) if unit == "fraction"]
+            conclusions.append((CONCLUSIONS[compare(random, pretrained, baseline)], len(marks), [numbers, *low]))
     return sentences(conclusions)
 
 

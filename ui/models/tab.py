@@ -4,6 +4,7 @@ import contextlib
 import contextvars
 import dataclasses
 import itertools
+import re
 import shutil
 import tempfile
 import threading
@@ -13,7 +14,7 @@ from typing import Any
 
 import gradio as gr
 
-from bert_core.config import LOCAL, Limits
+from bert_core.config import CHECKPOINTS, LOCAL, Limits
 from bert_core.errors import CheckpointError, first_three
 from bert_core.storage.checkpoint import (
     CONFIG,
@@ -37,6 +38,8 @@ from ui.server.workspace import Model
 from ui.views import hint, view
 
 FACTS, CHOICE = "model-facts", "model-choice"  # elem_ids
+CARD = "README.md"  # of a model that comes with the program
+_TO_TRY = re.compile(r"^- (.+?): `(#\S+)`$", re.MULTILINE)  # a line of it: what to do, and the part of a link after #
 MOST_LETTERS = 60  # of a model's name from its files
 HUB_MEGABYTES = 600  # BERT base has 440
 _one_reader = threading.Lock()  # the memory that strangers' models take while they are read is that of one
@@ -165,7 +168,18 @@ def show(asked: PageRequest) -> dict[str, Any]:
     models = choices(workspaces, space)
     listed = [(key, f"{space.shown_title(key, name)}, {detail}") for key, name, detail in models]
     first = asked.question.model or workspaces.shipped_names[0]
-    return {CHOICE: {"choices": listed, "first": first}, FACTS: model_facts(asked.model)}
+    card = card_of(CHECKPOINTS / first / CARD) if first in workspaces.shipped_names else {}
+    return {CHOICE: {"choices": listed, "first": first}, FACTS: model_facts(asked.model) | card}
+
+
+def card_of(path: Path) -> dict[str, Any]:
+    """The first paragraph of a model's card, and what to try with the model: a sentence and a link of each; {} without
+    a card."""
+    if not path.is_file():
+        return {}
+    text = path.read_text(encoding="utf-8")
+    paragraph = text.partition("\n# ")[2].split("\n\n")[1]
+    return {"card": " ".join(paragraph.split()), "links": _TO_TRY.findall(text)}
 
 
 def no_facts(sentence: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from bert_core.data.corpus import Corpus
-from bert_core.errors import InputError
+from bert_core.errors import InputError, percent
 from bert_core.probes.attention import across, attention
 from bert_core.probes.sentence_pairs import UNLABELLED, PairMatrix, next_sentence, window
 from bert_core.storage.checkpoint import Checkpoint
@@ -33,7 +33,7 @@ def matrix_value(matrix: PairMatrix, corpus: Corpus, size: int, checkpoint: Chec
         "total": len(corpus.sentences),
         "numbers": [number + 1 for number in matrix.numbers],
         "sentences": list(matrix.sentences),
-        "probabilities": [[None if math.isnan(p) else round(p, 4) for p in row] for row in probabilities],
+        "probabilities": [[None if math.isnan(p) else round(p, 6) for p in row] for row in probabilities],
         "pair_labels": matrix.labels.tolist(),
         "labels": list(labels),
         "notes": matrix_notes(matrix, labels) + subject_note(checkpoint, matrix, window(corpus, size, matrix.start)[1]),
@@ -142,11 +142,11 @@ def across_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
         "weights": [[round(weight, 5) for weight in row] for row in shown.tolist()],
         "head": head,
         "choices": [
-            [None, f"mean of all heads ({fractions.mean():.0%})"],
-            *([each, f"{head_label(each)} ({fractions[each]:.0%})"] for each in heads),
+            [None, f"mean of all heads ({percent(fractions.mean().item())})"],
+            *([each, f"{head_label(each)} ({percent(fractions[each].item())})"] for each in heads),
         ],
-        "note": f"{shown[1:].sum(-1).mean():.0%} of the first sentence's attention goes to the second, and "
-        f"{shown[0].sum():.0%} of that of [CLS], whose vector decides whether the second follows.",
+        "note": f"{percent(shown[1:].sum(-1).mean().item())} of the first sentence's attention goes to the second, and "
+        f"{percent(shown[0].sum().item())} of that of [CLS], whose vector decides whether the second follows.",
     }
 
 

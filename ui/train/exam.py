@@ -32,7 +32,8 @@ VERDICTS = {
     "memorised": "It learned its own text by heart: on held-out words it is {unseen} than always giving that answer.",
     "both": "It learned something that carries over to new text, and some of its own text by heart.",
     "generalises": "It learned something that carries over to new text: its own text is not clearly easier for it.",
-    "unclear": "So few held-out words cannot show whether what it learned carries over to new text.",
+    "unclear": "So few held-out words cannot show whether what it learned carries over to new text; take a longer "
+    "text.",
 }
 ALL_USED, NONE_HELD = "All {sentences:,} sentences were used for training", "No held-out word could be asked"
 OWN = "{words.right:,} of {words.asked:,} hidden words of its own text"

@@ -34,7 +34,7 @@ class GuessBoard:
             scores = dict(word_scores(checkpoint, self._rows, [[word.first] for word in self._words]))
         guesses = [likeliest(checkpoint, scores[number][0], 1)[0] for number in range(len(self._rows))]
         return [
-            [guess, round(probability, 3), int(guess == word.pieces[0])]
+            [guess, round(probability, 6), int(guess == word.pieces[0])]
             for (guess, probability), word in zip(guesses, self._words, strict=True)
         ]
 

@@ -86,7 +86,7 @@ class TrainTab:
     def _lay_out_buttons(self) -> None:
         self.start = gr.Button("Start", variant="primary", elem_id="start", min_width=90)
         self.pause = gr.Button("Pause", variant="primary", interactive=False, elem_id="pause", min_width=90)
-        self.step = gr.Button("Step", elem_id="step", min_width=70)
+        self.step = gr.Button("One step", elem_id="step", min_width=70)
         self.reset = gr.Button("Reset", interactive=False, elem_id="reset", min_width=70)
         self.stop = gr.Button("Stop", interactive=False, elem_id="stop", min_width=70)
         self.pace = select(PACES, AUTOMATIC, label="Pace", elem_id="pace", min_width=150)

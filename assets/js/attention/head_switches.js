@@ -104,7 +104,7 @@ class HeadSwitches {
         now = [after.toFixed(digits), signed(after - before, digits)];
       return [el("bdi", title), before.toFixed(digits), ...now.map((text) => count > 0 && (isMeasured ? text : "…"))];
     });
-    fill(this.answers, table(["Answer", "All heads", without, "Change"], lines));
+    fill(this.answers, table(["Answer", "All heads", without, "Difference"], lines));
   }
 
   build() {

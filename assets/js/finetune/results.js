@@ -1,6 +1,6 @@
 // What a fine-tuned model answers: about one example in detail, and about held-out examples with its mistakes first.
 
-import { bar, button, el, fact, fill, note } from "../parts/elements.js";
+import { bar, button, el, fact, fill, note, notes } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
 import { announce } from "../frame/page.js";
@@ -31,6 +31,7 @@ import { ask, question } from "../frame/question.js";
  * @property {string} task
  * @property {string} before key of the shown model, to compare with
  * @property {string} [part]
+ * @property {string[]} notes
  * @property {[name: string, value: number][]} measures
  * @property {number} mistakes
  * @property {string[]} labels
@@ -68,12 +69,34 @@ export function answered({ guess, bars = [], marked }) {
   ];
 }
 
-/** @param {Example} example */
-function line({ text: sentence, pair = "", choices, label = "", guess, bars, marked, right, true: truth }) {
+/** A button that puts an example into the boxes above. @param {LabelledParts} example */
+function tryButton({ text: sentence, pair = "", choices }) {
   const attempt = () => {
     announce("replaced", { text: question.text, pair: question.pair, hidden: question.hidden });
     ask({ text: sentence, pair, hidden: [], choices: choices ?? null });
   };
+  return button("Try", attempt, { "aria-label": `Try: ${sentence}` });
+}
+
+/** An example of the task, as a person would answer it. @param {LabelledParts} example */
+export function sample(example) {
+  const { text: sentence, pair, choices, label, true: truth } = example;
+  return el(
+    "li.b-pair",
+    el("p", { dir: "auto" }, truth ? text(truth) : el("bdi", sentence)),
+    pair && el("p", { dir: "auto" }, el("bdi", pair)),
+    choices &&
+      el(
+        "ul.b-choices",
+        choices.map((choice) => el("li", el("bdi", choice))),
+      ),
+    label && el("p", "Label: ", el("b", el("bdi", label))),
+  );
+}
+
+/** @param {Example} example */
+function line(example) {
+  const { text: sentence, pair = "", label = "", guess, bars, marked, right, true: truth } = example;
   const certain = bars?.length && bars[0][0] === guess ? ` (${percent(bars[0][1])})` : "";
   const said = guess !== undefined && [
     right === null && "predicted ",
@@ -91,7 +114,7 @@ function line({ text: sentence, pair = "", choices, label = "", guess, bars, mar
       "p.b-tools",
       right !== null && el(right ? "b" : "b.b-wrong", right ? "✓ right" : "✗ wrong"),
       el("span", said),
-      button("Try", attempt, { "aria-label": `Try: ${sentence}` }),
+      tryButton(example),
     ),
   );
 }
@@ -144,7 +167,7 @@ export function results(root) {
       }
       const isJudged = part && examples[0]?.right !== null;
       fill(head, name, part && (isJudged ? `: ${mistakes} of ${part} wrong` : `: ${part}`));
-      fill(root, head, part && [measures, body], question.model !== key && show);
+      fill(root, head, part && [measures, notes(value.notes), body], question.model !== key && show);
       if (!part) return;
       const numbers = value.measures.map(([name, number]) => fact([name, number.toFixed(3)]));
       fill(measures, numbers);

@@ -97,7 +97,7 @@ class FineTune {
     }
     const { board, pause, stop } = this;
     this.cursors = cursors;
-    const far = `Step ${count(step)} of ${count(steps)}${left ? `, about ${duration(left)} left` : ""}`;
+    const far = `Training step ${count(step)} of ${count(steps)}${left ? `, about ${duration(left)} left` : ""}`;
     board.say(STATUS_NAMES[status], reason || far, status);
     board.bar.show(steps ? step / steps : 0);
     pause.hidden = stop.hidden = hasEnded(status);

@@ -53,6 +53,9 @@ function linesOf(node) {
   return lines;
 }
 
+/** With other fonts than the page has, a text in the file keeps its place by its length. @param {number} length in pixels */
+const asLong = (length) => (length > 0 ? { textLength: length.toFixed(2), lengthAdjust: "spacingAndGlyphs" } : {});
+
 const pen = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
 
 /** The lines of a text as SVG. @param {Text} node @param {DOMRect} origin */
@@ -69,6 +72,7 @@ function letters(node, origin) {
       x: (direction === "rtl" ? extent.right : extent.left) - origin.left,
       y: extent.top - origin.top + ascent,
       ...look,
+      ...asLong(extent.width),
       "text-decoration": textDecorationLine === "line-through" ? textDecorationLine : null,
     });
     line.textContent = text.replace(/\s+/g, " ").trim().replace(NO_XML, "");
@@ -116,6 +120,10 @@ function drawing(original, extent, origin) {
     const style = getComputedStyle(parts[index]);
     for (const name of SVG_STYLES.split(" ")) part.style.setProperty(name, style.getPropertyValue(name));
     for (const name of ["class", "tabindex", "role"]) part.removeAttribute(name);
+    const source = parts[index];
+    if (source instanceof SVGTextContentElement && !source.childElementCount)
+      for (const [name, value] of Object.entries(asLong(source.getComputedTextLength())))
+        part.setAttribute(name, value);
     // Plotly names its clip paths with the address of the page, which another program can't open.
     const clip = part.getAttribute("clip-path");
     if (clip) part.setAttribute("clip-path", clip.replace(/url\(['"]?[^#]*#([^'")]*)['"]?\)/, "url(#$1)"));

@@ -4,7 +4,7 @@ import { scrolling, table } from "../controls.js";
 import { el, fact, fill, note, notes } from "../parts/elements.js";
 
 /** @typedef {[name: string, shape: string, count: string]} Parameter */
-/** @typedef {{facts: [name: string, text: string][], notes: string[], error?: string, first?: string[], parameters?: Parameter[]}} Facts */
+/** @typedef {{facts: [name: string, text: string][], notes: string[], error?: string, first?: string[], parameters?: Parameter[], card?: string, links?: [what: string, link: string][]}} Facts */
 
 /** @param {Facts} value */
 export function list({ facts }) {
@@ -24,6 +24,17 @@ function tensors(parameters, isOpen) {
   );
 }
 
+/** What the model's card says, and links to try it. @param {Facts} value */
+const card = ({ card: text, links = [] }) =>
+  text && [
+    el("p.b-model-card", text),
+    el(
+      "p.b-tools",
+      links.length > 0 && "Try it:",
+      ...links.map(([what, link]) => el("a.b-small", { href: link }, what)),
+    ),
+  ];
+
 /** @type {View} */
 export const view = (root) =>
   function draw(/** @type {Facts | null} */ value) {
@@ -31,6 +42,6 @@ export const view = (root) =>
     const { error } = value;
     const isOpen = root.querySelector("details")?.open ?? false;
     root.classList.toggle("is-stale", Boolean(error));
-    fill(root, value.facts.length > 0 && list(value), error && note(error, true), notes(value.notes));
+    fill(root, value.facts.length > 0 && list(value), error && note(error, true), notes(value.notes), card(value));
     if (value.parameters) root.append(tensors(value.parameters, isOpen));
   };

@@ -15,7 +15,7 @@ import { nextStep } from "./next_step.js";
 import { hasEnded, runs, STATUS_NAMES } from "./runs.js";
 
 // What to do next, if the run gives no reason.
-const NEXT = { paused: "Step trains one step, Resume continues." };
+const NEXT = { paused: "One step trains a single step, Resume continues." };
 const BLOCKED =
   "Something between this page and the server blocks /balcony/news, such as an extension of the browser. Allow it to see the numbers; the run continues.";
 const HELLO = "Press Start to train a model of your own. The pale curves are those of an earlier run.";
