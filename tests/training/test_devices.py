@@ -1,7 +1,7 @@
 """What only a GPU would show, simulated: a device for each tensor, too little memory, faults, and what MPS lacks.
 
-The shapes and devices of a whole step are followed with PyTorch's fake tensors, which have a device and no memory: they
-refuse a computation between two devices, and one whose numbers the CPU would have to wait for.
+A whole step runs on PyTorch's device "meta", whose tensors have no numbers: it refuses what mixes two devices, and what
+makes the CPU wait for a number.
 """
 
 import contextlib
@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers import make_batch, make_model, wait
-from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+from helpers import make_batch, wait
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from bert_core import __main__ as command_line
 from bert_core import costs
@@ -20,13 +20,11 @@ from bert_core.costs import choose_device
 from bert_core.data.batches import IGNORED, Batch
 from bert_core.data.corpus import Corpus
 from bert_core.errors import GPU_LOST, OUT_OF_MEMORY, ConfigError, RunError, reason_of
-from bert_core.model import BertForPreTraining, Packing, set_parameter
+from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import load_recipe
 from bert_core.runs.run import ENDED
 from bert_core.runs.service import TrainingService
 from bert_core.training import distributed, optimizer
-from bert_core.training import trainer as trainer_module
-from bert_core.training.losses import DeviceBatch, Pretraining
 from bert_core.training.optimizer import Optimizer
 from bert_core.training.trainer import Trainer
 from ui.handlers import TOO_LARGE, sentence_of
@@ -66,46 +64,31 @@ def gpus(monkeypatch):
     return current
 
 
-def faked(mode):
-    """The objective. What the CPU counts in a batch is counted in real numbers, before these become fake ones."""
-
-    class Faked(Pretraining):
-        def send(self, batch, device):
-            with unset_fake_temporarily():
-                sent = DeviceBatch.of(padded_batch())
-
-            def fake(value):
-                if isinstance(value, Packing):
-                    return Packing(value.shape, fake(value.real), fake(value.number))
-                return mode.from_tensor(value).to(device) if isinstance(value, torch.Tensor) else value
-
-            return DeviceBatch(**{name: fake(value) for name, value in vars(sent).items()})
-
-    return Faked(mask_token_id=4)
-
-
+@pytest.mark.parametrize("kernels", [("cpu", "cuda", "meta"), ()], ids=["as CUDA", "as MPS"])
 @pytest.mark.parametrize("name", ["adamw", "adam", "adadelta", "muon"])
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_a_step_on_the_second_gpu_stays_there_and_waits_for_nothing(name, precision, gpus, monkeypatch):
-    states = []
-    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda: gpus[0])
-    monkeypatch.setattr(torch.cuda, "set_rng_state", states.append)
-    monkeypatch.setattr(torch.cuda, "manual_seed", lambda seed: states.append(gpus[0]))
-    monkeypatch.setattr(trainer_module, "batch_operations", lambda *_: 1e6)
-    config = TrainingConfig(steps=3, optimizer=name, precision=precision, max_grad_norm=1.0)
-    batch = SimpleNamespace(attention_mask=padded_batch().attention_mask.numpy(), asked=lambda: [[0]])
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)  # else fake tensors would ask the driver
-    monkeypatch.setattr(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
-    model = make_model(CONFIG)
-    weights = {each: parameter.detach() for each, parameter in model.named_parameters()}
-    with FakeTensorMode() as mode:
-        for each, values in weights.items():
-            set_parameter(model, each, mode.from_tensor(values).to("cuda:1"), requires_grad=True)
-        trainer = Trainer(model, [batch] * 3, config, objective=faked(mode))
-        for _ in range(2):
-            metrics = next(trainer)
-    assert metrics.numbers.device == torch.device("cuda:1")
-    assert states == [1, 1, 1, 1], "dropout draws from this GPU's generator, which is given back"
+def test_a_step_stays_on_its_device_and_waits_for_nothing(name, kernels, monkeypatch):
+    monkeypatch.setattr(optimizer, "_CLIPPING_KERNELS", kernels)
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())  # it does not know this device
+    with torch.device("meta"):
+        model = BertForPreTraining(CONFIG)
+    trainer = Trainer(model, [padded_batch()] * 3, TrainingConfig(steps=3, optimizer=name, max_grad_norm=1.0))
+    for _ in range(2):
+        metrics = next(trainer)
+    assert metrics.numbers.device.type == "meta"
+    for fault in (lambda: metrics.mlm_loss, lambda: model.cls.predictions.bias + torch.ones(CONFIG.vocab_size)):
+        with pytest.raises((RuntimeError, NotImplementedError), match="meta"):
+            fault()  # the simulation shows both of them
+
+
+def test_dropout_draws_from_the_second_gpus_own_generator_and_gives_it_back(gpus, monkeypatch):
+    said = []
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda: f"state of {gpus[0]}")
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state: said.append(f"{state} back to {gpus[0]}"))
+    monkeypatch.setattr(torch.cuda, "manual_seed", lambda seed: said.append(f"{seed} for {gpus[0]}"))
+    trainer = SimpleNamespace(_has_dropout=True, device=torch.device("cuda:1"), _dropout_seed=7)
+    with pytest.raises(RuntimeError, match="lost"), Trainer._seeded_dropout(trainer):
+        raise RuntimeError("lost")
+    assert said == ["7 for 1", "state of 1 back to 1"]
 
 
 def test_a_model_is_drawn_on_its_generators_device_and_lies_on_pytorchs_default(monkeypatch):
