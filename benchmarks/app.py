@@ -1,8 +1,9 @@
 """How quickly the page answers, alone and in a room of people, as Markdown tables.
 
     python benchmarks/app.py [--only start link poll page room slider click stages base matrix memory load space class
-                             visitors] [--repeat 40] [--seconds 5] [--visitors 30] [--pupils 60] [--leavers 100]
-                             [--crowd 200] [--passers 5000] [--minutes 15]
+                             visitors workshop] [--repeat 40] [--seconds 5] [--visitors 30] [--pupils 60]
+                             [--leavers 100] [--crowd 200] [--passers 5000] [--minutes 15] [--watch]
+                             [--pictures FOLDER]
 
 Every part has a server process of its own on this machine, and asks it over loopback as the page does: in Chromium
 where something is drawn, else with the same questions from this process, which then needs the machine's cores too.
@@ -30,6 +31,7 @@ from classroom import classroom
 from crowd import Crowd, report
 from playwright.sync_api import Page
 from serving import FIRST_LOSS, PATIENCE, ROOT, Server, Visitor, chromium, free_port, row, spread, timed, visit
+from workshop import workshop
 
 from bert_core import BertConfig, BertForPreTraining, load_checkpoint, load_recipe, save_checkpoint
 from bert_core.probes.sentence_pairs import pair_matrix
@@ -81,6 +83,7 @@ def main() -> None:
         "space": space,
         "class": classroom,
         "visitors": visitors,
+        "workshop": workshop,
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=parts, default=list(parts), help="parts to measure")
@@ -92,6 +95,8 @@ def main() -> None:
     parser.add_argument("--crowd", type=int, default=200, help="visitors of the load, a quarter with their own texts")
     parser.add_argument("--passers", type=int, default=5000, help="visitors who only open the page, or train shortly")
     parser.add_argument("--minutes", type=float, default=15, help="length of the load, or of a Space")
+    parser.add_argument("--watch", action="store_true", help="show the browsers of the workshop, slowly")
+    parser.add_argument("--pictures", type=Path, help="folder for screenshots of the workshop")
     options = parser.parse_args()
     print(f"{machine()}\n\n| what | measured | aim |\n|---|---|---|", flush=True)
     for name in options.only:

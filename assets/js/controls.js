@@ -41,9 +41,10 @@ export function toggle(name, change, attributes = {}) {
  * @param {Attributes & {numbers?: number, caption?: Child}} [attributes]
  */
 export function table(head, rows, { numbers = 1, caption, ...attributes } = {}) {
-  const names = head.map((name, k) =>
-    name ? el(k < numbers ? "th" : "th.b-number", { scope: "col" }, name) : el("td"),
-  );
+  const names = head.map((name, k) => {
+    if (name instanceof HTMLTableCellElement) return name;
+    return name ? el(k < numbers ? "th" : "th.b-number", { scope: "col" }, name) : el("td");
+  });
   const lines = rows.map((cells) => (Array.isArray(cells) ? row(cells, {}, numbers) : cells)),
     top = head.length > 0 && el("thead", el("tr", names));
   return el("table.b-table", attributes, caption, top, el("tbody", lines));
@@ -105,9 +106,9 @@ export function popover(name, attributes, ...content) {
 
 /**
  * A button that asks before it acts. @param {Child} name @param {Attributes} attributes of the button, with an id
- * @param {Child} ask @param {() => void} press
+ * @param {Child} ask @param {() => void} press @param {...HTMLButtonElement} others other ways to act
  */
-export function asksFirst(name, attributes, ask, press) {
+export function asksFirst(name, attributes, ask, press, ...others) {
   const sure = button(name, press, { id: `${attributes.id}-sure` });
   return popover(
     name,
@@ -115,6 +116,7 @@ export function asksFirst(name, attributes, ask, press) {
     el("p", ask),
     el(
       "div.b-tools",
+      others,
       sure,
       button("Cancel", () => {}),
     ),

@@ -6,7 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_steps import FIRST, Tabs, change_setting, open_tab, show, start, wait_for_question, wait_for_status
+from browser_steps import (
+    FIRST,
+    Tabs,
+    change_setting,
+    download,
+    expect_seen,
+    open_tab,
+    show,
+    start,
+    wait_for_question,
+    wait_for_status,
+)
 from playwright.sync_api import Page, expect
 
 TEACHER = "the-token"
@@ -30,7 +41,7 @@ def visit_class(tabs: Tabs, service: Any, shipped: Path) -> Iterator[Callable[..
 
 def test_a_class_shares_runs_and_opens_a_lesson(visit_class: Callable[..., Page]) -> None:
     teacher, ada, bob = visit_class(at=f"#teacher={TEACHER}"), visit_class(), visit_class()
-    expect(teacher.locator("#class-bar")).to_contain_text("3 open")
+    expect_seen(teacher.locator("#class-bar"), "3 open")
     assert TEACHER not in teacher.url
     expect(ada.locator("#class-bar section")).to_be_hidden()
 
@@ -38,19 +49,19 @@ def test_a_class_shares_runs_and_opens_a_lesson(visit_class: Callable[..., Page]
     start(ada)
     for page in (teacher, ada, bob):
         open_tab(page, "Class")
-    expect(teacher.locator(".class-address")).to_contain_text("http://")
+    expect_seen(teacher.locator(".class-address"), "http://")
     expect(ada.locator(".class-desk")).to_have_count(0)
     ada.locator("#class-name").fill("Ada <b>")
     ada.locator("#class-share").click()
     for page in (teacher, bob):
-        expect(page.locator(".class-run h3")).to_have_text("Ada <b>")
+        expect_seen(page.locator(".class-run th"), "Ada <b>")
     expect(ada.locator(".class-run.is-own")).to_have_count(1)
     # The board follows the run while it trains.
     step = bob.locator(".class-run").get_by_text("of 5,000")
     expect(step).to_be_visible()
-    before = step.inner_text()
+    before = step.text_content() or ""
     expect(step).not_to_have_text(before)
-    expect(bob.locator(".class-run").get_by_text("MLM loss, last 20 steps")).to_be_visible()
+    expect(bob.locator("#class-runs").get_by_text("MLM loss, last 20 steps")).to_be_visible()
     ada.locator("#stop").evaluate("button => button.click()")
     expect(bob.locator(".class-run").get_by_text("stopped")).to_be_visible()
     expect(bob.locator(".class-verdict")).to_be_visible()
@@ -58,8 +69,8 @@ def test_a_class_shares_runs_and_opens_a_lesson(visit_class: Callable[..., Page]
     teacher.locator("#language").select_option("ko")
     ada.locator("#language").select_option("zh-CN")
     teacher.locator("#class-send").click()
-    expect(bob.locator("#class-bar")).to_contain_text("Your teacher shows “What BERT is trained to do”")
-    expect(ada.locator("#class-bar")).to_contain_text("“BERT 的训练目标”")
+    expect_seen(bob.locator("#class-bar"), "Your teacher shows “What BERT is trained to do”")
+    expect_seen(ada.locator("#class-bar"), "“BERT 的训练目标”")
     for page in (teacher, ada):
         page.locator("#language").select_option("en")
     # An offer stays in the window, and can be opened after "Not now".
@@ -103,8 +114,8 @@ def test_the_room_guesses_and_the_model_stands_beside_it(visit_class: Callable[.
     bob.get_by_label("Your word for mask 1").fill("rom")
     ada.get_by_label("Your word for mask 1").fill("Juliet")
     ada.locator("#class-guess").click()
-    expect(ada.locator(".class-histogram")).to_contain_text("juliet")
-    expect(teacher.locator(".class-histogram")).to_contain_text("1 guess")
+    expect_seen(ada.locator(".class-histogram"), "juliet")
+    expect_seen(teacher.locator(".class-histogram"), "1 guess")
     expect(bob.locator(".class-histogram")).to_have_count(0)
     expect(bob.get_by_label("Your word for mask 1")).to_have_value("rom")  # what was typed stays
     bob.get_by_label("Your word for mask 1").fill("romeo")
@@ -119,18 +130,138 @@ def test_the_room_guesses_and_the_model_stands_beside_it(visit_class: Callable[.
     for page in (teacher, ada, bob, late):
         right = page.locator(".class-histogram tr.is-own")
         expect(right).to_be_visible()
-        expect(right.locator("th")).to_contain_text("juliet")
-        expect(right).to_contain_text("hidden")
+        expect_seen(right.locator("th"), "juliet")
+        expect_seen(right, "hidden")
         expect(right.locator("td").nth(1)).to_have_text("1")  # the room's
         expect(right.locator("td").nth(2)).to_have_text(re.compile("%$"))  # the model's
         expect(page.locator(".class-sentence")).to_be_visible()
         expect(page.get_by_text("The model is Romeo and Juliet, quick, step 20.")).to_be_visible()
-    expect(ada.locator(".class-histogram tr.is-own")).to_contain_text("your guess")
+    expect_seen(ada.locator(".class-histogram tr.is-own"), "your guess")
     for page in (teacher, bob):
         expect(page.locator("#masked-guesses ol li").first).to_be_visible()
     expect(bob.get_by_label("Guess first")).not_to_be_checked()
     teacher.locator("#class-end").click()
     expect(ada.locator(".class-sentence")).to_have_count(0)
+
+
+def test_each_page_gets_a_seed_and_the_board_compares_the_runs(
+    visit_class: Callable[..., Page], tmp_path: Path
+) -> None:
+    teacher, ada, bob = visit_class(at=f"#teacher={TEACHER}"), visit_class(), visit_class()
+    open_tab(teacher, "Class")
+    teacher.locator("#class-give").click()
+    seeds = {}
+    for page in (ada, bob):
+        gift = page.locator("#class-gift span")
+        expect_seen(gift, re.compile(r"Your teacher gives you seed [12]\."))
+        seeds[page] = re.findall(r"\d", gift.inner_text())[0]
+    assert sorted(seeds.values()) == ["1", "2"]
+    ada.reload()
+    expect_seen(ada.locator("#class-gift"), f"Your teacher gives you seed {seeds[ada]}.")
+    expect_seen(visit_class().locator("#class-gift"), "seed 3.")
+    for name, page in (("Ada", ada), ("Bob", bob)):
+        page.locator("#class-take").click()
+        expect(page.locator("#seed input")).to_have_value(seeds[page])
+        expect_seen(page.locator("#class-gift"), "It is in the form. Press Start.")
+        change_setting(page, "steps", "20")
+        start(page)
+        wait_for_status(page, "Finished")
+        open_tab(page, "Class")
+        page.locator("#class-name").fill(name)
+        page.locator("#class-share").click()
+    expect_seen(teacher.locator("#class-gift"), "3 have one.")
+    rows = teacher.locator(".class-run")
+    expect(rows).to_have_count(2)
+    head = teacher.get_by_role("columnheader", name="Seed")
+    head.get_by_role("button").click()
+    expect(head).to_have_attribute("aria-sort", "ascending")
+    expect(rows.locator("td:nth-child(4)")).to_have_text(["1", "2"])
+    teacher.keyboard.press("Enter")
+    expect(head).to_have_attribute("aria-sort", "descending")
+    expect(rows.locator("td:nth-child(4)")).to_have_text(["2", "1"])
+    for drawn in (".legend", ".xtitle", ".ytitle"):
+        expect(teacher.locator(f"#class-curves {drawn}")).to_be_visible()
+    expect_seen(teacher.locator("#class-curves .legend"), re.compile("Ada.*Bob|Bob.*Ada"))
+    expect_seen(teacher.locator("#class-unsaved"), "The board has changed since it was saved.")
+    saved = download(teacher, "#board-csv", tmp_path, "board.csv").splitlines()
+    assert len(saved) == 3
+    assert saved[0].startswith(
+        "name,run,settings,text,sentences,seed,learning_rate,step,steps,status,mlm_loss,nsp_loss"
+    )
+    expect(teacher.locator("#class-unsaved")).to_be_hidden()
+    teacher.locator("#class-clear").click()
+    with teacher.expect_download(lambda each: each.suggested_filename == "board.png"):
+        teacher.locator("#class-clear-save").click()
+    expect(rows).to_have_count(0)
+    teacher.locator("#class-take-back").click()
+    expect(ada.locator("#class-bar section")).to_be_hidden()
+
+
+def test_a_rate_and_a_text_are_put_into_the_form(visit_class: Callable[..., Page]) -> None:
+    teacher, ada = visit_class(at=f"#teacher={TEACHER}"), visit_class()
+    open_tab(teacher, "Class")
+    change_setting(ada, "steps", "20")
+    for kind, typed, told in (
+        ("rate", "0.004", "learning rate 0.004."),
+        ("text", "the cat sat\nthe dog ran", "a text: “the cat sat the dog ran”"),
+        ("text", "", "asks you for a text of your own."),
+    ):
+        teacher.locator("#class-kind").select_option(kind)
+        teacher.locator("#class-values").fill(typed)
+        teacher.locator("#class-give").click()
+        expect_seen(ada.locator("#class-gift"), told)
+        ada.locator("#class-take").click()
+        if kind == "rate":
+            expect(ada.locator("#setting-learning-rate input")).to_have_value("0.004")
+            expect(ada.locator("#setting-steps input")).to_have_value("20")
+        else:
+            expect(ada.locator("#pasted textarea")).to_be_visible()
+            expect(ada.locator("#pasted textarea")).to_have_value("the cat sat\nthe dog ran")
+    expect_seen(ada.locator("#class-gift"), "Paste your text into the form.")
+    teacher.locator("#class-values").fill("fast")
+    teacher.locator("#class-kind").select_option("rate")
+    teacher.locator("#class-values").fill("fast")
+    teacher.locator("#class-give").click()
+    expect(teacher.get_by_text("fast", exact=False).first).to_be_visible()
+    teacher.locator("#class-take-back").click()
+    expect(ada.locator("#class-bar section")).to_be_hidden()
+
+
+def test_the_room_judges_a_pair_and_guesses_a_loss(visit_class: Callable[..., Page]) -> None:
+    teacher, ada = visit_class(at=f"#teacher={TEACHER}"), visit_class()
+    pair = {name: FIRST[name] for name in ("text", "pair")}
+    show(teacher, "next-sentence", **pair)
+    show(ada, "next-sentence", **pair)
+    expect(ada.locator("#next-verdict .b-verdict")).to_be_visible()
+    teacher.locator("#class-ask").click()
+    expect_seen(ada.locator("#class-bar strong"), "Does the second sentence follow the first?")
+    for page in (teacher, ada):
+        expect(page.locator("#next-verdict .b-verdict")).to_be_hidden()
+    ada.locator("#class-answer-yes").click()
+    expect_seen(ada.locator(".class-histogram"), "Yes")
+    teacher.locator("#class-uncover").click()
+    right = ada.locator(".class-histogram tr.is-own")
+    expect_seen(right.locator("th"), "Yestrue, your guess")
+    expect_seen(right.locator("td").last, "%")
+    expect(ada.locator("#next-verdict .b-verdict")).to_be_visible()
+
+    open_tab(teacher, "Train")
+    teacher.locator("#class-ask").click()
+    ada.get_by_label("Your guess").fill("2,5")
+    ada.keyboard.press("Enter")
+    expect_seen(ada.locator(".class-histogram"), "2.5–2.6")
+    teacher.locator("#class-uncover").click()
+    expect_seen(teacher.locator("#class-bar [role=status]").last, "The question is about your next run")
+    change_setting(teacher, "steps", "20")
+    start(teacher)
+    wait_for_status(teacher, "Finished")
+    teacher.locator("#class-uncover").click()
+    for page in (teacher, ada):
+        told = re.compile(r"The run ended with an MLM loss of \d\.\d\d\. The nearest guess is 2\.50\.")
+        expect_seen(page.locator(".class-outcome"), told)
+    expect_seen(ada.locator(".class-histogram tr.is-own th"), "the run")
+    teacher.locator("#class-end").click()
+    expect(ada.locator("#class-bar section")).to_be_hidden()
 
 
 def test_links_of_a_class_are_copied_and_lead_to_it(visit_class: Callable[..., Page]) -> None:
@@ -180,10 +311,10 @@ def test_all_pages_are_taken_to_a_step_and_the_teacher_sees_the_answers(visit_cl
     teacher, ada, bob = visit_class(at=f"#teacher={TEACHER}"), visit_class(), visit_class()
     show(bob, "attention", **FIRST)
     show(teacher, "masked-words", lesson="what-bert-learns")
-    expect(teacher.locator("#lesson-step")).to_contain_text("Step 1 of")
+    expect_seen(teacher.locator("#lesson-step"), "Step 1 of")
     teacher.locator("#class-together").click()
     for page in (ada, bob):
-        expect(page.locator("#lesson-step")).to_contain_text("Step 1 of")
+        expect_seen(page.locator("#lesson-step"), "Step 1 of")
         expect(page.locator("#lesson-step")).to_be_in_viewport()
         wait_for_question(page, lesson="what-bert-learns")
     # The way out.
@@ -197,11 +328,11 @@ def test_all_pages_are_taken_to_a_step_and_the_teacher_sees_the_answers(visit_cl
     expect(teacher.get_by_text("3 open · 1 answered · 0 training · 0 failed")).to_be_visible()
     teacher.locator("#lesson-next").click()
     teacher.locator("#class-together").click()
-    expect(ada.locator("#lesson-step")).to_contain_text("Step 2 of")
+    expect_seen(ada.locator("#lesson-step"), "Step 2 of")
     expect(bob.locator("#class-open")).to_have_text("Follow the teacher")
     expect(bob.locator("#lesson-body")).to_be_hidden()
     bob.locator("#class-open").click()
-    expect(bob.locator("#lesson-step")).to_contain_text("Step 2 of")
+    expect_seen(bob.locator("#lesson-step"), "Step 2 of")
     teacher.locator(".class-answers summary").click()
     expect(teacher.locator(".class-answers details table").first).to_be_visible()
     teacher.locator("#class-unsend").click()
@@ -221,7 +352,7 @@ def test_a_teacher_who_lowers_the_limits_is_heard_on_every_page(visit_class: Cal
             expect(ada.locator("#messages").get_by_text(sentence)).to_be_in_viewport(ratio=1)
         change_setting(ada, "steps", "60")
         refused = "This run would have 60 steps; the limit here is 50."
-        expect(ada.locator("#preview")).to_contain_text(refused)
+        expect_seen(ada.locator("#preview"), refused)
         ada.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
         ada.locator("#start").click()
         expect(ada.locator("#messages").get_by_text(refused)).to_be_in_viewport(ratio=1)
@@ -230,7 +361,7 @@ def test_a_teacher_who_lowers_the_limits_is_heard_on_every_page(visit_class: Cal
         expect(late.locator("#messages").get_by_text(asks)).to_be_in_viewport(ratio=1)
         expect(late.locator("#preview")).not_to_contain_text("This run would have")
         show(late, "masked-words", **FIRST, model="x", recipe='{"recipe":"romeo-juliet","seed":"7","settings":{}}')
-        expect(late.locator("#link-notice")).to_contain_text("This run would have 110 steps; the limit here is 50.")
+        expect_seen(late.locator("#link-notice"), "This run would have 110 steps; the limit here is 50.")
         expect(late.locator("#link-notice")).to_be_in_viewport(ratio=1)
         # The runs of the lessons are exempt.
         show(late, "train", lesson="memorising-and-learning", at="1")

@@ -1,8 +1,10 @@
 """A class: what pages share, who may change it, and how much of it there can be."""
 
+import csv
 import gc
 import io
 import json
+import math
 import time
 import weakref
 import xml.etree.ElementTree as ET
@@ -16,16 +18,20 @@ from starlette.testclient import TestClient
 
 from balcony import teachers_token
 from bert_core.config import PUBLIC
-from bert_core.data.corpus import read_corpus
+from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import InputError
 from bert_core.probes.masked_words import fill_mask, rate_guess
+from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 from bert_core.runs.run import ENDED, Run
 from ui.classroom import state
 from ui.classroom.address import QUIET_ZONE, join_address, qr_code, show, welcome
-from ui.classroom.covered import Covered
-from ui.classroom.routes import ADDRESS, KEPT, MOST_POINTS, class_routes
-from ui.classroom.state import MOST_GUESSES, MOST_SHARED, PRESENT_SECONDS, Classroom, cleaned
+from ui.classroom.board import MOST_POINTS
+from ui.classroom.covered import Covered, _intervals
+from ui.classroom.given import LONGEST_TEXT, MOST_VALUES
+from ui.classroom.routes import ADDRESS, KEPT, class_routes
+from ui.classroom.state import MOST_GUESSES, MOST_SHARED, PRESENT_SECONDS, Classroom
+from ui.classroom.typed import cleaned
 from ui.lessons import read_lesson
 from ui.server.kept import digest
 from ui.server.workspace import Workspace
@@ -66,9 +72,9 @@ class Room:
     def teach(self, action: str, *arguments: Any) -> dict[str, Any]:
         return self.ask("", action, TOKEN, *arguments)
 
-    def question(self, question: dict[str, Any] = ASKED) -> dict[str, Any]:
+    def question(self, question: dict[str, Any] = ASKED, kind: str = "words") -> dict[str, Any]:
         """The teacher, who is the first visitor, asks the room; the second visitor's news of it, or an error."""
-        refused = self.teach("ask", self.tokens[0], LINK, question)
+        refused = self.teach("ask", self.tokens[0], LINK, question, kind)
         return refused or self.ask(self.tokens[1], "", 0)["round"]
 
 
@@ -157,7 +163,7 @@ def test_who_is_here_counts_visitors_for_some_seconds(classroom):
     assert classroom.news(None, 0)["here"] == 1
 
 
-TEACHERS = ["enter", "send", "send_lesson", "ask", "uncover", "end", "clear", "limit"]
+TEACHERS = ["enter", "send", "send_lesson", "ask", "uncover", "end", "clear", "limit", "give"]
 
 
 @pytest.mark.parametrize("action", TEACHERS)
@@ -251,6 +257,160 @@ def test_a_question_is_of_the_model_that_the_teacher_shows(room, workspaces):
     assert "at most 8" in room.question({"text": "[MASK] " * 9})["error"]
     assert "not one of yours" in room.question(ASKED | {"model": "0" * 32})["error"]
     assert "not here" in room.ask("", "ask", TOKEN, "stranger", LINK, ASKED)["error"]
+
+
+def test_the_room_answers_whether_a_sentence_follows_another(room, workspaces):
+    one, other = room.tokens
+    pair = {"text": "Hello, how are you? I am Romeo.", "pair": "Hello, Romeo My name is Juliet. Nice to meet you."}
+    assert "two sentences" in room.question({"text": "hello"}, "follows")["error"]
+    asked = room.question(pair, "follows")
+    assert (asked["kind"], asked["texts"], asked["gaps"]) == ("follows", [*pair.values()], 1)
+    assert "right" not in asked
+    number = asked["number"]
+    assert "error" in room.ask(one, "guess", number, ["maybe"])
+    for visitor, answer in ((one, "yes"), (other, "no"), (one, "no")):
+        assert room.ask(visitor, "guess", number, [answer]) == {}
+    assert room.ask(one, "", 0)["round"]["bars"] == [[["no", 2]]]
+    room.teach("uncover")
+    shown = room.ask("", "", 0)["round"]
+    is_next = next_sentence(workspaces.shipped().checkpoint, *pair.values())
+    assert shown["bars"] == [[["no", 2, pytest.approx(1 - is_next), False], ["yes", 0, pytest.approx(is_next), True]]]
+    swapped = room.question({"text": pair["pair"], "pair": pair["text"]}, "follows")
+    room.teach("uncover")
+    assert room.ask("", "", 0)["round"]["right"] == ["no"]
+    assert swapped["number"] > number
+    room.question({"text": "hello romeo", "pair": "thank you"}, "follows")
+    room.teach("uncover")
+    assert room.ask("", "", 0)["round"]["right"] == [""], "its text does not have them"
+
+
+def test_the_room_guesses_the_loss_of_a_run_that_has_not_ended(room, workspaces):
+    one, other = room.tokens
+    recipe = load_recipe(DEFAULT_RECIPE).override({"training.steps": 3, "data.batch_size": 2})
+    before = trained(workspaces, one)
+    asked = room.question({}, "loss")
+    assert (asked["about"], asked["texts"]) == ({}, [])
+    assert "next run" in room.teach("uncover")["error"], "the run before the question is not meant"
+    run = workspaces.start(workspaces.find(one), recipe, None, paused=True)
+    while run.status != "paused":
+        time.sleep(0.01)
+    assert "step 0 of 3" in room.teach("uncover")["error"]
+    number = room.question({}, "loss")["number"]
+    about = room.ask(other, "", 0)["round"]["about"]
+    assert (about["steps"], about["rate"]) == (3, recipe.training.learning_rate)
+    assert about["blind"] == pytest.approx(math.log(run.prepared.config.vocab_size), abs=0.01)
+    for wrong in ("", "two", "-1", "31", "nan"):
+        assert "Type a number" in room.ask(one, "guess", number, [wrong])["error"]
+    run.resume()
+    while run.status not in ENDED:
+        time.sleep(0.01)
+    true = sum(row.mlm_loss for row in run.history()) / 3
+    near, far = f"{true + 0.01:.2f}", f"{true + 2:.2f}"
+    assert room.ask(one, "guess", number, [near.replace(".", ",")]) == {}
+    assert room.ask(other, "guess", number, [far]) == {}
+    bars = room.ask(other, "", 0)["round"]["bars"][0]
+    assert (bars[0][1], bars[-1][1]) == (1, 1)
+    assert sum(times for _, times in bars) == 2
+    assert room.teach("uncover") == {}
+    shown = room.ask("", "", 0)["round"]
+    assert (shown["right"], shown["nearest"]) == ([f"{true:.2f}"], near)
+    [marked] = [name for name, _, _, is_right in shown["bars"][0] if is_right]
+    low, high = map(float, marked.split("–"))
+    assert low <= float(f"{true:.2f}") < high
+    assert not {one, other, digest(one), digest(other)} & set(json.dumps(shown).split('"'))
+    assert before.status == "finished"
+
+
+@pytest.mark.parametrize(("values", "most"), [([2.0], 1), ([0.0, 30.0], 7), ([1.99, 2.0, 2.01], 2), ([0.05, 3.3], 9)])
+def test_the_intervals_of_losses_hold_all_of_them(values, most):
+    found = _intervals(values)
+    assert len(found) <= most
+    assert all(sum(low <= value < high for low, high in found) == 1 for value in values)
+
+
+def test_each_page_gets_a_value_of_its_own_and_keeps_it(room, workspaces):
+    one, other = room.tokens
+    assert "error" in room.ask(one, "given")
+    version = room.ask(one, "", 0)["version"]
+    assert room.teach("give", "seed", "") == {}
+    first = room.ask(one, "", version)
+    assert (first["given"]["kind"], first["given"]["value"]) == ("seed", "1")
+    assert room.ask(other, "", 0)["given"]["value"] == "2"
+    late = workspaces.enter(None).token
+    assert [room.ask(each, "", 0)["given"]["value"] for each in (late, one, late, other)] == ["3", "1", "3", "2"]
+    assert room.ask("stranger", "", 0)["given"] is None
+    assert room.ask(workspaces.enter(None).token, "", 0, TOKEN)["given"]["count"] == 3, "the teacher's page takes none"
+    assert room.ask(late, "given") == {"seed": "3"}
+    quiet = room.ask(one, "", 0)["version"]
+    assert "given" not in room.ask(one, "", quiet)
+
+    assert room.teach("give", "rate", "0.1, 0.01") == {}
+    assert [room.ask(each, "", 0)["given"]["value"] for each in (other, one, late)] == ["0.1", "0.01", "0.1"]
+    assert room.teach("give", "", "") == {}
+    assert room.ask(one, "", 0)["given"] is None
+
+
+def test_texts_are_given_and_named_on_the_board(room, workspaces):
+    one, other = room.tokens
+    texts = "the cat sat.\nthe dog ran.\nthe cow ate.\n---\na b c\nd e f\ng h i"
+    assert room.teach("give", "text", texts) == {}
+    shown = room.ask(one, "", 0)["given"]
+    assert shown["value"] == "the cat sat. the dog ran. the cow ate."
+    text = room.ask(one, "given")["text"]
+    assert room.ask(other, "", 0)["given"]["value"] == "a b c d e f g h i"
+    recipe = load_recipe(DEFAULT_RECIPE).override({"training.steps": 2, "data.batch_size": 2})
+    run = workspaces.start(workspaces.find(one), recipe, Corpus.from_text(text, "lines", name="Your text"))
+    while run.status not in ENDED:
+        time.sleep(0.01)
+    assert run.status == "finished", run.reason
+    room.ask(one, "share", None, "Ada")
+    trained(workspaces, other)
+    room.ask(other, "share", None, "Bob")
+    runs = {each["name"]: each for each in room.ask(one, "", 0)["runs"]}
+    assert (runs["Ada"]["text"], runs["Ada"]["sentences"]) == ("Text 1", 3)
+    assert (runs["Bob"]["text"], runs["Bob"]["sentences"]) == ("", 9)
+    room.teach("give", "text", "")
+    assert room.ask(one, "given") == {"text": ""}
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed", "sentence"),
+    [
+        ("seed", "1 two", "seed"),
+        ("seed", "-1", "seed"),
+        ("rate", "", "Type the learning rates"),
+        ("rate", "fast", "learning_rate"),
+        ("rate", "0.1 inf", "learning_rate"),
+        ("text", "a" * (LONGEST_TEXT + 1), "characters"),
+        ("seed", "1 " * (MOST_VALUES + 1), "values"),
+    ],
+)
+def test_what_cannot_be_given_is_refused(room, kind, typed, sentence):
+    assert sentence in room.teach("give", kind, typed)["error"]
+    assert room.ask("", "", 0)["given"] is None
+
+
+def test_the_board_is_saved_as_a_table(room, workspaces):
+    one = room.tokens[0]
+    run = trained(workspaces, one, 3)
+    room.ask(one, "share", None, "=Ada")
+    room.ask(one, "", 0)
+    [saved] = csv.DictReader(room.ask(one, "board")["content"].removeprefix("\ufeff").splitlines())
+    assert (saved["name"], saved["seed"], saved["step"], saved["steps"]) == ("'=Ada", "0", "3", "3")
+    assert float(saved["learning_rate"]) == run.recipe.training.learning_rate
+    assert float(saved["mlm_loss"]) == pytest.approx(sum(row.mlm_loss for row in run.history()) / 3, rel=1e-3)
+    assert saved["verdict"].startswith("finished!")
+    assert "error" in room.ask("stranger", "board")
+
+
+def test_each_run_on_the_board_has_a_look_of_its_own(classroom):
+    for visitor in map(str, range(24)):
+        classroom.share(visitor, visitor, RUN)
+    looks = {(each["colour"], each["isDotted"]) for each in classroom.news(None, 0)["runs"]}
+    assert len(looks) == 24
+    before = classroom.news(None, 0)["runs"][3]
+    classroom.share("3", "3", RUN)
+    assert classroom.news(None, 0)["runs"][3]["colour"] == before["colour"]
 
 
 def test_a_run_on_the_board_is_followed_until_it_is_taken_off(room, workspaces):
@@ -351,6 +511,8 @@ def test_a_kept_class_goes_on_after_a_restart(room, workspaces, service, tmp_pat
     first.ask(room.tokens[1], "guess", number, ["juliet", "you"])
     first.teach("limit", 77, 50_000, False)
     first.teach("send", "T", LINK, True)
+    first.teach("give", "seed", "5 6")
+    assert [first.ask(each, "", 0)["given"]["value"] for each in room.tokens] == ["5", "6"]
     first.ask(room.tokens[1], "answer", "T", 1)
     before = first.ask(room.tokens[1], "", 0, TOKEN)
     assert (tmp_path / KEPT).stat().st_mode & 0o077 == 0, "it holds the teacher's token"
@@ -362,8 +524,9 @@ def test_a_kept_class_goes_on_after_a_restart(room, workspaces, service, tmp_pat
     second = serve()
     assert workspaces.service.limits.steps == 77
     after = second.ask(room.tokens[1], "", 0, TOKEN)
-    for part in ("lesson", "round", "sharing", "answers"):
+    for part in ("lesson", "round", "sharing", "answers", "given"):
         assert after[part] == before[part], part
+    assert [second.ask(each, "", 0)["given"]["value"] for each in room.tokens[::-1]] == ["6", "5"]
     assert [each["name"] for each in after["runs"]] == ["Ada"]
     assert after["runs"][0]["curve"] == before["runs"][0]["curve"]
     second.teach("uncover")
@@ -439,6 +602,10 @@ def test_an_action_with_the_wrong_parts_gets_a_sentence(room, caplog):
         ("limit", 1),
         ("clear", 1, 2),
         ("send_lesson", 3),
+        ("give", "seed", 3),
+        ("give", "layers", "3"),
+        ("ask", room.tokens[0], LINK, ASKED, "word"),
+        ("ask", room.tokens[0], LINK, ASKED, []),
     ]:
         assert room.teach(action, *parts)["error"].endswith(".")
     assert "unexpected" not in caplog.text

@@ -15,9 +15,9 @@ from bert_core.errors import InputError
 from bert_core.model import BertForPreTraining
 from bert_core.probes.attention import attention
 from bert_core.probes.sentence_pairs import PairMatrix, next_sentence, pair_matrix
+from ui.frame.page import follows
 from ui.frame.question import Question
 from ui.next_sentence import pair_views as pairs
-from ui.next_sentence.tab import follows
 from ui.parts.export import write
 from ui.parts.notes import NEXT
 

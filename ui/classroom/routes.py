@@ -8,7 +8,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +18,20 @@ from starlette.routing import Route
 from bert_core.config import LOCAL
 from bert_core.errors import BertCoreError, InputError, RunError, one_line
 from bert_core.runs.run import TRAINING, Run
-from ui.classroom.covered import cover
-from ui.classroom.state import LONGEST_NAME, LONGEST_TITLE, Classroom, cleaned
+from ui.classroom.board import Shared, board_numbers
+from ui.classroom.covered import ASKED, WORDS
+from ui.classroom.given import read_values
+from ui.classroom.state import LONGEST_NAME, Classroom
+from ui.classroom.typed import cleaned
+from ui.frame.page import PageRequest
 from ui.frame.question import Question
 from ui.handlers import on_error
+from ui.parts.export import file_text
 from ui.server.kept import digest, replace_file
-from ui.server.news import CURVES, LAST_STEPS, thin
 from ui.server.workspace import NO_RUN_YET, Workspace, is_finetuning
 from ui.server.workspaces import Workspaces
 
 ADDRESS = "/balcony/class"
-MOST_POINTS = 60  # of a curve
 LONGEST_VERDICT = 400  # characters
 FOLLOW_SECONDS = 1.5  # at most so often the board looks at the runs that are on it
 KEPT = "class.json"  # in the folder of `app.py --keep`, which reads the teacher's token from there
@@ -66,6 +68,8 @@ def class_routes(
         news = classroom.news(known, since, is_teacher=bool(token) and classroom.is_teacher(token[0]))
         if "present" in news:
             news |= actions.counted(news.pop("present"))
+        if news.pop("is_new", False):
+            await asyncio.to_thread(actions.keep)
         return JSONResponse(news)
 
     return [Route(path, answer, methods=["POST"]) for path in (ADDRESS, f"{ADDRESS}/{{action}}")]
@@ -78,13 +82,15 @@ class Actions:
         self, workspaces: Workspaces, classroom: Classroom, judge: Judge, read_lesson: Reader, keep: Path | None
     ) -> None:
         self.workspaces, self.classroom, self.judge, self.read_lesson = workspaces, classroom, judge, read_lesson
-        self._shared: dict[str, _Shared] = {}  # by visitor
+        self._shared: dict[str, Shared] = {}  # by visitor
         self._following, self._followed = threading.Lock(), 0.0
         self._kept, self._keeping = keep and keep / KEPT, threading.Lock()
-        self._of_visitor = _by_name(classroom.withdraw, classroom.guess, classroom.answer)  # by the token's digest
-        self._for_all = self._of_visitor | _by_name(self.share, self.lesson)
+        self._of_visitor = _by_name(  # by the token's digest
+            classroom.withdraw, classroom.guess, classroom.answer, classroom.given
+        )
+        self._for_all = self._of_visitor | _by_name(self.share, self.lesson, self.board)
         of_room = _by_name(classroom.uncover, classroom.end, classroom.clear)
-        self._for_teacher = of_room | _by_name(self.enter, self.limit, self.ask, self.send, self.send_lesson)
+        self._for_teacher = of_room | _by_name(self.enter, self.limit, self.ask, self.send, self.send_lesson, self.give)
         if self._kept and self._kept.exists():
             self._restore(self._kept)
 
@@ -103,7 +109,7 @@ class Actions:
         except TypeError:
             raise InputError(MALFORMED) from None
         done = work(*arguments) if work else None
-        self._keep()
+        self.keep()
         return done
 
     def share(self, visitor: str, run_id: Any, name: str) -> dict[str, Any]:
@@ -113,7 +119,7 @@ class Actions:
         if run is None or is_finetuning(run) or not run.steps_done:
             raise RunError(NO_RUN_YET)
         before = self._shared.get(digest(visitor))
-        shared = before if before and before.run is run else _Shared(space, run)
+        shared = before if before and before.run is run else Shared(space, run, self._name_of_text(run))
         shown = self.classroom.share(digest(visitor), name, shared.described())
         self._shared[digest(visitor)] = shared
         self._followed = 0.0
@@ -140,7 +146,7 @@ class Actions:
                 each.judged, each.verdict = each.run.steps_done, ""
                 each.verdict = on_error(lambda sentence: "")(self.judge)(each.space, each.run)[:LONGEST_VERDICT]
                 self.classroom.follow({visitor: each.described()})
-                self._keep()
+                self.keep()
         finally:
             self._following.release()
 
@@ -153,12 +159,24 @@ class Actions:
             "failed": sum(run is not None and run.status == "failed" for run in newest),
         }
 
-    def ask(self, visitor: str, link: Any, question: Any) -> None:
-        """Ask all pages which words are hidden in the question of the teacher's page, of the model that it shows."""
-        space, asked = self.workspaces.find(visitor), Question.read(question)
-        model = self.workspaces.model(space, asked.model, asked.step)
-        title = f"{model.shown or model.title}, {model.detail}" if asked.model in space.runs else model.title
-        self.classroom.ask(link, cover(model.checkpoint, asked, title))
+    def ask(self, visitor: str, link: Any, question: Any, kind: Any = WORDS) -> None:
+        """Ask all pages a question of that kind, about what the teacher's page shows."""
+        if not isinstance(kind, str) or kind not in ASKED:
+            raise InputError(MALFORMED)
+        asked = PageRequest(self.workspaces, self.workspaces.find(visitor), Question.read(question))
+        self.classroom.ask(link, ASKED[kind](asked))
+
+    def give(self, kind: Any, typed: Any) -> None:
+        """Give each page one of the values of a kind; with "" for the kind, take them back."""
+        self.classroom.give(kind, read_values(kind, typed) if kind else [])
+
+    def board(self, visitor: str) -> dict[str, Any]:
+        """The board as the content of a file."""
+        self.workspaces.find(visitor)
+        return {"content": file_text("csv", board_numbers(self.classroom.shared_runs()))}
+
+    def _name_of_text(self, run: Run) -> str:
+        return self.classroom.name_of_text(run.prepared.source.sentences) if run.prepared else ""
 
     def send(self, title: Any, link: Any, together: Any = False) -> None:
         """Offer a lesson or a view to all pages, or open it there."""
@@ -190,7 +208,7 @@ class Actions:
         service.limits = dataclasses.replace(service.limits, steps=steps, parameters=parameters)
         self.classroom.limit(steps, parameters, is_sharing is True)
 
-    def _keep(self) -> None:
+    def keep(self) -> None:
         """Write the class into the folder, if there is one."""
         if self._kept is None:
             return
@@ -213,42 +231,9 @@ class Actions:
                 space = self.workspaces.readmit(visitor)
                 run = space.runs.get(content["runs"].get(visitor))
                 if run is not None:
-                    self._shared[visitor] = _Shared(space, run)
+                    self._shared[visitor] = Shared(space, run, content["board"][visitor].get("text", ""))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, BertCoreError) as error:
             _log.error("the class in %s cannot be read: %s", path, one_line(error))
-
-
-@dataclass(eq=False)
-class _Shared:
-    """A run on the board. judged: the number of its steps when its verdict was asked for, None before. seen: what it
-    was when `has_news` looked."""
-
-    space: Workspace
-    run: Run
-    judged: int | None = None
-    verdict: str = ""
-    seen: tuple[str, ...] = ()
-
-    def has_news(self) -> bool:
-        """Whether it is another than at the look before."""
-        before, self.seen = self.seen, (self.run.status, f"{self.run.steps_done}", self.space.title_of(self.run))
-        return before != self.seen
-
-    def described(self) -> dict[str, Any]:
-        """What the board shows of it: its title, settings and losses, and not its text."""
-        run, recipe = self.run, self.run.recipe
-        sizes = f"{recipe.model.num_hidden_layers} layers of {recipe.model.hidden_size}"
-        return {
-            "title": cleaned(self.space.title_of(run), LONGEST_TITLE),
-            "recipe": f"{sizes}, {recipe.data.batch_size} pairs a step, "
-            f"learning rate {recipe.training.learning_rate:g}, seed {recipe.seed}",
-            "status": run.status,
-            "step": run.steps_done,
-            "steps": recipe.training.total_steps,
-            "curve": thin(run.history(), MOST_POINTS, CURVES[:2]),
-            "losses": thin(run.history(since=max(0, run.steps_done - LAST_STEPS)), 1, CURVES[:2])[0][1:],
-            "verdict": self.verdict if self.judged == run.steps_done else "",
-        }
 
 
 def _by_name(*actions: Callable[..., Any]) -> dict[str, Callable[..., Any]]:

@@ -4,28 +4,30 @@ All of it is bounded, and holds nothing of a visitor but what that visitor sent.
 has and gets what changed since.
 """
 
+import dataclasses
 import secrets
 import threading
 import time
-import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
 from bert_core.errors import InputError
+from ui.classroom.board import LONGEST_TITLE
 from ui.classroom.covered import MOST_GAPS, Covered
+from ui.classroom.given import Given
+from ui.classroom.typed import NO_TEXT, cleaned
+from ui.server.workspace import RUN_LOOKS
 
-LONGEST_NAME, LONGEST_GUESS, LONGEST_TITLE, LONGEST_LINK = 24, 32, 80, 8_000  # characters
+LONGEST_NAME, LONGEST_GUESS, LONGEST_LINK = 24, 32, 8_000  # characters
 MOST_SHARED = MOST_GUESSES = 300  # visitors
 LONGEST_STEP = 200  # characters of a step's name
 MOST_STEPS, MOST_CHOICES = 1_200, 8  # whose answers are counted
 MOST_PRESENT = 2_000
-MOST_BARS = 12  # of a histogram
 PRESENT_SECONDS = 5.0  # since a page's last poll
-NO_TEXT = "This request holds no text where one belongs; reload the page."
 NOT_THE_TEACHER = "Only the teacher can do this: open the teacher's address, which the terminal shows."
 
 
@@ -42,11 +44,12 @@ class _Round:
 
     def shown_to(self, visitor: str, is_teacher: bool) -> dict[str, Any]:
         """What a page shows. own: the visitor's guess. bars: for each gap rows [word, its guesses], for the teacher and
-        who has guessed; closed, rows [word, its guesses, its probability by the model or None, whether it was hidden],
-        with the link."""
+        who has guessed; closed, rows as of `Covered.beside`, with the link, what is right and the nearest guess."""
         own = self.guesses.get(visitor)
         shown = {
             "number": self.number,
+            "kind": self.covered.kind,
+            "about": self.covered.about,
             "texts": self.covered.texts,
             "gaps": len(self.covered.words),
             "open": self.is_open,
@@ -55,22 +58,19 @@ class _Round:
             "bars": self.counts() if is_teacher or own or not self.is_open else [],
         }
         if not self.is_open:
-            shown |= {"link": self.link, "model": self.covered.model, "bars": self._beside_the_model()}
+            covered, bars = self.covered, [self.covered.beside(k, each) for k, each in enumerate(self.counts())]
+            nearest = covered.nearest(self.answers(0))
+            shown |= {"link": self.link, "model": covered.model, "bars": bars, "nearest": nearest}
+            shown["right"] = covered.words
         return shown
 
-    def counts(self) -> list[list[tuple[str, int]]]:
-        """The commonest guesses for each gap."""
-        words = [[each[k] for each in self.guesses.values() if each[k]] for k in range(len(self.covered.words))]
-        return [Counter(each).most_common(MOST_BARS) for each in words]
+    def answers(self, gap: int) -> list[str]:
+        """All guesses for a gap."""
+        return [each[gap] for each in self.guesses.values() if each[gap]]
 
-    def _beside_the_model(self) -> list[list[tuple[str, int, float | None, bool]]]:
-        rows = []
-        for k, counted in enumerate(self.counts()):
-            right, rated = self.covered.words[k], self.covered.rated[k]
-            counts = dict(counted) | {word: dict(counted).get(word, 0) for word in [*rated, *filter(None, [right])]}
-            found = [(word, count, rated.get(word), word == right) for word, count in counts.items()]
-            rows.append(sorted(found, key=lambda row: (-row[1], -(row[2] or 0))))
-        return rows
+    def counts(self) -> list[list[tuple[str, int]]]:
+        """How often each guess for each gap was made."""
+        return [self.covered.counted(self.answers(k)) for k in range(len(self.covered.words))]
 
 
 class Classroom:
@@ -87,6 +87,7 @@ class Classroom:
         self._board: dict[str, dict[str, Any]] = {}  # by visitor
         self._lesson: dict[str, Any] | None = None
         self._round: _Round | None = None
+        self._given: Given | None = None
         self._answers: dict[str, dict[str, int]] = {}  # by the name of a step, by visitor
         self._is_sharing = True
         self._limits: dict[str, int] | None = None  # of runs, once the teacher has set them
@@ -103,7 +104,8 @@ class Classroom:
         return secrets.compare_digest(given, self.token.encode())
 
     def news(self, visitor: str | None, since: int, *, is_teacher: bool = False) -> dict[str, Any]:
-        """The version and the number of visitors here; after a change since that version, also what a page shows."""
+        """The version and the number of visitors here; after a change since that version, also what a page shows.
+        "is_new": whether the visitor was given a value just now."""
         with self._lock:
             now = self._clock()
             if visitor is not None:
@@ -114,7 +116,10 @@ class Classroom:
                 if len(self._present) <= MOST_PRESENT and now - self._present[first] <= PRESENT_SECONDS:
                     break
                 del self._present[first]
+            is_new = bool(visitor and self._given and not is_teacher and self._given.take(visitor))
+            self._version += is_new
             news: dict[str, Any] = {"version": self._version, "here": len(self._present)}
+            news |= {"is_new": True} if is_new else {}
             if is_teacher:
                 news["present"] = list(self._present)
             if since == self._version:
@@ -127,6 +132,7 @@ class Classroom:
                 "own": own and own["number"],
                 "lesson": self._lesson and self._lesson | {"lesson": self._lesson["lesson"] is not None},
                 "round": self._round and self._round.shown_to(visitor or "", is_teacher),
+                "given": self._given and self._given.shown_to(visitor or "", is_teacher=is_teacher),
                 "sharing": self._is_sharing,
                 "limits": self._limits,
                 "address": self.join.get("address", ""),
@@ -147,8 +153,11 @@ class Classroom:
             taken = {run["name"].casefold() for other, run in self._board.items() if other != visitor}
             alike = (f"{name[: LONGEST_NAME - 6]} ({k})" for k in range(2, MOST_SHARED + 2))
             name = next(each for each in [name, *alike] if each.casefold() not in taken)
-            number = self._board[visitor]["number"] if visitor in self._board else version
-            self._board[visitor] = {"number": number, "version": version, "name": name, **described}
+            looks = {(run["colour"], run["isDotted"]) for run in self._board.values()}
+            colour, is_dotted = next((each for each in RUN_LOOKS if each not in looks), RUN_LOOKS[0])
+            before, new = self._board.get(visitor, {}), {"number": version, "colour": colour, "isDotted": is_dotted}
+            kept = {key: before.get(key, value) for key, value in new.items()}
+            self._board[visitor] = {**kept, "version": version, "name": name, **described}
             return name
 
     def follow(self, described: dict[str, dict[str, Any]]) -> set[str]:
@@ -170,6 +179,23 @@ class Classroom:
             if self._lesson is None or self._lesson["lesson"] is None:
                 raise InputError("Your teacher has taken this lesson back.")
             return self._lesson["lesson"]
+
+    def shared_runs(self) -> list[dict[str, Any]]:
+        """The runs on the board."""
+        with self._lock:
+            return list(self._board.values())
+
+    def given(self, visitor: str) -> dict[str, Any]:
+        """What the visitor was given: {kind: value}. Raises InputError without that."""
+        with self._lock:
+            if self._given is None or visitor not in self._given.taken:
+                raise InputError("Your teacher has taken this back.")
+            return {self._given.kind: self._given.value_of(visitor)}
+
+    def name_of_text(self, sentences: Sequence[str]) -> str:
+        """Which of the texts that the teacher gives has these sentences, "" for none."""
+        with self._lock:
+            return self._given.name_of_text(sentences) if self._given else ""
 
     def withdraw(self, visitor: str) -> None:
         """Take a visitor's run off the board."""
@@ -206,12 +232,10 @@ class Classroom:
             asked = self._round
             if asked is None or asked.number != number or not asked.is_open:
                 raise InputError("This question is closed.")
-            if not any(cut):
-                raise InputError("Type a word first.")
+            words = asked.covered.read(cut)
             if visitor not in asked.guesses and len(asked.guesses) >= MOST_GUESSES:
                 raise InputError(f"{MOST_GUESSES} people have guessed already.")
-            gaps = len(asked.covered.words)
-            asked.guesses[visitor] = [*cut, *[""] * gaps][:gaps]
+            asked.guesses[visitor] = words
 
     # --- The teacher's ------------------------------------------------------------------------------------------------
 
@@ -224,18 +248,19 @@ class Classroom:
             self._lesson = {"number": number} | sent if link else None
 
     def ask(self, link: str, covered: Covered) -> None:
-        """Ask all pages which words are hidden. link: to what the teacher's page shows. Raises InputError."""
+        """Ask all pages a question. link: to what the teacher's page shows. Raises InputError."""
         link = self._part_of(link)
         with self._change() as number:
             self._round = _Round(number, link, covered)
 
     def uncover(self) -> None:
-        """Close the question, so that all pages show the hidden words and the model's guesses beside the room's."""
+        """Close the question, so that all pages show what is right and the model's guesses beside the room's. Raises
+        InputError while nobody knows what is right."""
         with self._lock:
             asked = self._round
             counts = asked.counts() if asked else []
         if asked:
-            asked.covered.rate([[word for word, _ in counted] for counted in counts])
+            asked.covered.uncover([[word for word, _ in counted] for counted in counts])
             with self._change():
                 asked.is_open = False
 
@@ -243,6 +268,11 @@ class Classroom:
         """Take the question and its histogram off all pages."""
         with self._change():
             self._round = None
+
+    def give(self, kind: str, values: list[str]) -> None:
+        """Give each page one of the values, see `Given`; with "" for the kind, take them back."""
+        with self._change() as number:
+            self._given = Given(number, kind, values) if kind else None
 
     def clear(self, number: int | None = None) -> None:
         """Take one run off the board, or all."""
@@ -268,6 +298,7 @@ class Classroom:
                 "board": self._board,
                 "lesson": self._lesson,
                 "round": asked,
+                "given": self._given and dataclasses.asdict(self._given),
                 "sharing": self._is_sharing,
                 "limits": self._limits,
                 "answers": self._answers,
@@ -279,8 +310,10 @@ class Classroom:
         board, lesson, asked = dict(content["board"]), content["lesson"], content["round"]
         answers = dict(content["answers"])
         asked = asked and _Round(**asked | {"covered": Covered(**asked["covered"])})
+        given = content.get("given") and Given(**content["given"])
         with self._change():
             self._board, self._lesson, self._round, self._answers = board, lesson, asked, answers
+            self._given = given
             self._is_sharing = content["sharing"] is True
 
     def _part_of(self, link: str) -> str:
@@ -298,12 +331,3 @@ class Classroom:
         with self._lock:
             yield self._version + 1
             self._version += 1
-
-
-def cleaned(text: Any, most: int) -> str:
-    """A typed text in one line of at most `most` characters, without characters that have no shape of their own, such
-    as those that turn the direction of what follows."""
-    if not isinstance(text, str):
-        raise InputError(NO_TEXT)
-    text = unicodedata.normalize("NFC", text[: 8 * most])
-    return " ".join("".join(each if each.isprintable() else " " for each in text).split())[:most].strip()

@@ -1,5 +1,6 @@
 """The Class tab: a board of the runs that people share."""
 
+from ui.classroom.board import CHART
 from ui.frame.page import Page
 from ui.frame.tab import Tab
 from ui.views import view
@@ -7,7 +8,7 @@ from ui.views import view
 
 def lay_out(page: Page) -> None:
     """Lay out the board."""
-    view("classroom/board", options={"lessons": page.laid_out["lessons"]}, elem_id="class-board")
+    view("classroom/board", options={"lessons": page.laid_out["lessons"], "chart": CHART}, elem_id="class-board")
 
 
 TAB = Tab("class", "Class", lay_out)

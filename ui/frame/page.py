@@ -261,6 +261,14 @@ def _sentence_bar(workspaces: Workspaces, tabs: Sequence[Tab], answers: Answers)
     )
 
 
+def follows(corpus: Corpus, question: Question) -> bool | None:
+    """Whether the text has the second sentence right after the first; None where it lacks one of them."""
+    pair = question.text, question.pair
+    if not {*pair} <= {*corpus.sentences}:
+        return None
+    return any(pair in itertools.pairwise(document) for document in corpus.documents)
+
+
 def corpus_of(space: Workspace, key: str) -> Corpus:
     """The text of a run; without a text the sample of the shipped model of this name, or of what began as that model,
     else the dialogue."""

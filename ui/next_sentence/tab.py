@@ -1,15 +1,13 @@
 """Next sentence: does the second sentence follow the first? One pair in detail, and every pair of the text."""
 
-import itertools
 from typing import Any
 
 import gradio as gr
 
-from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError
 from bert_core.probes.sentence_pairs import PairMatrix, next_sentence, pair_matrix
 from bert_core.storage.checkpoint import Checkpoint
-from ui.frame.page import Page, PageRequest
+from ui.frame.page import Page, PageRequest, follows
 from ui.frame.question import MODEL, TEXTS, Question
 from ui.frame.shown_model import caption
 from ui.frame.tab import Tab
@@ -184,14 +182,6 @@ def code_of_matrix(asked: PageRequest) -> str:
 def shown_size(asked: PageRequest) -> int:
     """Number of sentences in the window that is on the page."""
     return min(pairs.window_size(each.checkpoint) for each in (asked.model, asked.other) if each)
-
-
-def follows(corpus: Corpus, question: Question) -> bool | None:
-    """Whether the text has the second sentence right after the first; None where it lacks one of them."""
-    pair = question.text, question.pair
-    if not {*pair} <= {*corpus.sentences}:
-        return None
-    return any(pair in itertools.pairwise(document) for document in corpus.documents)
 
 
 def verdict_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:

@@ -143,6 +143,18 @@ def curves(*, more: bool = False) -> dict[str, Any]:
     return _stacked(data, panels)
 
 
+def loss_curves() -> dict[str, Any]:
+    """Both losses; the page adds the curves of several runs, each in its colour."""
+    both = [
+        _curve(_LOSS, series, each.name, _GREY, each.dash, meta={"series": series, "kind": "line", "smoothed": True})
+        for each in (_MLM, _NSP)
+        for series in [f"{each.key}_loss"]
+    ]
+    figure = _stacked(both, [_LOSS])
+    figure["layout"]["hovermode"] = "closest"
+    return figure
+
+
 def task_curves() -> dict[str, Any]:
     """The loss of fine-tuning above the measure of its task; the latter only on the validation part."""
     raw, line, held = _TASK.curves(_LOSS, "loss")

@@ -37,8 +37,8 @@ def run_monitor(workspaces: Workspaces, tabs: Sequence[Tab]) -> gr.HTML:
     """The component. Value: {"visitor", "run", "steps", "device", ...}; run is None before the first.
 
     `.status` fires when the status changes, `.elsewhere` when another browser tab of the visitor changed something,
-    `.limits` when a teacher has changed the limits of runs, `.longer` with {"run", "steps"} when a person lets an ended
-    run go on, `.slower` to start it with a smaller rate.
+    `.limits` when a teacher has changed the limits of runs, `.fill` with {"values"} for the form, `.longer` with
+    {"run", "steps"} when a person lets an ended run go on, `.slower` to start it with a smaller rate.
     """
 
     def guesses(space: Workspace, run_id: str, step: int | None, first: bool) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def run_monitor(workspaces: Workspaces, tabs: Sequence[Tab]) -> gr.HTML:
     story = sorted((*tab.story, tab.name) for tab in tabs if tab.story)
     return view(
         "train/monitor",
-        events=("status", "elsewhere", "limits", "longer", "slower"),
+        events=("status", "elsewhere", "limits", "fill", "longer", "slower"),
         options=curve_options()
         | {"alone": workspaces.alone, "losses": workspaces.losses, "story": [[name, text] for _, text, name in story]}
         | {"example": json.loads((ASSETS / "example-curve.json").read_text(encoding="utf-8"))},

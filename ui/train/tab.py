@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from bert_core.config import OptimizerConfig
+from bert_core.config import OptimizerConfig, parse
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError, RunError
 from bert_core.runs.prepare import Preview, preview
@@ -20,7 +20,9 @@ from ui.handlers import MALFORMED, QUIET, on_error, sent
 from ui.server.workspace import NO_RUN_YET, Workspace
 from ui.train.exam import exam_view
 from ui.train.form import (
+    NO_RECIPE_FILE,
     OWN_TEXT,
+    PASTED,
     SHOWN_MODEL,
     UPLOADED,
     TrainingForm,
@@ -122,6 +124,8 @@ class TrainTab:
         shown = [*self.form.described, self.preview, page.messages]
         for event in (page.demo.load, self.monitor.limits, self.form.recipe.input, self.form.settings.undone):
             event(self.follow_limits, self.form.all, shown, trigger_mode="always_last", **QUIET)
+        filled = [self.form.seed, self.form.settings, self.form.source, self.form.pasted, page.messages]
+        self.monitor.fill(self.fill, self.form.all, filled, **QUIET)
         self.monitor.longer(self.showing(more_steps), page.visitor, live, **QUIET)
         self.monitor.slower(self.showing(self.train_slower), page.visitor, live, **QUIET)
         # The status may change again before an event is answered; dropping the later one would leave the page behind.
@@ -198,6 +202,29 @@ class TrainTab:
             kept = sent["changed"] if sent["recipe"] == shown[form.settings]["recipe"] else {}
             values = values | {form.settings: shown[form.settings] | {"changed": kept | fewer}}
         return shown | {self.preview: self.show_preview(values)}
+
+    def fill(self, values: dict[Any, Any], event: gr.EventData) -> Updates:
+        """Put what another part of the page has sent into the form: a seed, a learning rate or a text, which are texts;
+        an empty text: show the field for it."""
+        form = self.form
+
+        def filled() -> Updates:
+            given, shown = sent(event, "values", dict), {}
+            if "seed" in given:
+                shown[form.seed] = parse(given["seed"], int)
+            if "rate" in given:
+                described = form.describe(values)
+                if form.settings not in described:
+                    raise InputError(NO_RECIPE_FILE)
+                shown[form.settings] = described[form.settings] | {
+                    "changed": {"training.learning_rate": str(given["rate"])}
+                }
+            if "text" in given:
+                text = given["text"] or values[form.pasted]
+                shown |= {form.source: PASTED, form.pasted: text}
+            return shown
+
+        return on_error(self.page.say)(filled)()
 
     def start_run(self, values: dict[Any, Any], *, steps: bool = False) -> Updates:
         """Start a run; a form that can't be trained starts nothing and loses nothing. steps: only its first step."""

@@ -1,64 +1,19 @@
-// The bar of a class above all tabs: what the teacher sends, and the question to the room, with everybody's guesses and,
-// once it is uncovered, the model's beside them.
+// The bar of a class above all tabs: what the teacher sends and gives, and the question to the room.
 
-import { row, table } from "../controls.js";
+import { table } from "../controls.js";
 import { bar as share, button, disable, el, fill } from "../parts/elements.js";
-import { percent } from "../parts/numbers.js";
 import { announce, kept, on, visitor } from "../frame/page.js";
 import { address, question } from "../frame/question.js";
 import { nameOf, shown } from "../lessons/lesson_bar.js";
+import { gift } from "./gift.js";
+import { asking, isAsked, KINDS, missing, tables, theirs } from "./rounds.js";
 import { act, follow, room, show, teach } from "./state.js";
-
-const GAP = "[MASK]";
-const ARRIVED = "Your guess has arrived. The answer is shown when your teacher uncovers it.";
-const COVERED = "Where this page shows the same sentence, the answer is covered until you uncover it.";
-const UNRATED = "A – means that the model has no number for this word.";
 
 /** @typedef {import("./state.js").Round} Round */
 
-/** A person's words in the page. @param {string} text */
-const theirs = (text) => el("bdi", { translate: "no" }, text);
-
-/** The sentences of a question; `gap` makes what stands at each gap. @param {Round} round @param {(gap: number) => Node} gap */
-function sentences({ texts }, gap) {
-  let number = 0;
-  return texts.map((text) => {
-    const parts = text.split(GAP).flatMap((part, k) => [k > 0 && gap(number++), part && theirs(part)]);
-    return el("p.class-sentence", { dir: "auto" }, parts);
-  });
-}
-
-/** How often each word was guessed and, uncovered, how probable it is for the model. @param {Round} round */
-const tables = ({ bars, count, open, gaps, own }) =>
-  bars.map((words, k) => {
-    const most = Math.max(1, ...words.map(([, times]) => times));
-    const rows = words.map(([word, times, probability, isRight]) => {
-      const mark = [isRight && "hidden", own?.[k] === word && "your guess"].filter(Boolean).join(", ");
-      const cells = [[theirs(word), mark && el("span.b-mark", mark)], share(times / most, "mlm"), `${times}`];
-      if (!open) cells.push(probability === null ? "–" : percent(probability ?? 0));
-      return row(cells, { class: isRight ? "is-own" : null }, 2);
-    });
-    const head = open ? [] : ["Word", el("span.b-unseen", "Share"), "Room", "Model"];
-    const caption = [gaps > 1 && `Mask ${k + 1}: `, `${count} ${count === 1 ? "guess" : "guesses"}`];
-    return table(head, rows, { numbers: 2, caption: el("caption", caption), class: "b-table class-histogram" });
-  });
-
-/** Whether a text is a sentence with gaps, filled. @param {string} text @param {string} gapped */
-function fits(text, gapped) {
-  const parts = gapped.split(GAP);
-  let at = 0;
-  return (
-    text.startsWith(parts[0]) &&
-    text.endsWith(parts.at(-1) ?? "") &&
-    parts.every((part) => (at = text.indexOf(part, at) + part.length) >= part.length)
-  );
-}
-
-/** Whether the page shows the sentences that the room is asked about. @param {Round} round */
-function isAsked({ texts }) {
-  const found = [question.text, question.pair].filter(Boolean);
-  return found.length === texts.length && found.every((text, k) => fits(text, texts[k]));
-}
+/** The kind of question that is asked in the open tab. */
+const kindHere = () =>
+  /** @type {(keyof typeof KINDS)[]} */ (Object.keys(KINDS)).find((kind) => KINDS[kind].tab === question.tab);
 
 class Bar {
   root = el("section.b-lesson", { "aria-label": "Class", hidden: "" });
@@ -68,19 +23,27 @@ class Bar {
   asked = el("div.class-asked");
   bars = el("div.class-bars");
   here = el("span.b-model-detail");
-  ask = button("Ask: which word goes here?", () => this.report(teach("ask", visitor.token, address(), question)), {
-    id: "class-ask",
-  });
+  ask = button(
+    "Ask the room",
+    () => this.report(teach("ask", visitor.token, address(), question, kindHere() ?? "words")),
+    { id: "class-ask" },
+  );
+  gift = gift(
+    (answer) => this.report(answer),
+    () => this.paint(),
+  );
   own = button("Send this lesson", () => this.sendLesson(false), { id: "class-send-lesson" });
   together = button("Take all pages to this step", () => this.sendLesson(true), { id: "class-together" });
   answers = el("div.class-answers");
-  drawn = { offer: "", asked: "", bars: "", answers: "" };
+  drawn = { offer: "", asked: "", bars: "", answers: "", kind: "" };
+
+  isOffered = false; // what the teacher sent, and the person has not answered
 
   constructor() {
     const send = () => this.report(teach("send", "", address()), "Sent to all pages.");
     const view = button("Send this view", send, { id: "class-send-view" });
     this.round.append(this.asked, this.bars);
-    this.root.append(this.offer, this.round, this.status);
+    this.root.append(this.offer, this.gift.element, this.round, this.status);
     if (room.teacher) {
       this.root.prepend(el("div.b-lesson-head", el("h2", "Class"), this.here, view, this.together, this.own, this.ask));
       this.root.append(this.answers);
@@ -112,14 +75,18 @@ class Bar {
     this.here.textContent = `${here} open · ${counts} answered · ${training} training · ${failed} failed`;
     this.own.hidden = question.lesson !== "file";
     this.together.hidden = !shown.lesson?.steps.length;
-    const isReady =
-      question.tab === "masked-words" && (question.hidden?.length || `${question.text} ${question.pair}`.includes(GAP));
-    disable(this.ask, !isReady && "Hide a word in the tab Masked words first.");
+    const kind = kindHere();
+    if (this.drawn.kind !== (kind ?? "")) this.ask.textContent = kind ? KINDS[kind].ask : "Ask the room";
+    this.drawn.kind = kind ?? "";
+    disable(this.ask, missing(kind));
+    this.gift.paint();
     this.paintOffer();
     this.paintRound();
     this.paintAnswers();
-    document.body.classList.toggle("class-asks", Boolean(round?.open) && isAsked(/** @type {Round} */ (round)));
-    this.root.hidden = !teacher && !lesson && !round;
+    document.body.classList.toggle("class-asks", isAsked(round, "words"));
+    document.body.classList.toggle("class-asks-pair", isAsked(round, "follows"));
+    this.root.hidden = !teacher && !lesson && !round && !room.given;
+    this.root.classList.toggle("is-offer", !teacher && (this.isOffered || this.gift.isNew()));
   }
 
   /** How often each choice of a step was the answer. @param {number} [at] */
@@ -175,7 +142,7 @@ class Bar {
       this.open().catch(console.warn);
       return;
     }
-    this.root.classList.toggle("is-offer", isNew && !teacher);
+    this.isOffered = isNew;
     const back = button("Take it back", () => this.report(teach("send", "", "")), { id: "class-unsend" });
     const answers = teacher ? back : this.choices(isNew, isAlone);
     fill(
@@ -238,54 +205,15 @@ class Bar {
     this.round.hidden = !round;
     const asked = JSON.stringify(round && [round.number, round.open, round.own]),
       bars = JSON.stringify(round?.bars);
-    if (asked !== this.drawn.asked) fill(this.asked, round && this.asking(round, Boolean(teacher)));
+    const actions = {
+      answer: (/** @type {string[]} */ words) => this.report(act("guess", round?.number, words)),
+      uncover: () => this.report(teach("uncover")),
+      end: () => this.report(teach("end")),
+      look: () => show(round?.link ?? ""),
+    };
+    if (asked !== this.drawn.asked) fill(this.asked, round && asking(round, Boolean(teacher), actions));
     if (bars !== this.drawn.bars) fill(this.bars, round && tables(round));
     Object.assign(this.drawn, { asked, bars });
-  }
-
-  /** @param {Round} round @param {boolean} isTeacher */
-  asking(round, isTeacher) {
-    const { open, own, link, model } = round;
-    const head = el("strong", open ? "Which word goes here?" : "What the room guessed, and the model");
-    const mine = open && !own && !isTeacher;
-    const boxes = Array.from({ length: round.gaps }, (_, k) =>
-      el("input", {
-        type: "text",
-        autocomplete: "off",
-        "aria-label": `Your word for mask ${k + 1}`,
-        placeholder: "Your word",
-      }),
-    );
-    const send = (/** @type {Event} */ event) => {
-      event.preventDefault();
-      this.report(
-        act(
-          "guess",
-          round.number,
-          boxes.map(({ value }) => value),
-        ),
-      );
-    };
-    const text = sentences(round, (gap) => (mine ? boxes[gap] : el("b", "____")));
-    const tools = [
-      isTeacher && open && button("Uncover", () => this.report(teach("uncover")), { id: "class-uncover" }),
-      isTeacher && button("End", () => this.report(teach("end")), { id: "class-end" }),
-      !open && !isTeacher && button("Open this view", () => show(link ?? ""), { id: "class-look" }),
-    ];
-    return [
-      el("div.b-tools", head, tools),
-      mine
-        ? el(
-            "form",
-            { onsubmit: send },
-            text,
-            el("button.b-small", { type: "submit", id: "class-guess" }, "Send my guess"),
-          )
-        : text,
-      open && (own || isTeacher) && el("p.b-empty", isTeacher ? COVERED : ARRIVED),
-      !open && el("p.b-empty", "The model is ", theirs(model ?? ""), "."),
-      !open && round.bars.flat().some(([, , probability]) => probability === null) && el("p.b-empty", UNRATED),
-    ];
   }
 }
 

@@ -1,127 +1,53 @@
-// The Class tab: how to join, what the teacher sets, sharing one's run, and the board of shared runs.
+// The Class tab: sharing one's run, and the board of shared runs: a table that each column sorts, and all curves in one chart.
 
-import { asksFirst, select, toggle } from "../controls.js";
-import { button, disable, el, fill, svg } from "../parts/elements.js";
+import { asksFirst, keepingFocus, scrolling, table } from "../controls.js";
+import { button, disable, dot, el, fill } from "../parts/elements.js";
+import { save, saveMenu } from "../parts/downloads.js";
 import { count } from "../parts/numbers.js";
+import { curves } from "../train/curves.js";
+import { STATUS_NAMES } from "../train/runs.js";
+import { desk, field, named } from "./desk.js";
+import { theirs } from "./rounds.js";
 import { act, follow, room, teach } from "./state.js";
 
 /** @typedef {import("./state.js").SharedRun} SharedRun */
+/** @typedef {import("../controls.js").Child} Child */
 
 const PRIVACY =
   "Everybody in the class sees this name, and of your newest run its title, settings, loss curve and verdict, while it " +
   "trains and after that. Your text and your model stay yours.";
 const NO_RUN = "No run is on the board yet. Train one, type a name above, and share it.";
+const CLEAR = "Take all runs off the board? Only the person who shared a run can share it again.";
+const UNSAVED = "The board has changed since it was saved.";
+const loss = (/** @type {number | null} */ value) => value?.toFixed(3) ?? "–";
 
-/** The losses as two lines. @param {SharedRun["curve"]} points */
-function curve(points) {
-  const last = points.at(-1)?.[0] ?? 1,
-    top = Math.max(1e-9, ...points.flatMap(([, mlm, nsp]) => [mlm ?? 0, nsp ?? 0]));
-  const line = (/** @type {1 | 2} */ k) => {
-    const known = points.filter((point) => point[k] !== null);
-    const places = known.map((point) => [(100 * point[0]) / last, 39 - (38 * (point[k] ?? 0)) / top]);
-    return places.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" ");
-  };
-  return svg(
-    "svg",
-    { class: "class-curve", viewBox: "0 0 100 40", preserveAspectRatio: "none", "aria-hidden": "true" },
-    svg("polyline", { points: line(2), class: "class-nsp" }),
-    svg("polyline", { points: line(1), class: "class-mlm" }),
-  );
-}
-
-/** @param {SharedRun} run */
-function card({ number, version, name, title, status, step, steps, recipe, verdict, losses, curve: points }) {
-  const shown = losses.map((value, k) => {
-    const [key, objective] = [
-      ["mlm", "MLM"],
-      ["nsp", "NSP"],
-    ][k];
-    return value !== null && [el(`span.class-${key}`, `${objective} loss, last 20 steps: ${value.toFixed(3)}`), " "];
-  });
-  const remove = () =>
-    asksFirst(
-      "Remove",
-      { id: `class-remove-${number}` },
-      ["Take this run off the board? It is of ", el("bdi", { translate: "no" }, name), "."],
-      () => teach("clear", number),
-    );
-  return el(
-    "li.b-card.class-run",
-    { "data-version": version, "data-number": number },
-    el("h3", el("bdi", name)),
-    curve(points),
-    el("p", el("bdi", title), `: ${status}, step ${count(step)} of ${count(steps)}. `),
-    el("p", shown),
-    el("p.b-empty", `${recipe}.`),
-    verdict && el("p.class-verdict", { dir: "auto" }, verdict),
-    room.teacher && remove(),
-  );
-}
-
-/** @param {string} id @param {Record<string, any>} attributes */
-const field = (id, attributes) => el("input", { id, ...attributes });
-
-/** @param {string} name @param {HTMLElement} input */
-const named = (name, input) => el("label.class-field", name, input);
-
-/** How to join. @param {{address: string, size: number, path: string}} way */
-const joining = ({ address, size, path }) => [
-  svg(
-    "svg",
-    { class: "class-code", viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": `QR code of ${address}` },
-    svg("rect", { width: size, height: size, fill: "#fff" }),
-    svg("path", { d: path, fill: "#000" }),
-  ),
-  el(
-    "div",
-    el("h3", "Join at"),
-    el("p.class-address", address),
-    el("p.b-empty", "Others in the same network open this address or scan the code."),
-  ),
+/** Each column: its name, what it is sorted by, and what a cell shows; numbers stand at the end of their cell. @type {[name: string, by: (run: SharedRun) => string | number | null, cell: (run: SharedRun) => Child, isNumber?: boolean][]} */
+const COLUMNS = [
+  ["Name", ({ name }) => name, ({ name, colour, isDotted }) => el("span.b-side", dot(colour, isDotted), theirs(name))],
+  ["Run", ({ title }) => title, ({ title, recipe }) => [el("bdi", title), el("small", `${recipe}.`)]],
+  [
+    "Text",
+    ({ text, sentences }) => `${text} ${sentences}`,
+    ({ text, sentences }) => [text, el("small", `${count(sentences)} sentences`)],
+  ],
+  ["Seed", ({ seed }) => Number(seed), ({ seed }) => seed, true],
+  ["Learning rate", ({ rate }) => rate, ({ rate }) => `${rate}`, true],
+  [
+    "Step",
+    ({ step }) => step,
+    ({ step, steps, status }) => [`${count(step)} of ${count(steps)}`, el("small", STATUS_NAMES[status].toLowerCase())],
+    true,
+  ],
+  ["MLM loss, last 20 steps", ({ losses }) => losses[0], ({ losses }) => loss(losses[0]), true],
+  ["NSP loss, last 20 steps", ({ losses }) => losses[1], ({ losses }) => loss(losses[1]), true],
+  ["Verdict", ({ verdict }) => verdict, ({ verdict }) => verdict && el("div.class-verdict", { dir: "auto" }, verdict)],
 ];
 
-/** The teacher's part. @param {[name: string, title: string][]} lessons */
-function desk(lessons) {
-  const join = el("div.class-join"),
-    status = el("p", { role: "status" }),
-    list = select("Lesson", lessons, () => {}),
-    link = field("class-link", { type: "text", placeholder: "copied with Copy link" });
-  const run = async (/** @type {string} */ action, /** @type {any[]} */ ...values) => {
-    status.textContent = (await teach(action, ...values)).error ?? "Done.";
-  };
-  const limit = () => run("limit", steps.valueAsNumber, parameters.valueAsNumber, sharing.checked),
-    steps = field("class-steps", { type: "number", min: 1, onchange: limit }),
-    parameters = field("class-parameters", { type: "number", min: 1, onchange: limit }),
-    shared = toggle("Runs can be shared", limit, { id: "class-sharing" }),
-    sharing = /** @type {HTMLInputElement} */ (shared.firstChild);
-  list.id = "class-lesson";
-  const send = () => {
-    const own = link.value.trim();
-    const title = lessons.find(([name]) => name === list.value)?.[1] ?? ""; // in English; each page translates it
-    return own ? run("send", "", own) : run("send", title, `#lesson=${list.value}`);
-  };
-  teach("enter").then(({ error, address, size, path, steps: most, parameters: largest }) => {
-    status.textContent = error ?? "";
-    if (error) return;
-    [steps.value, parameters.value] = [most, largest];
-    fill(join, joining({ address, size, path }));
-  });
-  follow(() => {
-    // As another page of the teacher may have set them.
-    if (document.activeElement !== sharing) sharing.checked = room.sharing;
-    if (room.limits && document.activeElement !== steps) steps.value = `${room.limits.steps}`;
-    if (room.limits && document.activeElement !== parameters) parameters.value = `${room.limits.parameters}`;
-  });
-  const sending = [list, named("or a link", link), button("Send", send, { id: "class-send" })],
-    limits = [named("Most steps of a run", steps), named("Most parameters", parameters), shared],
-    ask = "Take all runs off the board? Only the person who shared a run can share it again.",
-    clear = asksFirst("Clear the board", { id: "class-clear" }, ask, () => run("clear"));
-  return el(
-    "section.class-desk",
-    { "aria-label": "For the teacher" },
-    join,
-    el("div.class-settings", el("div.b-tools", "Send to all pages", sending), el("div.b-tools", limits, clear), status),
-  );
+/** @param {string | number | null} one @param {string | number | null} other */
+function compare(one, other) {
+  if (typeof one === "string" && typeof other === "string")
+    return one.localeCompare(other, undefined, { numeric: true, sensitivity: "base" });
+  return Number(one) - Number(other);
 }
 
 /** Sharing one's own run. */
@@ -154,24 +80,113 @@ function shareForm() {
   return form;
 }
 
+class Board {
+  sorted = -1; // the column; before one is chosen, in the order of sharing
+  isFalling = false;
+  drawn = "";
+  heads = COLUMNS.map(([name, , , isNumber], k) =>
+    el(
+      isNumber ? "th.b-number" : "th",
+      { scope: "col", "aria-sort": "none" },
+      button(name, () => this.sort(k), { class: "class-sort", title: "Sort by this column" }),
+    ),
+  );
+  table = table([...this.heads, room.teacher && el("span.b-unseen", "Remove")].filter(Boolean), [], {
+    class: "b-table class-runs",
+    id: "class-runs",
+  });
+  empty = el("p.b-empty", NO_RUN);
+  unsaved = el("p.b-empty", { id: "class-unsaved" }, UNSAVED);
+  status = el("p", { role: "status" });
+
+  /** @param {any} chart options of the chart */
+  constructor(chart) {
+    const kinds = { id: "board", what: "the board", kinds: ["csv", "png", "svg"] };
+    const save = (/** @type {string} */ kind) => this.save(kind).catch(console.warn);
+    const both = async () => {
+      if ((await this.save("csv")) && (await this.save("png"))) await teach("clear");
+    };
+    const first = button("Save and clear", () => both().catch(console.warn), { id: "class-clear-save" }),
+      clear = asksFirst("Clear the board", { id: "class-clear" }, CLEAR, () => teach("clear"), first);
+    this.tools = el("div.b-tools", saveMenu(kinds, save), room.teacher && clear, room.teacher && this.unsaved);
+    this.whole = el("div", this.tools, scrolling("The board", this.table), this.status);
+    this.element = el("div", this.empty, this.whole);
+    this.chart = curves(this.whole, chart);
+    this.chart.change({ isSmooth: false });
+    follow(() => this.paint());
+  }
+
+  /** @param {number} column */
+  sort(column) {
+    this.isFalling = this.sorted === column && !this.isFalling;
+    this.sorted = column;
+    this.heads.forEach((head, k) => {
+      head.ariaSort = k !== column ? "none" : this.isFalling ? "descending" : "ascending";
+    });
+    this.paint();
+  }
+
+  /** The runs in their order; one without a value comes last. */
+  get runs() {
+    const by = COLUMNS[this.sorted]?.[1] ?? (({ number }) => number),
+      sign = this.isFalling ? -1 : 1,
+      isNone = (/** @type {SharedRun} */ run) => by(run) === null || by(run) === "";
+    return [...room.runs.values()].sort(
+      (one, other) => Number(isNone(one)) - Number(isNone(other)) || sign * compare(by(one), by(other)),
+    );
+  }
+
+  paint() {
+    const { runs } = this,
+      [body] = this.table.tBodies;
+    this.empty.hidden = runs.length > 0;
+    this.whole.hidden = !runs.length;
+    this.unsaved.hidden = !runs.some(({ version }) => version > (room.kept.get("saved") ?? 0));
+    const key = JSON.stringify([runs.map(({ number, version }) => [number, version]), room.own]);
+    // A row that asks the teacher something stays until that is answered.
+    if (key === this.drawn || body.querySelector(":popover-open")) return;
+    this.drawn = key;
+    keepingFocus(body, () => fill(body, runs.map(line)));
+    const others = runs.map(({ name, colour, isDotted, steps, curve }) => ({
+      ...{ name, colour, isDotted, steps },
+      points: curve,
+    }));
+    this.chart.change({ others });
+  }
+
+  /** Save the table or the chart. @param {string} kind @returns {Promise<boolean>} whether it is saved */
+  async save(kind) {
+    const newest = Math.max(...[...room.runs.values()].map(({ version }) => version));
+    this.status.textContent = "";
+    if (kind !== "csv") {
+      this.chart.picture(kind, "The runs of the class", "board");
+      await this.chart.queue;
+      return true;
+    }
+    const { content, error } = await act("board");
+    this.status.textContent = error ?? "";
+    if (error) return false;
+    save(new Blob([content], { type: "text/csv" }), "board.csv");
+    room.kept.set("saved", newest);
+    this.paint();
+    return true;
+  }
+}
+
+/** @param {SharedRun} run */
+function line(run) {
+  const { number, name } = run;
+  const ask = ["Take this run off the board? It is of ", theirs(name), "."];
+  const remove = () => asksFirst("Remove", { id: `class-remove-${number}` }, ask, () => teach("clear", number));
+  const cells = COLUMNS.map(([, , cell, isNumber], k) =>
+    k ? el(isNumber ? "td.b-number" : "td", cell(run)) : el("th", { scope: "row" }, cell(run)),
+  );
+  const own = number === room.own ? "class-run is-own" : "class-run";
+  return el("tr", { class: own, "data-number": number }, cells, room.teacher && el("td", remove()));
+}
+
 /** @type {View} */
 export function view(root, { options }) {
-  const list = el("ul.class-board", { id: "class-runs" }),
-    empty = el("p.b-empty", NO_RUN);
-  fill(root, room.teacher && desk(options.lessons), shareForm(), empty, list);
-  follow(() => {
-    const before = /** @type {HTMLElement[]} */ ([...list.children]),
-      cards = new Map(before.map((item) => [item.dataset.version, item])),
-      runs = [...room.runs.values()].sort((one, other) => one.number - other.number);
-    // A card that asks the teacher something stays as it is until that is answered.
-    const asking = before.filter((item) => item.querySelector(":popover-open"));
-    const wanted = runs.map(
-      (run) =>
-        cards.get(`${run.version}`) ?? asking.find(({ dataset }) => dataset.number === `${run.number}`) ?? card(run),
-    );
-    wanted.forEach((item, k) => item.classList.toggle("is-own", runs[k].number === room.own));
-    if (wanted.length !== before.length || wanted.some((item, k) => item !== before[k])) fill(list, wanted);
-    empty.hidden = wanted.length > 0;
-  });
+  fill(root, room.teacher && desk(options.lessons), shareForm(), new Board(options.chart).element);
   return function drawn() {};
 }

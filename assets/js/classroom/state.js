@@ -5,14 +5,15 @@ import { address } from "../frame/question.js";
 import { count } from "../parts/numbers.js";
 import { polling } from "../parts/polling.js";
 
-/** @typedef {{number: number, version: number, name: string, title: string, recipe: string, status: string, step: number, steps: number, losses: (number | null)[], curve: [step: number, mlm: number | null, nsp: number | null][], verdict: string}} SharedRun */
+/** @typedef {{number: number, version: number, name: string, colour: string, isDotted: boolean, title: string, recipe: string, seed: string, rate: number, text: string, sentences: number, status: keyof typeof import("../train/runs.js").STATUS_NAMES, step: number, steps: number, losses: (number | null)[], curve: [step: number, mlm: number | null, nsp: number | null][], verdict: string}} SharedRun */
 /** @typedef {[word: string, count: number, probability?: number | null, isRight?: boolean]} Guessed by the room, and once it is uncovered by the model */
-/** @typedef {{number: number, texts: string[], gaps: number, open: boolean, count: number, bars: Guessed[][], own: string[] | null, link?: string, model?: string}} Round */
+/** @typedef {{number: number, kind: "words" | "follows" | "loss", about: {title?: string, steps?: number, rate?: number, blind?: number}, texts: string[], gaps: number, open: boolean, count: number, bars: Guessed[][], own: string[] | null, link?: string, model?: string, right?: string[], nearest?: string}} Round see ui/classroom/covered.py */
+/** @typedef {{number: number, kind: "seed" | "rate" | "text", value?: string, count?: number}} Given its value, of a text the beginning; for the teacher, how many have one */
 /** @typedef {{number: number, title: string, link: string, lesson: boolean, together: boolean}} Sent lesson: whether the teacher has made it; together: whether it opens by itself */
 
 const POLL_MS = 1800; // a board follows within two seconds
 
-/** Values of this browser tab that a reload finds: teacher, seen (number of the offer that was answered), name, alone (not taken along), before (where the teacher took the page from). */
+/** Values of this browser tab that a reload finds: teacher, seen (number of the offer that was answered), name, given (number of what was taken over or put off), saved (version of the newest run of a saved board), alone (not taken along), before (where the teacher took the page from). */
 const memory = {
   /** @param {string} key */
   get: (key) => kept(`class-${key}`, ""),
@@ -46,6 +47,8 @@ export const room = {
   lesson: null,
   /** @type {Round | null} */
   round: null,
+  /** @type {Given | null} */
+  given: null,
   sharing: true,
   /** For the teacher: how many train, and whose newest run has failed; how often each choice was the answer, by the name of a step. */
   training: 0,

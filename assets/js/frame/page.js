@@ -21,6 +21,7 @@
  * @property {null} step a step of a lesson is shown, or none
  * @property {{step: string, choice: number}} answered a person has answered a step of a lesson
  * @property {null} limits a teacher has changed the limits of runs
+ * @property {Record<string, string>} fill a seed, a learning rate or a text is to be put into the form of the Train tab
  * @property {{run: string, steps: number[]}} snapshots a run has new snapshots
  * @property {null} status the run of the page has another status
  * @property {{run: string, step: number | null, text: string, advice: string}} verdict the exam of a run at a step, null for the newest: its verdict, and "longer", "slower" or ""

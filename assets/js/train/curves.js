@@ -37,7 +37,8 @@ function smoother(steps) {
 }
 
 /** Text that Plotly shows as it is. @param {string} text */
-const literal = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("$", "$\u200b");
+const literal = (text) =>
+  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("$", "$\u200b").replaceAll("%{", "%\u200b{");
 
 class Curves {
   isSmooth = true;
@@ -273,7 +274,8 @@ class Curves {
     Object.assign(layout, { shapes: this.shapes(), annotations: isExample ? this.notes() : this.labels() });
     this.wasNarrow = isNarrow;
     if (isNarrow) {
-      for (const trace of data) trace.name = /\((\w+)\)/.exec(trace.name)?.[1] ?? trace.name; // a legend of one line
+      for (const trace of data.filter(({ meta }) => meta.kind !== "other"))
+        trace.name = /\((\w+)\)/.exec(trace.name)?.[1] ?? trace.name; // a legend of one line
       for (const label of layout.annotations) label.font = { size: 11 };
     }
     return { data, layout };
@@ -286,7 +288,7 @@ class Curves {
     this.inOrder(async () => {
       const { data, layout } = this.box,
         font = { ...layout.font, color: "#475569" },
-        margin = { ...layout.margin, t: 76 };
+        margin = { ...layout.margin, t: layout.margin.t + 42 }; // for the title
       const light = { ...layout, paper_bgcolor: "white", font, margin, title };
       const plotly = await loadPlotly();
       return plotly.downloadImage({ data, layout: light }, { format: kind, filename, ...size });

@@ -147,6 +147,7 @@ class RunMonitor {
     });
     on("elsewhere", () => trigger("elsewhere"));
     on("limits", () => trigger("limits"));
+    on("fill", (values) => trigger("fill", { values }));
     on("question", ({ changed }) => {
       if (!this.run || question.model !== this.run.run || !changed.has("step") || question.step === this.selected)
         return;

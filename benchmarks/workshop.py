@@ -1,0 +1,268 @@
+"""A workshop for benchmarks/app.py: a teacher and seven students, each in a browser profile of their own, do all that a
+class does. Each point is a row: whether a person sees what should be seen, and the sentence that was read."""
+
+import argparse
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Error as PlaywrightError
+from serving import CHROMIUM_FLAGS, ROOT, Server, row
+
+sys.path.insert(0, str(ROOT / "tests" / "browser"))
+import browser_steps as steps
+
+TOKEN = "teacher-of-the-workshop"
+STUDENTS = ("Ada", "Ada", "Chen", "Dora", "Emre", "Fatma", "Goro")  # two of one name
+WORDS = ("Juliet", "Juliet", "Romeo", "you", "juliet", "friend", "Juliet")  # what they guess
+WAIT_MS = 90_000
+RATES = "Learning rate, more steps"
+END = "end => document.querySelector('#run-curves').layout.xaxis2.range[1] === end"
+
+
+def read(part: Locator) -> str:
+    """The text of a part in one line."""
+    return " ".join(part.inner_text().split())
+
+
+class Workshop:
+    """The pages, and a method for each point. folder: for screenshots, None for none."""
+
+    def __init__(self, server: Server, browser: Browser, folder: Path | None) -> None:
+        self.server, self.browser, self.folder = server, browser, folder
+        self.teacher = self.join(f"#teacher={TOKEN}")
+        self.students = [self.join() for _ in STUDENTS]
+        self.ada, self.bo = self.students[:2]
+
+    def join(self, at: str = "") -> Page:
+        context = self.browser.new_context(viewport={"width": 1366, "height": 768}, accept_downloads=True)
+        context.add_init_script("try { localStorage.setItem('balcony-tour', 'seen'); } catch {}")
+        context.set_default_timeout(WAIT_MS)
+        page = context.new_page()
+        page.goto(f"http://127.0.0.1:{self.server.port}/{at}")
+        expect(page.locator("#start")).to_be_enabled()
+        return page
+
+    def picture(self, name: str, *pages: Page) -> None:
+        """Keep what people see now."""
+        for number, page in enumerate(pages if self.folder else ()):
+            page.screenshot(path=self.folder / f"{name}-{number}.png")
+
+    def in_window(self, part: Locator, text: str | re.Pattern[str]) -> str:
+        """The text of a part, which stands in the window."""
+        steps.expect_seen(part, text)
+        expect(part).to_be_in_viewport()
+        return read(part)
+
+    def train(self, page: Page, count: int) -> None:
+        """Train a run to its end."""
+        steps.open_tab(page, "Train")
+        steps.change_setting(page, "steps", str(count))
+        steps.start(page)
+        steps.wait_for_status(page, "Finished")
+
+    def all_guess(self, field: str, words: Sequence[str]) -> None:
+        """The teacher asks, and each student answers in the field of that label, or with a button."""
+        self.teacher.locator("#class-ask").click()
+        for page, word in zip(self.students, words):
+            if field:
+                page.get_by_label(field).fill(word)
+                page.keyboard.press("Enter")
+            else:
+                page.locator(f"#class-answer-{word}").click()
+            steps.expect_seen(page.locator(".class-histogram caption"), "guess")
+
+    def warnings(self) -> str:
+        """1: a refused press is answered where the person looks"""
+        self.train(self.ada, 20)
+        self.ada.get_by_role("button", name=RATES).click()
+        self.ada.locator("#change-rate").click()
+        return self.in_window(self.ada.locator("#messages .b-note"), "ended")
+
+    def limits(self) -> str:
+        """2: a lowered limit is told to all pages, and the runs of lessons are exempt"""
+        steps.open_tab(self.teacher, "Class")
+        most = self.teacher.locator("#class-steps")
+        expect(most).not_to_have_value("")
+        before = most.input_value()
+        most.fill("50")
+        most.blur()
+        for page in self.students:
+            said = self.in_window(page.locator("#messages").get_by_text("limits of this class"), "at most 50 steps")
+        steps.show(self.bo, "train", lesson="memorising-and-learning", at="1")
+        self.bo.locator("#lesson-next").click()
+        steps.wait_for_status(self.bo, "Finished")
+        expect(self.bo.locator("#run-step")).to_have_text("110 of 110")
+        most.fill(before)
+        most.blur()
+        return said
+
+    def links(self) -> str:
+        """3, 4: a view of step 33 opens at step 33 on seven pages, which say that they train its run again"""
+        self.train(self.teacher, 60)
+        model = self.teacher.locator("#model-picker").input_value()
+        steps.show(self.teacher, "masked-words", **steps.FIRST, model=model, step="33")
+        expect(self.teacher.locator("#model-step")).to_have_text("step 33")
+        self.teacher.locator("#class-send-view").click()
+        for page in self.students:
+            page.locator("#class-open").click()
+        for page in self.students:
+            said = self.in_window(page.locator("#link-notice"), "is being trained again")
+            expect(page.locator("#model-step")).to_have_text("step 33")
+            expect(page.locator("#masked-guesses li").first).to_be_visible()
+        self.picture("3-link", self.ada)
+        return said
+
+    def goes_on(self) -> str:
+        """5: a step of a lesson shows the run that it needs; Continue lengthens the curves without a reload"""
+        steps.show(self.bo, "train", lesson="memorising-and-learning", at="2")
+        steps.wait_for_status(self.bo, "Finished")
+        expect(self.bo.get_by_text("is being prepared")).to_have_count(0)
+        steps.open_tab(self.ada, "Train")
+        if not self.ada.locator("#continue").is_visible():
+            self.ada.get_by_role("button", name=RATES).click()
+        end = int(self.ada.locator("#run-step").inner_text().split(" of ")[1]) + 100
+        self.ada.locator("#continue").click()
+        expect(self.ada.locator("#run-step")).to_have_text(f"{end} of {end}")
+        self.ada.wait_for_function(END, arg=end)
+        return f"the curves end at step {end}"
+
+    def asks_words(self) -> str:
+        """6: the room guesses a hidden word, which stays covered until it stands beside the model's guesses"""
+        steps.show(self.teacher, "masked-words", **steps.FIRST)
+        self.all_guess("Your word for mask 1", WORDS)
+        self.teacher.locator("#class-uncover").click()
+        for page in (*self.students, self.teacher):
+            said = self.in_window(page.locator(".class-histogram tr.is-own"), "hidden")
+        self.picture("6-words", self.ada, self.teacher)
+        self.teacher.locator("#class-end").click()
+        return said
+
+    def makes_lesson(self) -> str:
+        """7: a lesson made in the page is tried, edited again, kept over a reload and sent to the class"""
+        for part in ("lessons-list", "lesson-new", "lesson-add"):
+            self.teacher.locator(f"#{part}").click()
+        self.teacher.locator("#lesson-title").fill("Our lesson")
+        self.teacher.locator("#lesson-text").fill("Look at this word.")
+        for part in ("lesson-try", "lesson-edit"):
+            self.teacher.locator(f"#{part}").click()
+        self.teacher.reload()
+        expect(self.teacher.locator("#lesson-text")).to_have_value("Look at this word.")
+        self.teacher.locator("#class-send-lesson").click()
+        for page in self.students:
+            page.locator("#class-open").click()
+            self.in_window(page.locator("#lesson-body h2"), "Our lesson")
+        said = read(self.ada.locator("#lesson-body .b-lesson-text"))
+        self.picture("7-lesson", self.ada, self.teacher)
+        self.teacher.locator("#class-unsend").click()
+        for page in (*self.students, self.teacher):
+            page.locator("#lesson-close").click()
+        return said
+
+    def answers(self) -> str:
+        """9: all pages are taken to a step, one goes back alone, the teacher sees how many chose what"""
+        steps.show(self.bo, "attention", **steps.FIRST)
+        steps.show(self.teacher, "masked-words", lesson="what-bert-learns")
+        steps.expect_seen(self.teacher.locator("#lesson-step"), "Step 1 of")
+        self.teacher.locator("#class-together").click()
+        for page in self.students:
+            self.in_window(page.locator("#lesson-step"), "Step 1 of")
+        self.bo.locator("#class-leave").click()
+        steps.wait_for_question(self.bo, lesson=None, tab="attention")
+        for page in (self.ada, *self.students[2:]):
+            page.locator("#lesson-choice-1").click()
+        steps.expect_seen(self.teacher.locator(".class-answers > table"), "6 answered")
+        self.picture("9-answers", self.ada, self.teacher)
+        self.teacher.locator("#class-unsend").click()
+        self.teacher.locator("#lesson-close").click()
+        return read(self.teacher.locator("#class-bar .b-model-detail"))
+
+    def gives(self) -> str:
+        """8, 10: each page gets a seed and trains; the board tells names apart, is sorted, drawn and saved"""
+        steps.open_tab(self.teacher, "Class")
+        self.teacher.locator("#class-give").click()
+        seeds = []
+        for page, name in zip(self.students, STUDENTS):
+            told = self.in_window(page.locator("#class-gift"), "Your teacher gives you seed")
+            page.locator("#class-take").click()
+            seeds += re.findall(r"seed (\d+)", told)
+            expect(page.locator("#seed input")).to_have_value(seeds[-1])
+            self.picture("10-given", page)
+            self.train(page, 60)
+            steps.open_tab(page, "Class")
+            page.locator("#class-name").fill(name)
+            page.locator("#class-share").click()
+            expect(page.locator(".class-run.is-own")).to_be_visible()
+        assert sorted(map(int, seeds)) == list(range(1, len(seeds) + 1)), seeds
+        steps.expect_seen(self.bo.locator(".class-share"), "Another person has this name")
+        rows, head = self.teacher.locator(".class-run"), self.teacher.get_by_role("columnheader", name="MLM loss")
+        expect(rows).to_have_count(len(seeds))
+        head.get_by_role("button").click()
+        expect(head).to_have_attribute("aria-sort", "ascending")
+        losses = [float(text) for text in rows.locator("td:nth-child(7)").all_inner_texts()]
+        assert losses == sorted(losses), losses
+        steps.expect_seen(self.teacher.locator("#class-curves .legend"), "Goro")
+        self.teacher.locator("#class-runs").scroll_into_view_if_needed()
+        self.picture("10-board", self.teacher, self.ada)
+        self.teacher.locator("#class-curves").scroll_into_view_if_needed()
+        self.picture("10-chart", self.teacher)
+        with self.teacher.expect_download() as saved:
+            steps.press_save(self.teacher, "#board-csv")
+        assert len(Path(saved.value.path()).read_text(encoding="utf-8-sig").splitlines()) == len(seeds) + 1
+        self.teacher.locator("#class-take-back").click()
+        return f"seeds {', '.join(seeds)}; MLM loss {losses[0]} to {losses[-1]} in the table and in board.csv"
+
+    def asks_pair(self) -> str:
+        """11: all answer whether a sentence follows; the true answer and the model's stand beside theirs"""
+        for page in (self.teacher, self.ada):
+            steps.show(page, "next-sentence", text=steps.FIRST["text"], pair=steps.FIRST["pair"])
+            expect(page.locator("#next-verdict .b-verdict")).to_be_visible()
+        self.all_guess("", ["yes", "yes", "yes", "no", "yes", "yes", "no"])
+        expect(self.ada.locator("#next-verdict .b-verdict")).to_be_hidden()
+        self.picture("11-asked", self.ada, self.teacher)
+        self.teacher.locator("#class-uncover").click()
+        for page in self.students:
+            said = self.in_window(page.locator(".class-histogram tr.is-own"), "true")
+        self.picture("11-follows", self.ada)
+        return said
+
+    def asks_loss(self) -> str:
+        """11: all guess the loss of a run; when it has ended, the nearest guess is said without a name"""
+        steps.open_tab(self.teacher, "Train")
+        self.all_guess("Your guess", ["0.2", "0,6", "1", "1.5", "1.8", "2.2", "3"])
+        self.teacher.locator("#class-uncover").click()
+        steps.expect_seen(self.teacher.locator("#class-bar"), "The question is about your next run")
+        self.train(self.teacher, 60)
+        self.teacher.locator("#class-uncover").click()
+        for page in self.students:
+            said = self.in_window(page.locator(".class-outcome"), "The nearest guess is")
+        self.picture("11-loss", self.ada, self.teacher)
+        self.teacher.locator("#class-end").click()
+        return said
+
+
+def workshop(options: argparse.Namespace) -> None:
+    """Play all points; one that fails is a row, and the others go on."""
+    expect.set_options(timeout=WAIT_MS)
+    path, failed = shutil.which("chromium") or shutil.which("chromium-browser"), []
+    if options.pictures:
+        options.pictures.mkdir(parents=True, exist_ok=True)
+    pace = {"headless": False, "slow_mo": 300} if options.watch else {}
+    with Server(is_public=True, teacher=TOKEN) as server, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS, **pace)
+        room = Workshop(server, browser, options.pictures)
+        points = (room.warnings, room.limits, room.links, room.goes_on, room.asks_words, room.makes_lesson)
+        for point in (*points, room.answers, room.gives, room.asks_pair, room.asks_loss):
+            try:
+                seen = f"yes: {point()}"
+            except (AssertionError, PlaywrightError) as error:
+                seen = f"no: {' '.join(str(error).split())[:300]}"
+                failed.append(point.__name__)
+                room.picture(f"failed-{point.__name__}", room.teacher, *room.students)
+            row(point.__doc__ or "", seen.replace("|", "/"), "yes")
+        browser.close()
+    if failed:
+        raise SystemExit(f"not seen: {', '.join(failed)}")
