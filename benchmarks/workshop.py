@@ -17,9 +17,9 @@ import browser_steps as steps
 
 TOKEN = "teacher-of-the-workshop"
 STUDENTS = ("Ada", "Ada", "Chen", "Dora", "Emre", "Fatma", "Goro")  # two of one name
-WORDS = ("Juliet", "Juliet", "Romeo", "you", "juliet", "friend", "Juliet")  # what they guess
+WORDS = ("Juliet", "Juliet", "Romeo", "you", "juliet", "friend", "Juliet")
+PAIR = {name: steps.FIRST[name] for name in ("text", "pair")}
 WAIT_MS = 90_000
-RATES = "Learning rate, more steps"
 END = "end => document.querySelector('#run-curves').layout.xaxis2.range[1] === end"
 
 
@@ -51,10 +51,12 @@ class Workshop:
         for number, page in enumerate(pages if self.folder else ()):
             page.screenshot(path=self.folder / f"{name}-{number}.png")
 
-    def in_window(self, part: Locator, text: str | re.Pattern[str]) -> str:
-        """The text of a part, which stands in the window."""
-        steps.expect_seen(part, text)
-        expect(part).to_be_in_viewport()
+    def see(self, selector: str, text: str, *pages: Page) -> str:
+        """The text of a part, which stands in the window of these pages, or of all students."""
+        for page in pages or self.students:
+            part = page.locator(selector)
+            steps.expect_seen(part, text)
+            expect(part).to_be_in_viewport()
         return read(part)
 
     def train(self, page: Page, count: int) -> None:
@@ -70,60 +72,52 @@ class Workshop:
         for page, word in zip(self.students, words):
             if field:
                 page.get_by_label(field).fill(word)
-                page.keyboard.press("Enter")
-            else:
-                page.locator(f"#class-answer-{word}").click()
+            page.locator("#class-guess" if field else f"#class-answer-{word}").click()
             steps.expect_seen(page.locator(".class-histogram caption"), "guess")
 
     def warnings(self) -> str:
         """1: a refused press is answered where the person looks"""
         self.train(self.ada, 20)
-        self.ada.get_by_role("button", name=RATES).click()
+        self.ada.get_by_role("button", name="Learning rate, more steps").click()
         self.ada.locator("#change-rate").click()
-        return self.in_window(self.ada.locator("#messages .b-note"), "ended")
+        return self.see("#messages .b-note", "ended", self.ada)
 
     def limits(self) -> str:
         """2: a lowered limit is told to all pages, and the runs of lessons are exempt"""
         steps.open_tab(self.teacher, "Class")
         most = self.teacher.locator("#class-steps")
         expect(most).not_to_have_value("")
-        before = most.input_value()
         most.fill("50")
-        most.blur()
-        for page in self.students:
-            said = self.in_window(page.locator("#messages").get_by_text("limits of this class"), "at most 50 steps")
+        most.press("Enter")
+        said = self.see("#messages p:has-text('limits of this class')", "at most 50 steps")
         steps.show(self.bo, "train", lesson="memorising-and-learning", at="1")
         self.bo.locator("#lesson-next").click()
         steps.wait_for_status(self.bo, "Finished")
         expect(self.bo.locator("#run-step")).to_have_text("110 of 110")
-        most.fill(before)
-        most.blur()
+        most.fill("20000")
+        most.press("Enter")
         return said
 
     def links(self) -> str:
         """3, 4: a view of step 33 opens at step 33 on seven pages, which say that they train its run again"""
         self.train(self.teacher, 60)
-        model = self.teacher.locator("#model-picker").input_value()
-        steps.show(self.teacher, "masked-words", **steps.FIRST, model=model, step="33")
+        run = self.teacher.locator("#model-picker").input_value()
+        steps.show(self.teacher, "masked-words", **steps.FIRST, model=run, step="33")
         expect(self.teacher.locator("#model-step")).to_have_text("step 33")
         self.teacher.locator("#class-send-view").click()
         for page in self.students:
             page.locator("#class-open").click()
+        said = self.see("#link-notice", "is being trained again")
         for page in self.students:
-            said = self.in_window(page.locator("#link-notice"), "is being trained again")
             expect(page.locator("#model-step")).to_have_text("step 33")
             expect(page.locator("#masked-guesses li").first).to_be_visible()
-        self.picture("3-link", self.ada)
         return said
 
     def goes_on(self) -> str:
         """5: a step of a lesson shows the run that it needs; Continue lengthens the curves without a reload"""
         steps.show(self.bo, "train", lesson="memorising-and-learning", at="2")
         steps.wait_for_status(self.bo, "Finished")
-        expect(self.bo.get_by_text("is being prepared")).to_have_count(0)
         steps.open_tab(self.ada, "Train")
-        if not self.ada.locator("#continue").is_visible():
-            self.ada.get_by_role("button", name=RATES).click()
         end = int(self.ada.locator("#run-step").inner_text().split(" of ")[1]) + 100
         self.ada.locator("#continue").click()
         expect(self.ada.locator("#run-step")).to_have_text(f"{end} of {end}")
@@ -135,8 +129,7 @@ class Workshop:
         steps.show(self.teacher, "masked-words", **steps.FIRST)
         self.all_guess("Your word for mask 1", WORDS)
         self.teacher.locator("#class-uncover").click()
-        for page in (*self.students, self.teacher):
-            said = self.in_window(page.locator(".class-histogram tr.is-own"), "hidden")
+        said = self.see(".class-histogram tr.is-own", "hidden", *self.students, self.teacher)
         self.picture("6-words", self.ada, self.teacher)
         self.teacher.locator("#class-end").click()
         return said
@@ -147,14 +140,14 @@ class Workshop:
             self.teacher.locator(f"#{part}").click()
         self.teacher.locator("#lesson-title").fill("Our lesson")
         self.teacher.locator("#lesson-text").fill("Look at this word.")
-        for part in ("lesson-try", "lesson-edit"):
-            self.teacher.locator(f"#{part}").click()
+        self.teacher.locator("#lesson-try").click()
+        self.teacher.locator("#lesson-edit").click()
         self.teacher.reload()
         expect(self.teacher.locator("#lesson-text")).to_have_value("Look at this word.")
         self.teacher.locator("#class-send-lesson").click()
         for page in self.students:
             page.locator("#class-open").click()
-            self.in_window(page.locator("#lesson-body h2"), "Our lesson")
+        self.see("#lesson-body h2", "Our lesson")
         said = read(self.ada.locator("#lesson-body .b-lesson-text"))
         self.picture("7-lesson", self.ada, self.teacher)
         self.teacher.locator("#class-unsend").click()
@@ -166,10 +159,8 @@ class Workshop:
         """9: all pages are taken to a step, one goes back alone, the teacher sees how many chose what"""
         steps.show(self.bo, "attention", **steps.FIRST)
         steps.show(self.teacher, "masked-words", lesson="what-bert-learns")
-        steps.expect_seen(self.teacher.locator("#lesson-step"), "Step 1 of")
         self.teacher.locator("#class-together").click()
-        for page in self.students:
-            self.in_window(page.locator("#lesson-step"), "Step 1 of")
+        self.see("#lesson-step", "Step 1 of")
         self.bo.locator("#class-leave").click()
         steps.wait_for_question(self.bo, lesson=None, tab="attention")
         for page in (self.ada, *self.students[2:]):
@@ -186,11 +177,10 @@ class Workshop:
         self.teacher.locator("#class-give").click()
         seeds = []
         for page, name in zip(self.students, STUDENTS):
-            told = self.in_window(page.locator("#class-gift"), "Your teacher gives you seed")
+            told = self.see("#class-gift", "Your teacher gives you seed", page)
             page.locator("#class-take").click()
             seeds += re.findall(r"seed (\d+)", told)
             expect(page.locator("#seed input")).to_have_value(seeds[-1])
-            self.picture("10-given", page)
             self.train(page, 60)
             steps.open_tab(page, "Class")
             page.locator("#class-name").fill(name)
@@ -198,17 +188,16 @@ class Workshop:
             expect(page.locator(".class-run.is-own")).to_be_visible()
         assert sorted(map(int, seeds)) == list(range(1, len(seeds) + 1)), seeds
         steps.expect_seen(self.bo.locator(".class-share"), "Another person has this name")
-        rows, head = self.teacher.locator(".class-run"), self.teacher.get_by_role("columnheader", name="MLM loss")
-        expect(rows).to_have_count(len(seeds))
+        head = self.teacher.get_by_role("columnheader", name="MLM loss")
+        expect(self.teacher.locator(".class-run")).to_have_count(len(seeds))
         head.get_by_role("button").click()
         expect(head).to_have_attribute("aria-sort", "ascending")
-        losses = [float(text) for text in rows.locator("td:nth-child(7)").all_inner_texts()]
+        losses = [float(text) for text in self.teacher.locator(".class-run td:nth-child(7)").all_inner_texts()]
         assert losses == sorted(losses), losses
         steps.expect_seen(self.teacher.locator("#class-curves .legend"), "Goro")
-        self.teacher.locator("#class-runs").scroll_into_view_if_needed()
-        self.picture("10-board", self.teacher, self.ada)
-        self.teacher.locator("#class-curves").scroll_into_view_if_needed()
-        self.picture("10-chart", self.teacher)
+        for part in ("runs", "curves"):
+            self.teacher.locator(f"#class-{part}").scroll_into_view_if_needed()
+            self.picture(f"10-{part}", self.teacher, self.ada)
         with self.teacher.expect_download() as saved:
             steps.press_save(self.teacher, "#board-csv")
         assert len(Path(saved.value.path()).read_text(encoding="utf-8-sig").splitlines()) == len(seeds) + 1
@@ -218,14 +207,13 @@ class Workshop:
     def asks_pair(self) -> str:
         """11: all answer whether a sentence follows; the true answer and the model's stand beside theirs"""
         for page in (self.teacher, self.ada):
-            steps.show(page, "next-sentence", text=steps.FIRST["text"], pair=steps.FIRST["pair"])
+            steps.show(page, "next-sentence", **PAIR)
             expect(page.locator("#next-verdict .b-verdict")).to_be_visible()
         self.all_guess("", ["yes", "yes", "yes", "no", "yes", "yes", "no"])
         expect(self.ada.locator("#next-verdict .b-verdict")).to_be_hidden()
         self.picture("11-asked", self.ada, self.teacher)
         self.teacher.locator("#class-uncover").click()
-        for page in self.students:
-            said = self.in_window(page.locator(".class-histogram tr.is-own"), "true")
+        said = self.see(".class-histogram tr.is-own", "true")
         self.picture("11-follows", self.ada)
         return said
 
@@ -237,8 +225,7 @@ class Workshop:
         steps.expect_seen(self.teacher.locator("#class-bar"), "The question is about your next run")
         self.train(self.teacher, 60)
         self.teacher.locator("#class-uncover").click()
-        for page in self.students:
-            said = self.in_window(page.locator(".class-outcome"), "The nearest guess is")
+        said = self.see(".class-outcome", "The nearest guess is")
         self.picture("11-loss", self.ada, self.teacher)
         self.teacher.locator("#class-end").click()
         return said
