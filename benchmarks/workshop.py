@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
 from serving import CHROMIUM_FLAGS, ROOT, Server, row
 
@@ -23,11 +23,6 @@ WAIT_MS = 90_000
 END = "end => document.querySelector('#run-curves').layout.xaxis2.range[1] === end"
 
 
-def read(part: Locator) -> str:
-    """The text of a part in one line."""
-    return " ".join(part.inner_text().split())
-
-
 class Workshop:
     """The pages, and a method for each point. folder: for screenshots, None for none."""
 
@@ -40,8 +35,8 @@ class Workshop:
     def join(self, at: str = "") -> Page:
         context = self.browser.new_context(viewport={"width": 1366, "height": 768}, accept_downloads=True)
         context.add_init_script("try { localStorage.setItem('balcony-tour', 'seen'); } catch {}")
-        context.set_default_timeout(WAIT_MS)
         page = context.new_page()
+        page.set_default_timeout(WAIT_MS)
         page.goto(f"http://127.0.0.1:{self.server.port}/{at}")
         expect(page.locator("#start")).to_be_enabled()
         return page
@@ -57,14 +52,15 @@ class Workshop:
             part = page.locator(selector)
             steps.expect_seen(part, text)
             expect(part).to_be_in_viewport()
-        return read(part)
+        return " ".join(part.inner_text().split())
 
     def train(self, page: Page, count: int) -> None:
-        """Train a run to its end."""
+        """Train a run of a new length to its end."""
         steps.open_tab(page, "Train")
+        expect(page.locator("#start")).to_be_visible()
         steps.change_setting(page, "steps", str(count))
-        steps.start(page)
-        steps.wait_for_status(page, "Finished")
+        page.locator("#start").click()
+        expect(page.locator("#run-step")).to_have_text(f"{count} of {count}")
 
     def all_guess(self, field: str, words: Sequence[str]) -> None:
         """The teacher asks, and each student answers in the field of that label, or with a button."""
@@ -92,7 +88,6 @@ class Workshop:
         said = self.see("#messages p:has-text('limits of this class')", "at most 50 steps")
         steps.show(self.bo, "train", lesson="memorising-and-learning", at="1")
         self.bo.locator("#lesson-next").click()
-        steps.wait_for_status(self.bo, "Finished")
         expect(self.bo.locator("#run-step")).to_have_text("110 of 110")
         most.fill("20000")
         most.press("Enter")
@@ -145,10 +140,11 @@ class Workshop:
         self.teacher.reload()
         expect(self.teacher.locator("#lesson-text")).to_have_value("Look at this word.")
         self.teacher.locator("#class-send-lesson").click()
+        self.see("#class-bar", "Our lesson")
         for page in self.students:
             page.locator("#class-open").click()
         self.see("#lesson-body h2", "Our lesson")
-        said = read(self.ada.locator("#lesson-body .b-lesson-text"))
+        said = self.see("#lesson-body .b-lesson-text", "Look at this word.")
         self.picture("7-lesson", self.ada, self.teacher)
         self.teacher.locator("#class-unsend").click()
         for page in (*self.students, self.teacher):
@@ -165,11 +161,11 @@ class Workshop:
         steps.wait_for_question(self.bo, lesson=None, tab="attention")
         for page in (self.ada, *self.students[2:]):
             page.locator("#lesson-choice-1").click()
-        steps.expect_seen(self.teacher.locator(".class-answers > table"), "6 answered")
+        said = self.see(".class-answers > table", "6 answered", self.teacher)
         self.picture("9-answers", self.ada, self.teacher)
         self.teacher.locator("#class-unsend").click()
         self.teacher.locator("#lesson-close").click()
-        return read(self.teacher.locator("#class-bar .b-model-detail"))
+        return said
 
     def gives(self) -> str:
         """8, 10: each page gets a seed and trains; the board tells names apart, is sorted, drawn and saved"""
@@ -181,7 +177,7 @@ class Workshop:
             page.locator("#class-take").click()
             seeds += re.findall(r"seed (\d+)", told)
             expect(page.locator("#seed input")).to_have_value(seeds[-1])
-            self.train(page, 60)
+            self.train(page, 61)
             steps.open_tab(page, "Class")
             page.locator("#class-name").fill(name)
             page.locator("#class-share").click()
@@ -201,7 +197,6 @@ class Workshop:
         with self.teacher.expect_download() as saved:
             steps.press_save(self.teacher, "#board-csv")
         assert len(Path(saved.value.path()).read_text(encoding="utf-8-sig").splitlines()) == len(seeds) + 1
-        self.teacher.locator("#class-take-back").click()
         return f"seeds {', '.join(seeds)}; MLM loss {losses[0]} to {losses[-1]} in the table and in board.csv"
 
     def asks_pair(self) -> str:
@@ -223,11 +218,10 @@ class Workshop:
         self.all_guess("Your guess", ["0.2", "0,6", "1", "1.5", "1.8", "2.2", "3"])
         self.teacher.locator("#class-uncover").click()
         steps.expect_seen(self.teacher.locator("#class-bar"), "The question is about your next run")
-        self.train(self.teacher, 60)
+        self.train(self.teacher, 62)
         self.teacher.locator("#class-uncover").click()
         said = self.see(".class-outcome", "The nearest guess is")
         self.picture("11-loss", self.ada, self.teacher)
-        self.teacher.locator("#class-end").click()
         return said
 
 
@@ -235,8 +229,6 @@ def workshop(options: argparse.Namespace) -> None:
     """Play all points; one that fails is a row, and the others go on."""
     expect.set_options(timeout=WAIT_MS)
     path, failed = shutil.which("chromium") or shutil.which("chromium-browser"), []
-    if options.pictures:
-        options.pictures.mkdir(parents=True, exist_ok=True)
     pace = {"headless": False, "slow_mo": 300} if options.watch else {}
     with Server(is_public=True, teacher=TOKEN) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS, **pace)

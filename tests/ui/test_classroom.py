@@ -261,7 +261,7 @@ def test_a_question_is_of_the_model_that_the_teacher_shows(room, workspaces):
 
 def test_the_room_answers_whether_a_sentence_follows_another(room, workspaces):
     one, other = room.tokens
-    pair = {"text": "Hello, how are you? I am Romeo.", "pair": "Hello, Romeo My name is Juliet. Nice to meet you."}
+    pair = {"text": "Oh Congratulations, Juliet", "pair": "Thank you Romeo"}
     assert "two sentences" in room.question({"text": "hello"}, "follows")["error"]
     asked = room.question(pair, "follows")
     assert (asked["kind"], asked["texts"], asked["gaps"]) == ("follows", [*pair.values()], 1)
@@ -370,6 +370,7 @@ def test_texts_are_given_and_named_on_the_board(room, workspaces):
     assert (runs["Ada"]["text"], runs["Ada"]["sentences"]) == ("Text 1", 3)
     assert (runs["Bob"]["text"], runs["Bob"]["sentences"]) == ("", 9)
     room.teach("give", "text", "")
+    assert room.ask(one, "", 0)["given"]["value"] == ""
     assert room.ask(one, "given") == {"text": ""}
 
 

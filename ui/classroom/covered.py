@@ -10,13 +10,14 @@ from typing import Any
 from bert_core.errors import InputError
 from bert_core.probes.masked_words import fill_mask
 from bert_core.probes.sentence_pairs import next_sentence
-from bert_core.runs.run import ACTIVE
+from bert_core.runs.run import ACTIVE, Run
 from ui.classroom.board import last_losses
 from ui.classroom.typed import NO_TEXT
 from ui.frame.masking import mask_words, rated_guess
 from ui.frame.page import PageRequest, follows
 from ui.parts.notes import NEXT, pair_labels
 from ui.server.probe_lock import probe_lock
+from ui.server.workspace import Workspace
 
 MOST_GAPS = 8
 MOST_GUESSES = 5  # of the model
@@ -158,15 +159,18 @@ def forecast(asked: PageRequest) -> Covered:
         loss = last_losses(run)[0] if run.steps_done else None
         if loss is None:
             raise InputError("Your run has no MLM loss, so nobody can be right. End this question.")
+        about.update(_about(space, run))
         return (f"{loss:.2f}",)
 
-    about: dict[str, Any] = {}
-    if active:
-        training = active.recipe.training
-        about = {"title": space.title_of(active), "steps": training.total_steps, "rate": training.learning_rate}
-        if active.prepared:
-            about["blind"] = round(math.log(active.prepared.config.vocab_size), 2)
+    about = _about(space, active) if active else {}
     return Covered((), ("",), "", [{}], LOSS, about, settle=settle)
+
+
+def _about(space: Workspace, run: Run) -> dict[str, Any]:
+    """What helps to guess the loss of a run. blind: that of a uniform guess, once the vocabulary is known."""
+    training = run.recipe.training
+    about = {"title": space.title_of(run), "steps": training.total_steps, "rate": training.learning_rate}
+    return about | ({"blind": round(math.log(run.prepared.config.vocab_size), 2)} if run.prepared else {})
 
 
 ASKED = {WORDS: cover, FOLLOWS: pair, LOSS: forecast}
