@@ -32,7 +32,7 @@ const isRight = ({ answer, guesses }) => answer !== null && answer[0] === guesse
 
 /** The likeliest word for a mask, put together from its pieces. @param {Mask} mask */
 function filling({ pieces }) {
-  const best = pieces.map(({ guesses }) => guesses[0] ?? ["", 0]),
+  const best = pieces.map(({ guesses }) => guesses[0] ?? /** @type {Guess} */ (["", 0])),
     word = best
       .map(([token], k) => (k && token.startsWith("##") ? token.slice(2) : `${k ? " " : ""}${token}`))
       .join(""),
@@ -77,11 +77,11 @@ function line([token, probability], rank, mask, piece, put) {
 
 /** The guesses for a piece, and after them the hidden one if it is not among them. @param {Piece} piece @param {(guess: Guess | Answer, rank?: number | null) => Node} item */
 function ranked({ answer, guesses }, item) {
-  const isListed = !answer || guesses.some(([token]) => token === answer[0]);
+  const isListed = guesses.some(([token]) => token === answer?.[0]);
   return el(
     "ol",
     guesses.map((guess) => item(guess, answer && guess[0] === answer[0] ? answer[2] : undefined)),
-    !isListed && item(answer, answer[2]),
+    answer && !isListed && item(answer, answer[2]),
   );
 }
 
