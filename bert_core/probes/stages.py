@@ -77,6 +77,7 @@ class Stages:
     words: Numbers
     pair: Numbers  # pooled (D,), logits and probabilities (2,), IsNext first; empty without a next-sentence head
     norms: Numbers  # gain and bias, (2, D), of the LayerNorms "embeddings", "attention", "output" and "transform"
+    attention: Tensor  # (L, H, T), the weights with which one token attends, in every layer
 
     @property
     def is_next(self) -> float | None:
@@ -92,48 +93,58 @@ def follow(
     *,
     layer: int = 0,
     position: int | None = None,
+    attending: int = 0,
     heads_off: Sequence[tuple[int, int]] = (),
     zeroed: Collection[tuple[int, int]] = (),
 ) -> Stages:
     """Follow one or two sentences through a model.
 
     layer: the layer, from 0, whose inner numbers are returned. position: of the token at which words are scored, where
-    [CLS] is 0. heads_off: heads, (layer, head) from 0, whose output is set to zero. zeroed: the same for other parts,
-    (layer, index in PARTS). Raises InputError for an empty or too long text, or if one of these does not exist.
+    [CLS] is 0. attending: the token whose attention in all layers is returned. heads_off: heads, (layer, head) from 0,
+    whose output is set to zero. zeroed: the same for other parts, (layer, index in PARTS). Raises InputError for an
+    empty or too long text, or if one of these does not exist.
     """
     model, L, encoding = checkpoint.model, checkpoint.config.num_hidden_layers, encode_text(checkpoint, text, text_pair)
     scale = without(checkpoint, heads_off).to(model.device)
     if not 0 <= layer < L:
         raise InputError(f"The model has {L} layers, and no layer {layer + 1}.")
-    if position is not None and not 0 <= position < len(encoding):
-        raise InputError(f"The text has {len(encoding)} tokens, and no token {position}.")
+    for number in [attending] if position is None else [attending, position]:
+        if not 0 <= number < len(encoding):
+            raise InputError(f"The text has {len(encoding)} tokens, and no token {number}.")
     if not set(zeroed) <= {(number, part) for number in range(L) for part in range(len(PARTS))}:
         raise InputError(f"A part to set to zero is a layer below {L} and one of {len(PARTS)} parts, both from 0.")
     asked = None if "mlm" in checkpoint.missing else position
     ids, _, segments = padded(checkpoint, [row_of(encoding)])
     with forward_pass(checkpoint, ids, 0 if asked is None else L + 1, 1):
-        tables = model.bert.embeddings
         parts = _passed(model, ids[0], segments[0], scale, zeroed)
         _, embeddings = next(parts)
         states = [embeddings.pop("output")]
         inside: list[Numbers] = []
+        attention: list[Tensor] = []
         for number, numbers in parts:
             inside = [numbers] if number == layer else inside
+            attention.append(numbers["weights"][:, attending])
             states.append(numbers["output"])
         shown = torch.stack(states)
         words = {} if asked is None else _words(checkpoint, shown[:, asked])
         pair = _pair(checkpoint, shown[-1])
-        block, head = model.bert.encoder.layer[layer], _word_head(checkpoint)
-        norms = {"embeddings": tables.LayerNorm, "attention": block.attention.output.LayerNorm}
-        norms |= {"output": block.output.LayerNorm, "transform": head.transform["LayerNorm"]}
-        gains = {name: torch.stack([norm.weight, norm.bias]) for name, norm in norms.items()}
 
     def copied(numbers: Tensor) -> Tensor:
         return numbers.detach().float().cpu().clone()  # outside the inference mode, for any computation
 
-    groups = embeddings, inside[0], words, pair, gains
-    embedded, *others = ({name: copied(numbers) for name, numbers in group.items()} for group in groups)
-    return Stages(encoding.tokens, encoding.ids, encoding.type_ids, embedded, copied(shown), *others)
+    groups = embeddings, inside[0], words, pair, _norms(checkpoint, layer)
+    embedded, numbers, words, pair, norms = ({name: copied(each) for name, each in group.items()} for group in groups)
+    read, rows = (encoding.tokens, encoding.ids, encoding.type_ids), copied(torch.stack(attention))
+    return Stages(*read, embedded, copied(shown), numbers, words, pair, norms, rows)
+
+
+def _norms(checkpoint: Checkpoint, layer: int) -> Numbers:
+    """Gain and bias of the LayerNorms that a text passes, those of one layer among them."""
+    bert = checkpoint.model.bert
+    block, head = bert.encoder.layer[layer], _word_head(checkpoint)
+    norms = {"embeddings": bert.embeddings.LayerNorm, "attention": block.attention.output.LayerNorm}
+    norms |= {"output": block.output.LayerNorm, "transform": head.transform["LayerNorm"]}
+    return {name: torch.stack([norm.weight, norm.bias]) for name, norm in norms.items()}
 
 
 @probe

@@ -2,11 +2,12 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from browser_steps import FIRST, download, late_answers, press_save, show, shown_model, words_of
+from browser_steps import FIRST, download, expect_seen, late_answers, press_save, show, shown_model, words_of
 from playwright.sync_api import Page, expect
 
 MARKUP = "<img src=x onerror=document.title='gone'> $x$ romeo"
@@ -41,6 +42,51 @@ def test_a_word_is_compared_in_several_sentences(page: Page) -> None:
     expect(title).to_be_hidden()
     word.fill("")
     expect(facts).to_contain_text("Type a word")
+
+
+def test_whole_sentences_are_compared_with_each_other_and_with_the_text(page: Page) -> None:
+    show(page, "words-in-context", **FIRST)
+    facts, nearest, sentences = (
+        page.locator(f"#context-{part}") for part in ("facts", "nearest", "sentences textarea")
+    )
+    expect_seen(facts, "Occurrences2")
+    expect(page.locator("#context-points .textpoint").first).to_contain_text(re.compile("1 [a-zA-Z]{3}"))
+    top, below = (page.locator(part).bounding_box() for part in ("#context-sentences", "#context-cosine"))
+    assert top is not None
+    assert below is not None
+    assert top["y"] < below["y"], "inputs first"
+    page.get_by_role("radio", name="Whole sentences, mean of all tokens").check()
+    expect_seen(facts, "Sentences2")
+    expect(page.locator("#context-word")).to_be_hidden()
+    sentences.fill("Thank you Romeo\nhow are you\nmy name is romeo")
+    expect_seen(facts, "Sentences3")
+    expect_seen(nearest, "Searched: all sentences of romeo-juliet.txt")
+    rows = nearest.locator("tbody tr")
+    expect(rows).to_have_count(9)
+    before = rows.first.inner_text()
+    page.get_by_role("radio", name="Whole sentences, vector at [CLS]").check()
+    expect(rows.first).not_to_have_text(before)
+    page.get_by_role("radio", name="One word").check()
+    expect(nearest.locator("table")).to_have_count(0)
+    expect(page.locator("#context-word")).to_be_visible()
+
+
+def test_a_list_of_words_stands_in_the_place_of_one(page: Page, tmp_path: Path) -> None:
+    show(page, "masked-words", **FIRST)
+    closer, words = page.locator("#masked-closer"), page.locator("#masked-swaps textarea")
+    expect(closer.locator("table")).to_have_count(1)
+    expect(words).to_be_hidden()
+    page.get_by_role("radio", name="Other words in one place").check()
+    closer.get_by_role("button", name="name", exact=True).click()
+    expect_seen(closer, "in the place of “name”")
+    words.fill("name\nromeo\nis my")
+    expect(closer.get_by_role("rowheader")).to_have_text(["name", "romeo", "is my"])
+    page.locator("#masked-answers textarea").fill("juliet\nromeo")
+    expect(closer.get_by_role("columnheader")).to_have_text(["Word there", "juliet", "romeo"])
+    rows = list(csv.DictReader(download(page, "#masked-closer-download-csv", tmp_path, "closer-view.csv").splitlines()))
+    assert [(row["word"], row["answer"]) for row in rows[1:3]] == [("name", "romeo"), ("romeo", "juliet")]
+    shown = closer.locator("tbody tr").first.locator("td").first
+    expect_seen(shown, f"{100 * float(rows[0]['probability']):.0f}%")
 
 
 def test_what_is_typed_stays_when_an_example_arrives_late(page: Page) -> None:

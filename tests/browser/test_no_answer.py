@@ -82,7 +82,7 @@ def test_a_person_asks_again_after_a_new_sentence_found_no_answer(page: Page) ->
 
 
 def test_a_question_that_the_server_refused_is_asked_again(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    show(page, "step-by-step", **FIRST)
+    show(page, "step-by-step", **FIRST, stage="pieces")
     expect(page.locator("#steps h3").first).to_have_text("1 Pieces")
     monkeypatch.setattr(probe_lock, "limit_seconds", 0.0)
     words_of(page).filter(has_text="name").click()

@@ -5,18 +5,161 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser_steps import FIRST, show, wait_for_answer, wait_for_question
+from browser_steps import (
+    FIRST,
+    VIEWPORT,
+    change_setting,
+    expect_seen,
+    move_slider,
+    serve_modules,
+    show,
+    start,
+    wait_for_answer,
+    wait_for_question,
+    wait_for_status,
+)
 from playwright.sync_api import Page, expect
 
+from bert_core.probes.forward import likeliest
 from bert_core.probes.stages import Stages, follow
-from bert_core.storage.checkpoint import load_checkpoint
+from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
 
 MASKED = FIRST["pair"].replace("Juliet", "[MASK]")
 
 
+ASKED = 14  # position of the [MASK]
+MOST_MS = 200
+MOST_SHIFT = 0.05
+# Press a part of the map and measure until the page shows the title of its stage.
+PRESS = """([part, title]) => new Promise((resolve) => {
+    const steps = document.getElementById("steps"), begin = performance.now();
+    const look = () => steps.querySelector("h3").textContent === title && resolve(performance.now() - begin);
+    new MutationObserver(look).observe(steps, { childList: true, characterData: true, subtree: true });
+    steps.querySelector(`[data-key="${part}"]`).click();
+    look();
+})"""
+# A map of a model of 12 layers x 12 heads, in the page.
+LARGE = """async () => {
+    const { modelMap } = await import("/modules/step_by_step/map.js");
+    const tokens = ["[CLS]", ...Array.from({ length: 60 }, (_, i) => `word${i}`), "[MASK]", "[SEP]"];
+    const strongest = Array.from({ length: 12 }, () => Array.from({ length: 12 }, (_, h) => [h, h / 12])),
+        sizes = { hidden: 768, inner: 3072, vocabulary: 30522, positions: 512, segments: 2, parameters: {} },
+        value = { tokens, ids: tokens.map((_, i) => i), segments: tokens.map(() => 0), layers: 12, heads: 12,
+            head: [4, 2], token: 61, off: [], labels: ["IsNext", "NotNext"], pair: null, words: null,
+            map: { strongest, ...sizes } };
+    const [map] = modelMap({ value, missing: ["", ""] });
+    document.querySelector("#steps .b-stage").replaceChildren(map);
+}"""
+WIDER = """() => [...document.querySelectorAll("#steps .b-bert *")]
+    .filter((each) => each.getBoundingClientRect().right > innerWidth + 1).length"""
+
+
 @pytest.fixture(scope="module")
-def found(shipped: Path) -> Stages:
-    return follow(load_checkpoint(shipped), FIRST["text"], MASKED, layer=1, position=2)
+def model(shipped: Path) -> Checkpoint:
+    return load_checkpoint(shipped)
+
+
+@pytest.fixture(scope="module")
+def found(model: Checkpoint) -> Stages:
+    return follow(model, FIRST["text"], MASKED, layer=1, position=2)
+
+
+def test_the_map_shows_the_model_and_a_press_on_a_part_opens_it(shared: Page, model: Checkpoint, complaints) -> None:
+    show(shared, "step-by-step", **FIRST)
+    steps, place = shared.locator("#steps"), shared.locator("#steps .b-place")
+    found = follow(model, FIRST["text"], MASKED, position=ASKED, attending=ASKED)
+    tokens = steps.locator(".b-bert-token")
+    expect(tokens).to_have_text(found.tokens)
+    expect(tokens.nth(ASKED)).to_have_attribute("aria-pressed", "true")
+    weights = found.attention.max(-1).values
+    expect_seen(steps.locator(".b-bert-weight").nth(1), f"{100 * weights[1].max().item():.0f}%")
+    head, target = divmod(found.attention[1].argmax().item(), len(found.tokens))
+    named = f"Layer 2, head {head + 1}: [MASK] attends most to {found.tokens[target]}"
+    assert named in (steps.locator(f"[data-key='head 1.{head}']").get_attribute("aria-label") or "")
+    [(best, _)] = likeliest(model, found.words["log_probabilities"], 1)
+    expect_seen(steps.locator("[data-key=words]"), best)
+    expect_seen(steps.locator("[data-key=pair]"), "Yes")
+    expect_seen(steps.locator(".b-bert-captions"), "Three learned vectors of 48 numbers")
+    parts = {
+        "pieces": "1 Pieces",
+        "embeddings": "2 Embeddings",
+        "attention 0": f"5 Weights: layer 1, head {found.attention[0].argmax().item() // len(found.tokens) + 1}",
+        "feed-forward 1": "8 Feed-forward: layer 2",
+        "layer 0": "9 All layers",
+        "words": "11 Probabilities",
+        "pair": "12 Next sentence",
+    }
+    for part, title in parts.items():
+        assert shared.evaluate(PRESS, [part, title]) <= MOST_MS, part
+        expect_seen(place, title.split(" ", 1)[1])
+        expect(place.locator("rect.is-here").first).to_be_visible()
+        place.click()
+        expect(steps.locator("h3").first).to_have_text("Map")
+    expect(steps.locator("h3").first).to_be_focused()
+
+
+def test_a_head_of_the_map_opens_its_attention_which_says_where_it_is(shared: Page, complaints: list[str]) -> None:
+    show(shared, "step-by-step", **FIRST)
+    shared.locator("[data-key='pieces']").focus()
+    for key in (
+        "Tab",
+        "Tab",
+        "Tab",
+        "ArrowRight",
+        "ArrowRight",
+        "ArrowRight",
+        "Enter",
+    ):  # layer 2: attention, head 1, head 2
+        shared.keyboard.press(key)
+    expect(shared.locator("#attention-map .b-map-title")).to_have_text("Layer 2, head 2")
+    expect_seen(shared.locator("#attention-place"), "On the map: layer 2, head 2")
+    expect(shared.locator("#attention-place rect.is-here")).to_have_count(1)
+    shared.locator("#attention-heads [data-head]").first.click()
+    expect(shared.locator("#attention-place")).to_contain_text("layer 1, head 1")
+    shared.locator("#attention-place button").click()
+    expect(shared.locator("#steps .b-bert")).to_be_visible()
+
+
+def test_the_map_moves_with_the_time_slider_and_stays_in_its_place(visit: Callable[..., Page]) -> None:
+    page = visit()
+    change_setting(page, "steps", "40")
+    start(page)
+    wait_for_status(page, "Finished")
+    page.set_viewport_size({"width": 1366, "height": 657})
+    page.get_by_role("tab", name="Step by step").click()
+    map_, words = page.locator("#steps .b-bert"), page.locator("[data-key=words]")
+    expect(map_).to_be_visible()
+    page.evaluate(
+        """window.shift = 0;
+        new PerformanceObserver((list) => { for (const { value } of list.getEntries()) window.shift += value; })
+            .observe({ type: "layout-shift" })"""
+    )
+    before, box = words.inner_text(), map_.bounding_box()
+    move_slider(page, 0)
+    expect(words).not_to_have_text(before)
+    wait_for_answer(page.locator("#steps"))
+    assert map_.bounding_box() == box
+    assert page.evaluate("window.shift") <= MOST_SHIFT
+
+
+def test_the_map_fits_a_phone_and_leaves_out_what_it_has_no_room_for(shared: Page, complaints: list[str]) -> None:
+    shared.set_viewport_size({"width": 390, "height": 844})
+    try:
+        show(shared, "step-by-step", **FIRST)
+        expect(shared.locator("#steps .is-layer")).to_have_count(2)
+        expect_seen(shared.locator("[data-key=words]"), "At [MASK]")
+        assert shared.evaluate(WIDER) == 0
+        serve_modules(shared)
+        for width in (390, 720, 1366):  # 720: a printed page
+            shared.set_viewport_size({"width": width, "height": 844})
+            shared.evaluate(LARGE)
+            expect_seen(shared.locator("#steps .b-bert .is-gap").first, re.compile("more layers"))
+            assert shared.locator("#steps .b-bert-token").count() <= 24
+            assert shared.locator("#steps .is-layer .b-bert-head").count() % 12 == 0
+            assert shared.evaluate(WIDER) == 0, width
+    finally:
+        shared.set_viewport_size(VIEWPORT)
+        shared.unroute_all()
 
 
 def numbers(text: str | None) -> list[float]:
@@ -98,11 +241,11 @@ def test_every_stage_is_drawn_and_has_python(shared: Page, complaints: list[str]
     show(shared, "step-by-step", **FIRST)
     steps = shared.locator("#steps")
     names = steps.get_by_role("group", name=re.compile("^Stages")).get_by_role("button")
-    expect(names).to_have_count(12)
-    for index in range(12):
+    expect(names).to_have_count(13)
+    for index in range(13):
         names.nth(index).click()
         expect(steps.locator("h3").first).to_contain_text((names.nth(index).text_content() or "").strip())
-        assert steps.locator(".b-strip canvas, .b-map svg, table").count()
+        assert steps.locator(".b-strip canvas, .b-map svg, .b-bert-lines svg, table").count()
         assert "found" in (steps.locator("pre").text_content() or "")
 
 

@@ -49,7 +49,7 @@ def test_every_number_is_that_of_transformers(folder):
     position, layer = encoding.tokens.index(MASK), theirs.config.num_hidden_layers - 1
     inputs = {"input_ids": torch.tensor([encoding.ids]), "token_type_ids": torch.tensor([encoding.type_ids])}
     out = theirs(**inputs, output_hidden_states=True, output_attentions=True)
-    found = follow(checkpoint, *TEXTS, layer=layer, position=position)
+    found = follow(checkpoint, *TEXTS, layer=layer, position=position, attending=3)
     assert (found.tokens, found.ids, found.segments) == (encoding.tokens, encoding.ids, encoding.type_ids)
 
     def same(ours, expected):
@@ -67,6 +67,7 @@ def test_every_number_is_that_of_transformers(folder):
         same(numbers[name], getattr(own, name)(x).view(len(x), heads, -1).transpose(0, 1))
     same(numbers["products"], torch.einsum("hid,hjd->hij", numbers["query"], numbers["key"]))
     same(numbers["scores"], numbers["products"] / math.sqrt(x.shape[1] // heads))
+    same(found.attention, torch.stack([each[0, :, 3] for each in out.attentions]))
     same(numbers["weights"], out.attentions[layer][0])
     same(numbers["context"], torch.einsum("hij,hjd->hid", numbers["weights"], numbers["value"]))
     joined = torch.cat(list(numbers["context"]), 1)
@@ -157,6 +158,7 @@ def test_a_model_without_output_heads_has_no_scores(tiny_checkpoint):
     [
         ("hello", {"layer": 2}, "no layer 3"),
         ("hello", {"position": 3}, "3 tokens, and no token 3"),
+        ("hello", {"attending": 3}, "3 tokens, and no token 3"),
         ("hello", {"heads_off": [(0, 3)]}, "no head 4 in layer 1"),
         ("hello", {"zeroed": [(0, 4)]}, "part to set to zero"),
         ("", {}, "no word"),

@@ -11,6 +11,7 @@ import torch
 
 from bert_core import save_checkpoint
 from bert_core.errors import InputError
+from bert_core.probes.attention import attention
 from bert_core.probes.masked_words import fill_mask
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.probes.stages import PARTS, follow
@@ -46,6 +47,17 @@ def test_the_vectors_are_those_of_the_probe(tiny_checkpoint):
     assert value["words"]["chance"] == pytest.approx(math.log(tiny_checkpoint.tokenizer.get_vocab_size()))
     assert value["pair"]["probabilities"][0] == pytest.approx(next_sentence(tiny_checkpoint, *MASKED), abs=1e-5)
     json.dumps(value, allow_nan=False)
+
+
+def test_the_map_has_the_strongest_weight_of_each_head_and_the_sizes_of_the_model(tiny_checkpoint):
+    shown, config = steps_value(tiny_checkpoint, ASKED)["map"], tiny_checkpoint.config
+    weights, tokens = attention(tiny_checkpoint, *MASKED).weights[:, :, 3].max(-1)
+    torch.testing.assert_close(torch.tensor(shown["strongest"]), torch.stack([tokens, weights], -1))
+    parts = shown["parameters"]
+    assert parts["all"] == config.parameter_count()
+    rest = sum(parts[name] for name in ("embeddings", "words", "pooler", "pair"))
+    assert parts["all"] == rest + config.num_hidden_layers * parts["layer"]
+    assert 0 < parts["attention"] < parts["layer"]
 
 
 def test_what_a_number_is_the_sum_of_gives_the_number(tiny_checkpoint):

@@ -2,15 +2,20 @@
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import pytest
 
-from bert_core import save_checkpoint
+from bert_core import load_checkpoint, save_checkpoint
+from bert_core.config import CHECKPOINTS
+from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError
-from bert_core.probes.vectors import Occurrence, words_in_contexts
+from bert_core.probes.vectors import Occurrence, sentence_vectors, words_in_contexts
+from ui.frame.question import Question
 from ui.parts.export import write
 from ui.parts.notes import EACH_ALONE
 from ui.words_in_context.tab import (
+    BANK,
     CONTEXT,
     HINT,
     ONE_OCCURRENCE,
@@ -18,7 +23,11 @@ from ui.words_in_context.tab import (
     contexts_numbers,
     contexts_value,
     example,
+    first_example,
+    nearest_value,
+    sentences_value,
     snippet,
+    telling,
 )
 
 SENTENCES = ["Hello, Romeo!", "", "thank you romeo, <b>romeo</b>"]
@@ -26,9 +35,11 @@ SENTENCES = ["Hello, Romeo!", "", "thank you romeo, <b>romeo</b>"]
 
 @pytest.mark.parametrize(("level", "named"), [*enumerate(["Word vectors alone", "Embeddings", "Layer 1", "Layer 2"])])
 def test_occurrences_are_counted_and_both_pictures_show_the_level(level, named, tiny_checkpoint):
-    facts, cosine, points = contexts_value(tiny_checkpoint, "romeo", ["Hello, Romeo!", "", "thank you romeo"], level)
+    facts, notes, cosine, points = contexts_value(
+        tiny_checkpoint, "romeo", ["Hello, Romeo!", "", "thank you romeo"], level
+    )
     assert dict(facts["facts"])["Occurrences"] == dict(facts["facts"])["Sentences"] == "2"
-    assert facts["notes"] == [EACH_ALONE]
+    assert (facts["notes"], notes["notes"]) == ([], [EACH_ALONE])
     [dots] = points["data"]
     assert dict(facts["facts"])["Mean similarity"] == f"{cosine['cosine'][0][1]:.2f}"
     assert len(dots["x"]) == len(cosine["cosine"]) == len(cosine["labels"]) == 2
@@ -37,7 +48,7 @@ def test_occurrences_are_counted_and_both_pictures_show_the_level(level, named, 
 
 
 def test_the_level_changes_what_is_shown(tiny_checkpoint):
-    shown = [contexts_value(tiny_checkpoint, "romeo", SENTENCES, level)[1]["cosine"] for level in range(4)]
+    shown = [contexts_value(tiny_checkpoint, "romeo", SENTENCES, level)[2]["cosine"] for level in range(4)]
     assert shown[0] != shown[1] != shown[2] != shown[3]
 
 
@@ -53,9 +64,9 @@ def test_the_similarity_of_the_word_vectors_and_of_the_embeddings_is_measured(ti
 
 
 def test_unknown_words_and_a_single_occurrence_are_noted(tiny_checkpoint):
-    facts, _, points = contexts_value(tiny_checkpoint, "quark", ["hello quark"], 1)
-    assert facts["notes"][0] == ONE_OCCURRENCE
-    assert "quark" in facts["notes"][1]
+    facts, notes, _, points = contexts_value(tiny_checkpoint, "quark", ["hello quark"], 1)
+    assert facts["notes"] == [ONE_OCCURRENCE]
+    assert "quark" in notes["notes"][0]
     assert "Mean similarity" not in dict(facts["facts"])
     assert (points["data"][0]["x"], points["data"][0]["y"]) == ([0], [0])
 
@@ -88,3 +99,49 @@ def test_a_snippet_shows_a_little_on_both_sides():
     text = "x" * 50 + "Romeo" + "y" * 50
     assert snippet(text, Occurrence(0, 50, 55)) == f"…{'x' * CONTEXT}Romeo{'y' * CONTEXT}…"
     assert snippet("Romeo", Occurrence(0, 0, 5)) == "Romeo"
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_whole_sentences_are_compared_by_their_vectors(pooling, tiny_checkpoint, tmp_path):
+    texts = ["Hello, Romeo!", "thank you romeo", "how are you"]
+    facts, _, cosine, points = sentences_value(tiny_checkpoint, texts, pooling)
+    vectors = sentence_vectors(tiny_checkpoint, texts, pooling)
+    expected = (vectors[0] @ vectors[1] / vectors[0].norm() / vectors[1].norm()).item()
+    assert cosine["cosine"][0][1] == pytest.approx(expected, abs=1e-5)
+    assert (dict(facts["facts"])["Sentences"], len(points["data"][0]["x"]), cosine["labels"]) == ("3", 3, texts)
+    save_checkpoint(tiny_checkpoint, tmp_path / "model")
+    named = dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model"))
+    rows = json.loads(write("json", contexts_numbers(named, "", texts, 0, pooling)))
+    *setup, last = contexts_code(named, "", texts, 0, pooling).strip().split("\n")
+    scope = {}
+    exec("\n".join(setup), scope)
+    assert [row["cosine"] for row in rows] == pytest.approx(eval(last, scope).flatten().tolist(), abs=1e-5)
+    with pytest.raises(InputError, match="compares 100"):
+        sentences_value(tiny_checkpoint, texts * 40, pooling)
+
+
+def test_the_nearest_sentences_of_the_text_are_others_in_order(tiny_checkpoint):
+    corpus = Corpus.from_text(
+        "hello romeo\nthank you romeo\nhow are you\nhow are you i am romeo\n", "lines", name="my.txt"
+    )
+    asked = SimpleNamespace(checkpoint=tiny_checkpoint, corpus=corpus, question=Question(pooling="mean"))
+    value = nearest_value(asked, ["How are you"])
+    [[sentence, found]] = value["rows"]
+    assert sentence == "How are you"
+    assert {text for text, _ in found} == {"hello romeo", "thank you romeo", "how are you i am romeo"}
+    assert [cosine for _, cosine in found] == sorted((cosine for _, cosine in found), reverse=True)
+    assert "all sentences" in value["text"]
+    assert "my.txt" in value["text"]
+
+
+def test_the_example_is_bank_where_the_model_knows_it_and_its_two_meanings_lie_apart():
+    model = load_checkpoint(CHECKPOINTS / "english-mini")
+    word, texts = first_example(model, ["any text"])
+    assert (word, texts) == BANK
+    cosine = words_in_contexts(model, word, texts).cosine[-1]
+    within, across = (cosine[0, 1], cosine[2, 3]), cosine[:2, 2:]
+    assert min(within) > across.max() + 0.1
+
+
+def test_points_are_named_by_the_words_that_tell_them_apart():
+    assert telling(BANK[1]) == ["river steep", "lake green", "lent money", "paid interest"]

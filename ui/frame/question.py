@@ -29,8 +29,10 @@ class Question:
     hide_special: leave out [CLS] and [SEP]. off: heads switched off. zeroed: other parts set to zero, (layer, index in
     `bert_core.probes.stages.PARTS`). across: the head whose attention across the pair is shown, None for the mean.
     start: first sentence of the matrix. choices: of which one follows the sentence. word, contexts: the word to follow
-    and sentences with it, None for an example. level: None for the model's last. token: the position followed through
-    the stages, None for that of the shown mask.
+    and sentences with it, None for an example. level: None for the model's last. pooling: "word", or how a vector of a
+    whole sentence is made, see `sentence_vectors`. place: number of the word in whose place other words stand in turn,
+    None for an example; swaps, answers: these words, and those that are rated at the shown mask. token: the position
+    followed through the stages, None for that of the shown mask.
 
     Only the page reads these. stage: the one shown step by step. heads: how the views of heads are drawn. order: of the
     rows of the matrix. lesson: name of the open one, "file" for one of a file. at: its step, from 0. recipe: how the
@@ -47,6 +49,9 @@ class Question:
     guess: str = ""
     view: str = "lens"
     mask: int = 0
+    place: int | None = None
+    swaps: tuple[str, ...] | None = None
+    answers: tuple[str, ...] | None = None
     head: Head = (0, 0)
     hide_special: bool = False
     off: tuple[Head, ...] = ()
@@ -57,8 +62,9 @@ class Question:
     word: str | None = None
     contexts: tuple[str, ...] | None = None
     level: int | None = None
+    pooling: str = "word"
     token: int | None = None
-    stage: str = "pieces"
+    stage: str = "map"
     heads: dict = field(default_factory=dict)
     order: str = "text"
     lesson: str = ""

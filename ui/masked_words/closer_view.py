@@ -1,18 +1,27 @@
-"""Three closer views of masked words: layer by layer, every word hidden once, and one more word hidden."""
+"""Closer views of masked words: layer by layer, every word hidden once, one more word hidden, and other words in the
+place of one."""
 
+import dataclasses
 import math
 from typing import Any
 
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
 from bert_core.probes.masked_words import LeaveOneOut, fill_mask, layer_lens, leave_one_out, sweep
+from bert_core.probes.reading import Word, unknown_words
 from bert_core.storage.checkpoint import Checkpoint
-from ui.frame.masking import MaskedWord, mask_words
+from ui.frame.masking import MaskedWord, mask_words, maskable, rated_guess
 from ui.frame.question import Question
 from ui.parts.export import Numbers, python_code, table
+from ui.parts.notes import unknown_note
 
-LENS, MATTERED, SWEEP = VIEWS = ("lens", "mattered", "sweep")
-LABELS = {LENS: "Layer by layer", MATTERED: "Which words mattered", SWEEP: "Every word once"}
+LENS, MATTERED, SWEEP, SWAP = VIEWS = ("lens", "mattered", "sweep", "swap")
+LABELS = {
+    LENS: "Layer by layer",
+    MATTERED: "Which words mattered",
+    SWEEP: "Every word once",
+    SWAP: "Other words in one place",
+}
 MOST_BARS = 200
 NO_MASK = "Click a word above to hide it; this view shows one hidden word."
 LENS_HINT = (
@@ -29,6 +38,15 @@ SWEEP_HINT = (
     "alternatives. Mean log-probability {mean} (0 is certain): how well words fit their positions, each predicted "
     "from all the others. It is not the probability of the sentence."
 )
+SWAP_HINT = (
+    "Each word of the list stands in turn in the place of “{word}”; the bars show how likely each answer then is at "
+    "{mask}. What changes with a name or a profession, the model has taken from the texts that it was trained on."
+)
+NO_PLACE = "All words are hidden; click one to show it, so that others can stand in its place."
+MOST_SWAPS, MOST_ANSWERS = 30, 4
+# Of a model that knows them: in the place of one of these, all of them; and of the answers, both.
+PERSONS = ("doctor", "nurse", "teacher", "soldier", "farmer", "king", "queen", "john", "mary")
+PRONOUNS = ("he", "she")
 
 
 def closer_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
@@ -40,6 +58,8 @@ def closer_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
         return {"kind": "", "text": NO_MASK}
     names = [word.word.text if word.index is not None else MASK for word in words]
     number = shown_mask(question, words)
+    if question.view == SWAP:
+        return swap_value(checkpoint, question) | {"masks": names, "mask": number}
     show = lens_value if question.view == LENS else mattered_value
     return show(checkpoint, masked, words[number]) | {"masks": names, "mask": number}
 
@@ -132,6 +152,87 @@ def sweep_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     return {"kind": SWEEP, "text": caption, "words": words}
 
 
+@dataclasses.dataclass(frozen=True)
+class Swap:
+    """What stands in whose place. places: the words that are seen, by their numbers. place: the one that is replaced.
+    words: that stand there in turn. answers: that are rated."""
+
+    places: dict[int, Word]
+    place: int
+    words: tuple[str, ...]
+    answers: tuple[str, ...]
+
+
+def chosen_swap(checkpoint: Checkpoint, question: Question) -> Swap:
+    """What the question asks for; where it says nothing, an example: known persons in the place of a person, else the
+    model's own guesses there. Raises InputError where all words are hidden, and for too long lists."""
+    words = mask_words(checkpoint, question)[1]
+    number, seen = shown_mask(question, words), maskable(checkpoint, question)
+    places = {i: word for i, word in enumerate(seen) if i not in question.hidden}
+    if not places:
+        raise InputError(NO_PLACE)
+    here = words[number].word.sentence
+    first = min(
+        places,
+        key=lambda i: (places[i].text.lower() not in PERSONS, places[i].sentence != here, -len(places[i].text)),
+    )
+    place = question.place if question.place in places else first
+    word = places[place]
+
+    def guesses(of: Question, at: int) -> list[str]:
+        found, asked = mask_words(checkpoint, of)
+        mask = next(each.mask for each in asked if each.index == at) if at >= 0 else asked[number].mask
+        tokens = (token for token, _ in fill_mask(checkpoint, *found.texts)[mask])
+        return [token for token in tokens if not token.startswith(("##", "["))]
+
+    swaps, answers = question.swaps, question.answers
+    if swaps is None and word.text.lower() in PERSONS:
+        swaps = tuple(each for each in PERSONS if not unknown_words(checkpoint, each))
+    elif swaps is None:
+        hidden = dataclasses.replace(question, hidden=tuple(sorted({*question.hidden, place})))
+        swaps = tuple(dict.fromkeys([word.text, *guesses(hidden, place)]))
+    if answers is None:
+        likely = guesses(question, -1)[:2]
+        answers = PRONOUNS if set(likely) & set(PRONOUNS) else tuple(likely)
+    for texts, most in ((swaps, MOST_SWAPS), (answers, MOST_ANSWERS)):
+        if len(texts) > most:
+            raise InputError(f"This list has {len(texts):,} words; the view shows {most}. Remove some.")
+    return Swap(places, place, swaps, answers)
+
+
+def swapped(checkpoint: Checkpoint, question: Question, place: int, word: Word, other: str) -> Question:
+    """The question with another text in the place of a word; the hidden words stay hidden."""
+    if MASK in other:
+        raise InputError("The list has [MASK]; write only words that are to stand in the text.")
+    name = ("text", "pair")[word.sentence]
+    source = getattr(question, name)
+    edited = dataclasses.replace(question, **{name: source[: word.start] + other + source[word.end :]})
+    added = len(maskable(checkpoint, edited)) - len(maskable(checkpoint, question))
+    return dataclasses.replace(edited, hidden=tuple(i + added * (i > place) for i in question.hidden))
+
+
+def swap_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
+    """The words that stand in the place of one, each with the probability of every answer at the shown mask; None for
+    an answer that the model cannot give there."""
+    chosen = chosen_swap(checkpoint, question)
+    number = shown_mask(question, mask_words(checkpoint, question)[1])
+    word, rows = chosen.places[chosen.place], []
+    for other in chosen.words:
+        asked = swapped(checkpoint, question, chosen.place, word, other)
+        rated = [rated_guess(checkpoint, asked, number, answer) for answer in chosen.answers]
+        rows.append({"word": other, "cells": [each.get("probability") for each in rated]})
+    return {
+        "kind": SWAP,
+        "text": SWAP_HINT.format(word=word.text, mask=MASK),
+        "places": [[i, each.text] for i, each in chosen.places.items()],
+        "place": chosen.place,
+        "swaps": chosen.words,
+        "answers": chosen.answers,
+        "rows": rows,
+        "notes": unknown_note(checkpoint, *chosen.words, *chosen.answers),
+    }
+
+
 def closer_numbers(value: dict[str, Any]) -> Numbers:
     """The numbers of `closer_value`. Raises InputError when it shows none."""
     if value["kind"] == LENS:
@@ -147,11 +248,16 @@ def closer_numbers(value: dict[str, Any]) -> Numbers:
     if value["kind"] == SWEEP:
         rows = [[w["sentence"] + 1, w["word"], w["probability"], w["log_probability"]] for w in value["words"]]
         return table(["sentence", "word", "probability", "log_probability"], rows)
+    if value["kind"] == SWAP:
+        pairs = [(row["word"], zip(value["answers"], row["cells"])) for row in value["rows"]]
+        return table(["word", "answer", "probability"], [[word, *cell] for word, cells in pairs for cell in cells])
     raise InputError(value["text"])
 
 
 def closer_code(checkpoint: Checkpoint, question: Question) -> str:
     """Python code that computes the same numbers. Raises InputError without a mask."""
+    if question.view == SWAP and question.text.strip():
+        return swap_code(checkpoint, question)
     if question.view == SWEEP:
         function, options, fields = "sweep", "", ["words", "mean_log_probability"]
     else:
@@ -170,4 +276,22 @@ def closer_code(checkpoint: Checkpoint, question: Question) -> str:
         [function],
         f"found = {function}(checkpoint, {question.texts_code}{options})",
         ", ".join(f"found.{field}" for field in fields),
+    )
+
+
+def swap_code(checkpoint: Checkpoint, question: Question) -> str:
+    """Python code that rates the answers with each word in the place."""
+    words = mask_words(checkpoint, question)[1]
+    if not words:
+        raise InputError(NO_MASK)
+    chosen, mask = chosen_swap(checkpoint, question), words[shown_mask(question, words)].mask
+    word, mark = chosen.places[chosen.place], "{word}"
+    texts = mask_words(checkpoint, swapped(checkpoint, question, chosen.place, word, mark))[0].texts
+    written = ", ".join(f"{text!r}.replace({mark!r}, word)" for text in texts if text is not None)
+    return python_code(
+        checkpoint.name,
+        ["rate_guess"],
+        f"for word in {list(chosen.words)!r}:",
+        f"    for answer in {list(chosen.answers)!r}:",
+        f"        print(word, answer, rate_guess(checkpoint, answer, {written}, mask={mask}).probability)",
     )

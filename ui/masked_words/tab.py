@@ -33,6 +33,7 @@ HINT = "Click words to hide them from the model; double-click a word to hide onl
 
 
 GUESSES, BESIDE, CLOSER = "masked-guesses", "masked-other-guesses", "masked-closer"  # elem_ids
+SWAPS, ANSWERS = "masked-swaps", "masked-answers"
 
 
 def lay_out(page: Page) -> None:
@@ -55,6 +56,9 @@ def lay_out(page: Page) -> None:
         with gr.Column(scale=7, min_width=340, elem_id="masked-beside"):
             choices = [(key, LABELS[key]) for key in VIEWS]
             control("radio", "view", label="A closer view", choices=choices, elem_id="masked-kind")
+            with gr.Row(elem_id="masked-swap"):
+                control("lines", "swaps", label="Words to put there, one per line", elem_id=SWAPS)
+                control("lines", "answers", label="Answers to compare, one per line", elem_id=ANSWERS)
             view("masked_words/closer_view", elem_id=CLOSER)
             exporter(
                 *(page, "this view"),
@@ -65,7 +69,8 @@ def lay_out(page: Page) -> None:
                 code=code_of_view,
             )
     page.on("guesses", (*TEXTS, "hidden", "guess", "other"), guess, no_guesses)
-    page.on("closer", (*TEXTS, "hidden", "guess", "view", "mask"), look_closer, no_view)
+    reads = (*TEXTS, "hidden", "guess", "view", "mask", "place", "swaps", "answers")
+    page.on("closer", reads, look_closer, no_view)
 
 
 TAB = Tab(
@@ -113,7 +118,9 @@ def no_guesses(sentence: str) -> dict[str, Any]:
 def look_closer(asked: PageRequest) -> dict[str, Any]:
     """The chosen closer view."""
     with probe_lock:
-        return {CLOSER: closer_value(asked.checkpoint, asked.question)}
+        value = closer_value(asked.checkpoint, asked.question)
+    lists = {SWAPS: {"first": value["swaps"]}, ANSWERS: {"first": value["answers"]}} if "swaps" in value else {}
+    return {CLOSER: value, **lists}
 
 
 def no_view(sentence: str) -> dict[str, Any]:

@@ -5,6 +5,8 @@ are transparent and letters mid-grey, so that one figure suits a light and a dar
 text that Plotly can't read as markup.
 """
 
+import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -225,19 +227,25 @@ def _stacked(data: list[dict[str, Any]], panels: list[_Panel]) -> dict[str, Any]
     return {"data": data, "layout": layout}
 
 
-def word_points(labels: Sequence[str], points: Sequence[Sequence[float]], *, title: str = "") -> dict[str, Any]:
+def word_points(
+    labels: Sequence[str], points: Sequence[Sequence[float]], names: Sequence[str] = (), *, title: str = ""
+) -> dict[str, Any]:
     """Vectors as numbered points with the same scale on both axes.
 
-    labels: shown on hover. points: (N, 2).
+    labels: shown on hover. points: (N, 2). names: beside the numbers.
     """
+    numbered = [
+        f"{number} {name}".strip()
+        for number, name in itertools.zip_longest(range(1, len(points) + 1), names, fillvalue="")
+    ]
     data = [
         {
             "type": "scatter",
             "mode": "markers+text",
             "x": [round(float(x), 4) for x, _ in points],
             "y": [round(float(y), 4) for _, y in points],
-            "text": [str(number) for number in range(1, len(points) + 1)],
-            "textposition": "top center",
+            "text": [literal(name) for name in numbered],
+            "textposition": _beside(points),
             "textfont": {"size": 13, "color": _GREY},
             "hovertext": [literal(f"{number} {label}") for number, label in enumerate(labels, 1)],
             "hovertemplate": "%{hovertext}<extra></extra>",
@@ -252,6 +260,22 @@ def word_points(labels: Sequence[str], points: Sequence[Sequence[float]], *, tit
         yaxis=_axis(zeroline=True, zerolinecolor=_GRID, scaleanchor="x"),
     )
     return {"data": data, "layout": layout}
+
+
+def _beside(points: Sequence[Sequence[float]]) -> list[str]:
+    """Where the name of each point stands: towards the middle of the picture, and away from the nearest height of
+    another."""
+    across = [x for x, _ in points] or [0.0]
+    least, width = min(across), (max(across) - min(across)) or 1.0
+    order = sorted(range(len(points)), key=lambda i: points[i][1])
+    heights = [-math.inf, *(points[i][1] for i in order), math.inf]
+    sides = {}
+    for k, i in enumerate(order):
+        share, is_under = (points[i][0] - least) / width, heights[k + 2] - heights[k + 1] < heights[k + 1] - heights[k]
+        sides[i] = (
+            f"{'bottom' if is_under else 'top'} {'right' if share < 1 / 3 else 'left' if share > 2 / 3 else 'center'}"
+        )
+    return [sides[i] for i in range(len(points))]
 
 
 def _title(text: str) -> dict[str, Any]:

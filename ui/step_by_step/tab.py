@@ -4,6 +4,8 @@ import dataclasses
 import math
 from typing import Any, cast
 
+import torch
+
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
 from bert_core.pages.offline import packed
@@ -29,6 +31,12 @@ MISSING = (
 )
 # Key, title and explanation of each stage. assets/js/step_by_step/step_by_step.js draws them, `LINES` computes them.
 STAGES = (
+    (
+        "map",
+        "Map",
+        "This is the whole model, from left to right: each line is a token on its way to the answers. Press a part to "
+        "open it, a word to see what it attends to.",
+    ),
     (
         "pieces",
         "Pieces",
@@ -105,6 +113,7 @@ STAGES = (
 )
 # Python for each stage, in which `found` is the answer of `follow`; h is the head and t the token, both from 0.
 LINES = {
+    "map": ("found.attention.max(-1)  # of token t: each head's strongest weight, and the token that it is for",),
     "pieces": ("found.tokens, found.ids, found.segments",),
     "embeddings": (
         "word, position, segment = (found.embeddings[name][t] for name in ('word', 'position', 'segment'))",
@@ -261,7 +270,12 @@ def followed(checkpoint: Checkpoint, chosen: Selection, *, whole: bool = False) 
     off, zeroed = ((), ()) if whole else (chosen.off, chosen.zeroed)
     with probe_lock:
         return follow(
-            checkpoint, *chosen.texts, layer=chosen.head[0], position=chosen.asked, heads_off=off, zeroed=zeroed
+            *(checkpoint, *chosen.texts),
+            layer=chosen.head[0],
+            position=chosen.asked,
+            attending=chosen.token,
+            heads_off=off,
+            zeroed=zeroed,
         )
 
 
@@ -296,6 +310,7 @@ def steps_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
         "eps": config.layer_norm_eps,
         "activation": config.hidden_act,
         "pooler": config.pooler,
+        "map": map_value(checkpoint, found),
         "vectors": {name: packed(values) for name, values in vectors.items()},
         "words": words_shown(checkpoint, chosen, found),
         "pair": {name: found.pair[name].tolist() for name in ("logits", "probabilities")} if found.pair else None,
@@ -306,6 +321,32 @@ def steps_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
         "zeroed": chosen.zeroed,
         "code": {key: steps_code(checkpoint, chosen, key) for key in LINES},
         "notes": alone_note(checkpoint, question.pair),
+    }
+
+
+def map_value(checkpoint: Checkpoint, found: Stages) -> dict[str, Any]:
+    """What the map of the model shows beside the stages: of each layer and head the token to which the shown one
+    attends most, with the weight; the sizes of the model; and how many parameters its parts have."""
+    model, config = checkpoint.model, checkpoint.config
+    block = model.bert.encoder.layer[0]
+    parts = {
+        "all": model,
+        "embeddings": model.bert.embeddings,
+        "layer": block,
+        "attention": block.attention,
+        "words": cast(Any, model.cls["predictions"]),
+        "pooler": model.bert.pooler,
+        "pair": cast(Any, model.cls["seq_relationship"]),
+    }
+    weights, tokens = found.attention.max(-1)  # (L, H)
+    return {
+        "strongest": torch.stack([tokens, weights], -1).tolist(),
+        "hidden": config.hidden_size,
+        "inner": config.intermediate_size,
+        "vocabulary": config.vocab_size,
+        "positions": config.max_position_embeddings,
+        "segments": config.type_vocab_size,
+        "parameters": {name: sum(each.numel() for each in part.parameters()) for name, part in parts.items()},
     }
 
 
@@ -364,7 +405,12 @@ def steps_code(checkpoint: Checkpoint, chosen: Selection, *keys: str) -> str:
     layer, head = chosen.head
     options = "".join(
         f", {name}={value!r}"
-        for name, value in (("position", chosen.asked), ("heads_off", chosen.off), ("zeroed", chosen.zeroed))
+        for name, value in (
+            ("attending", chosen.token),
+            ("position", chosen.asked),
+            ("heads_off", chosen.off),
+            ("zeroed", chosen.zeroed),
+        )
         if value not in (None, ())
     )
     texts = ", ".join(repr(text) for text in chosen.texts if text is not None)

@@ -1,18 +1,23 @@
-"""Words in context: one word in several sentences, and how similar its vectors are, level by level."""
+"""Words in context: how similar the vectors of one word in several sentences are, level by level, or those of whole
+sentences, beside the nearest ones of the text."""
 
 import itertools
+import re
+from collections import Counter
 from typing import Any
 
 import gradio as gr
 import torch
+from torch import Tensor
 
 from bert_core.errors import InputError
-from bert_core.probes.reading import read_words
-from bert_core.probes.vectors import Occurrence, words_in_contexts
+from bert_core.probes.reading import encode_text, read_words, unknown_words
+from bert_core.probes.vectors import Occurrence, plane, sentence_vectors, words_in_contexts
 from bert_core.storage.checkpoint import Checkpoint
 from ui.frame.page import Page, PageRequest
 from ui.frame.question import TEXTS
 from ui.frame.tab import Tab
+from ui.handlers import own
 from ui.parts.controls import control
 from ui.parts.downloads import exporter
 from ui.parts.export import Numbers, python_code, table
@@ -22,36 +27,66 @@ from ui.server.probe_lock import probe_lock
 from ui.views import hint, view
 
 EMPTY = "Type a word, and two or more sentences that contain it, one per line."
+NO_SENTENCES = "Type two or more sentences, one per line."
 ONE_OCCURRENCE = "The word occurs only once; add a sentence to compare it with."
 HINT = (
     "Level 0 is the word's own vector. Level 1 adds the vectors of its position and segment; each layer then mixes in "
-    "the words around it. The points are these vectors, projected onto the two directions in which they differ most "
-    "(principal components)."
+    "the words around it. A whole sentence has one vector, of the last layer: the mean of the vectors of all its "
+    "tokens, or the one at [CLS]. The points are these vectors, projected onto the two directions in which they differ "
+    "most (principal components)."
 )
 WORD_VECTORS, EMBEDDINGS = "Word vectors alone", "Embeddings"
+ONE_WORD = "word"
+KINDS = (
+    (ONE_WORD, "One word"),
+    ("mean", "Whole sentences, mean of all tokens"),
+    ("cls", "Whole sentences, vector at [CLS]"),
+)
 MOST_LEVELS = 50
 MOST_EXAMPLES = 3
 MOST_READ = 200  # sentences from the start of the text
-CONTEXT = 8  # characters shown on each side of the word
+MOST_SEARCHED = 500
+MOST_SENTENCES = 100
+MOST_NEAREST = 3
+CONTEXT = 16  # characters shown on each side of the word
+TELLING, LONGEST_NAME = 2, 28  # words that name a point, and letters of its name
+BANK = (
+    "bank",
+    [
+        "the bank of the river was steep",
+        "the bank of the lake was green",
+        "the bank lent money to the company",
+        "the bank paid interest to the company",
+    ],
+)
+NO_NOTES: dict[str, Any] = {"facts": [], "notes": []}
+LATER = {"rows": [], "more": "nearest"}  # the answer that searches the text
 
 
-FACTS, COSINE, POINTS = "context-facts", "context-cosine", "context-points"  # elem_ids
+FACTS, COSINE, POINTS, NEAREST = "context-facts", "context-cosine", "context-points", "context-nearest"  # elem_ids
+NOTES = "context-notes"
 WORD, SENTENCES, LEVEL = "context-word", "context-sentences", "context-level"
 
 
 def lay_out(page: Page) -> None:
     """Lay out the tab and connect it."""
-    view("train/facts", elem_id=FACTS)
+    with gr.Row(elem_id="context-texts"):
+        with gr.Column(scale=3, min_width=300):
+            control("radio", "pooling", label="Compare", choices=KINDS, elem_id="context-kind")
+            with gr.Row(elem_id="context-inputs"):
+                control("text", "word", label="Word", elem_id=WORD)
+                control("lines", "contexts", label="Sentences, one per line", elem_id=SENTENCES)
+        with gr.Column(scale=2, min_width=300):
+            info = "0: the word vectors alone. 1: with position and segment (embeddings). Then the layers."
+            control("slider", "level", label="Level", info=info, most=MOST_LEVELS, elem_id=LEVEL)
+            view("train/facts", elem_id=FACTS)
     with gr.Row(elem_classes="b-split", elem_id="context-stage"):
         with gr.Column(scale=1, min_width=320):
             view("words_in_context/similarity_map", elem_id=COSINE)
         with gr.Column(scale=1, min_width=320):
             view("parts/figures", elem_id=POINTS)
-    info = "0: the word vectors alone. 1: with position and segment (embeddings). Then the layers."
-    control("slider", "level", label="Level", info=info, most=MOST_LEVELS, elem_id=LEVEL)
-    with gr.Row(elem_id="context-texts"):
-        control("text", "word", label="Word", elem_id=WORD)
-        control("lines", "contexts", label="Sentences, one per line", elem_id=SENTENCES)
+    view("words_in_context/nearest", elem_id=NEAREST)
+    view("train/facts", elem_id=NOTES)
     exporter(
         *(page, "the similarities"),
         of="context-stage",
@@ -62,7 +97,8 @@ def lay_out(page: Page) -> None:
         code=lambda asked: contexts_code(*given(asked)),
     )
     hint(HINT)
-    page.on("contexts", (*TEXTS, "word", "contexts", "level"), show, nothing)
+    page.on("contexts", (*TEXTS, "word", "contexts", "level", "pooling"), show, nothing)
+    page.on("nearest", (), nearest, lambda sentence: {NEAREST: {"unnamed": sentence}})
 
 
 TAB = Tab(
@@ -78,11 +114,14 @@ def filled(asked: PageRequest) -> tuple[str, list[str], int]:
     """The word and its sentences, where the person gave none those of an example, and the level."""
     question, checkpoint = asked.question, asked.checkpoint
     chosen, lines = question.word, question.contexts
-    if chosen is None or lines is None:
+    if chosen is None and lines is not None:
+        chosen = example(checkpoint, list(lines))[0]
+    elif lines is None:
         offered = [text for text in (question.text, question.pair) if text.strip()]
         texts = list(dict.fromkeys([*offered, *asked.corpus.sentences[:MOST_READ]]))
-        found = with_word(checkpoint, chosen, texts) if chosen else example(checkpoint, texts)
-        chosen, lines = (found[0] if chosen is None else chosen), (tuple(found[1]) if lines is None else lines)
+        found = with_word(checkpoint, chosen, texts) if chosen else first_example(checkpoint, texts)
+        chosen, lines = found[0] if chosen is None else chosen, tuple(found[1])
+    assert chosen is not None
     last = checkpoint.config.num_hidden_layers + 1
     return chosen, list(lines), last if question.level is None else max(0, min(question.level, last))
 
@@ -90,25 +129,49 @@ def filled(asked: PageRequest) -> tuple[str, list[str], int]:
 def show(asked: PageRequest) -> dict[str, Any]:
     """The facts, both pictures of the chosen level, and what the controls show where the person did not set them."""
     chosen, lines, at = filled(asked)
-    last = asked.checkpoint.config.num_hidden_layers + 1
+    last, pooling = asked.checkpoint.config.num_hidden_layers + 1, asked.question.pooling
     controls = {WORD: {"first": chosen}, SENTENCES: {"first": lines}, LEVEL: {"first": at, "most": last}}
-    if not chosen.strip() or not any(line.strip() for line in lines):
-        return nothing("") | controls | {FACTS: {"facts": [], "notes": [EMPTY]}}
-    shown = contexts_value(asked.checkpoint, chosen, lines, at)
-    return {**controls, **dict(zip((FACTS, COSINE, POINTS), shown))}
+    is_word = pooling == ONE_WORD
+    if not any(line.strip() for line in lines) or (is_word and not chosen.strip()):
+        return nothing("") | controls | {FACTS: {"facts": [], "notes": [EMPTY if is_word else NO_SENTENCES]}}
+    if is_word:
+        shown = contexts_value(asked.checkpoint, chosen, lines, at)
+    else:
+        shown = sentences_value(asked.checkpoint, lines, pooling)
+    return {**controls, **dict(zip((FACTS, NOTES, COSINE, POINTS), shown)), NEAREST: None if is_word else LATER}
+
+
+def nearest(asked: PageRequest) -> dict[str, Any]:
+    """The nearest sentences of the text for each sentence of the person."""
+    return {NEAREST: nearest_value(asked, filled(asked)[1])}
 
 
 def nothing(sentence: str) -> dict[str, Any]:
     """An error instead of the pictures."""
-    return {FACTS: {"facts": [], "notes": [], "error": sentence}, COSINE: None, POINTS: None}
+    return {
+        FACTS: {"facts": [], "notes": [], "error": sentence},
+        COSINE: None,
+        POINTS: None,
+        NEAREST: None,
+        NOTES: NO_NOTES,
+    }
 
 
-def given(asked: PageRequest) -> tuple[Checkpoint, str, list[str], int]:
+def given(asked: PageRequest) -> tuple[Checkpoint, str, list[str], int, str]:
     """What a file is about. Raises InputError where the word or the sentences are missing."""
-    chosen, lines, at = filled(asked)
-    if not chosen.strip() or not lines:
-        raise InputError(EMPTY)
-    return asked.checkpoint, chosen, lines, at
+    (chosen, lines, at), pooling = filled(asked), asked.question.pooling
+    if not lines or (pooling == ONE_WORD and not chosen.strip()):
+        raise InputError(EMPTY if pooling == ONE_WORD else NO_SENTENCES)
+    return asked.checkpoint, chosen, lines, at, pooling
+
+
+def first_example(checkpoint: Checkpoint, texts: list[str]) -> tuple[str, list[str]]:
+    """BANK, if the model knows its words, else `example`."""
+    word, sentences = BANK
+    is_whole = [each.pieces for each in read_words(checkpoint, word)] == [(word,)]
+    if is_whole and not unknown_words(checkpoint, " ".join(sentences)):
+        return word, sentences
+    return example(checkpoint, texts)
 
 
 def example(checkpoint: Checkpoint, texts: list[str]) -> tuple[str, list[str]]:
@@ -130,10 +193,8 @@ def with_word(checkpoint: Checkpoint, word: str, texts: list[str]) -> tuple[str,
     return word, list(itertools.islice(found, MOST_EXAMPLES))
 
 
-def contexts_value(
-    checkpoint: Checkpoint, word: str, sentences: list[str], level: int
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """The values of the facts view, the heat map and the chart for one level."""
+def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], level: int) -> tuple[dict[str, Any], ...]:
+    """The values of the facts view, the notes, the heat map and the chart for one level."""
     with probe_lock:
         found = words_in_contexts(checkpoint, word, sentences)
     texts = [sentences[occurrence.text] for occurrence in found.occurrences]
@@ -147,14 +208,92 @@ def contexts_value(
     notes = unknown_note(checkpoint, *texts) + alone_note(checkpoint, "", EACH_ALONE)
     title = (WORD_VECTORS, EMBEDDINGS)[level] if level < 2 else f"Layer {level - 1}"
     return (
-        {"facts": facts, "notes": [*([ONE_OCCURRENCE] if len(labels) == 1 else []), *notes]},
+        {"facts": facts, "notes": [ONE_OCCURRENCE] if len(labels) == 1 else []},
+        NO_NOTES | {"notes": notes},
         {"title": f"{title}: cosine similarity", "labels": labels, "cosine": found.cosine[level].tolist()},
-        word_points(labels, found.points[level].tolist(), title=f"{title}: the vectors in two dimensions"),
+        word_points(
+            *(labels, found.points[level].tolist(), telling(texts)), title=f"{title}: the vectors in two dimensions"
+        ),
     )
 
 
-def contexts_numbers(checkpoint: Checkpoint, word: str, sentences: list[str], level: int) -> Numbers:
-    """One level's similarities, a row for each two occurrences of the word."""
+def cosines(vectors: Tensor) -> Tensor:
+    """Cosine similarities of N vectors, (N, N)."""
+    unit = torch.nn.functional.normalize(vectors.double(), dim=-1)
+    return (unit @ unit.T).clamp(-1, 1).float()
+
+
+def checked(sentences: list[str]) -> list[str]:
+    """The sentences. Raises InputError for too many."""
+    if len(sentences) > MOST_SENTENCES:
+        raise InputError(f"There are {len(sentences):,} sentences; this view compares {MOST_SENTENCES}. Remove some.")
+    return sentences
+
+
+def sentences_value(checkpoint: Checkpoint, sentences: list[str], pooling: str) -> tuple[dict[str, Any], ...]:
+    """The same for whole sentences, each with one vector of the last layer."""
+    with probe_lock:
+        vectors = sentence_vectors(checkpoint, checked(sentences), pooling)
+    cosine, facts = cosines(vectors), [["Sentences", f"{len(sentences)}"]]
+    if len(sentences) > 1:
+        facts.append(["Mean similarity", f"{cosine[~torch.eye(len(sentences), dtype=torch.bool)].mean():.2f}"])
+    notes = unknown_note(checkpoint, *sentences) + alone_note(checkpoint, "", EACH_ALONE)
+    title = dict(KINDS)[pooling]
+    return (
+        {"facts": facts, "notes": [] if len(sentences) > 1 else [NO_SENTENCES]},
+        NO_NOTES | {"notes": notes},
+        {"title": f"{title}: cosine similarity", "labels": sentences, "cosine": cosine.tolist()},
+        word_points(
+            *(sentences, plane(vectors).tolist(), telling(sentences)), title=f"{title}: the vectors in two dimensions"
+        ),
+    )
+
+
+def nearest_value(asked: PageRequest, sentences: list[str]) -> dict[str, Any]:
+    """For each sentence the most similar ones of the text, with the similarity; a sentence is not its own neighbour."""
+    checkpoint, corpus = asked.checkpoint, asked.corpus
+
+    def is_readable(text: str) -> bool:
+        try:
+            return bool(encode_text(checkpoint, text))
+        except InputError:
+            return False
+
+    searched = [text for text in dict.fromkeys(corpus.sentences[:MOST_SEARCHED]) if is_readable(text)]
+    with probe_lock:
+        cosine = cosines(sentence_vectors(checkpoint, checked(sentences) + searched, asked.question.pooling))
+    rows = []
+    for sentence, row in zip(sentences, cosine[:, len(sentences) :]):
+        found = ([searched[i], row[i].item()] for i in row.argsort(descending=True).tolist())
+        others = (each for each in found if each[0].strip().lower() != sentence.strip().lower())
+        rows.append([sentence, list(itertools.islice(others, MOST_NEAREST))])
+    start = f"the first {MOST_SEARCHED:,} sentences" if len(corpus.sentences) > MOST_SEARCHED else "all sentences"
+    return {"rows": rows, "text": f"Searched: {start} of {own(corpus.name)}."}
+
+
+def telling(texts: list[str]) -> list[str]:
+    """A few words of each text that tell it from the others: those that the fewest texts have, the longest first."""
+    split = [re.findall(r"\w+", text) for text in texts]
+    having = Counter(word for words in split for word in {each.lower() for each in words})
+    names = []
+    for words in split:
+        rarest = sorted(set(words), key=lambda word: (having[word.lower()], -len(word), words.index(word)))[:TELLING]
+        name = " ".join(sorted(rarest, key=words.index))
+        names.append(name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…")
+    return names
+
+
+def contexts_numbers(
+    checkpoint: Checkpoint, word: str, sentences: list[str], level: int, pooling: str = ONE_WORD
+) -> Numbers:
+    """One level's similarities, a row for each two occurrences of the word, or for each two whole sentences."""
+    if pooling != ONE_WORD:
+        with probe_lock:
+            cosine = cosines(sentence_vectors(checkpoint, checked(sentences), pooling)).tolist()
+        pairs = itertools.product(enumerate(sentences), repeat=2)
+        return table(
+            ("first_sentence", "second_sentence", "cosine"), [(a, b, cosine[i][j]) for (i, a), (j, b) in pairs]
+        )
     with probe_lock:
         found = words_in_contexts(checkpoint, word, sentences)
     texts = [sentences[occurrence.text] for occurrence in found.occurrences]
@@ -167,8 +306,16 @@ def contexts_numbers(checkpoint: Checkpoint, word: str, sentences: list[str], le
     return table(header, rows)
 
 
-def contexts_code(checkpoint: Checkpoint, word: str, sentences: list[str], level: int) -> str:
+def contexts_code(checkpoint: Checkpoint, word: str, sentences: list[str], level: int, pooling: str = ONE_WORD) -> str:
     """Python code that computes the same similarities."""
+    if pooling != ONE_WORD:
+        return python_code(
+            checkpoint.name,
+            ["sentence_vectors"],
+            f"vectors = sentence_vectors(checkpoint, {sentences!r}, {pooling!r})",
+            "unit = vectors / vectors.norm(dim=1, keepdim=True)",
+            "unit @ unit.T  # (sentences, sentences)",
+        )
     return python_code(
         checkpoint.name,
         ["words_in_contexts"],

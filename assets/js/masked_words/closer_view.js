@@ -1,9 +1,9 @@
-// Masked words in detail: layer by layer, with one more word hidden, or each word hidden once.
+// Masked words in detail: layer by layer, with one more word hidden, each word hidden once, or others in the place of one.
 
 import { bars } from "../parts/row.js";
 import { behindText, effect, effectLegend } from "../colours.js";
-import { scrolling, table } from "../controls.js";
-import { button, direction, el, fill, note, roam, tools } from "../parts/elements.js";
+import { keepingFocus, scrolling, table } from "../controls.js";
+import { bar, button, direction, el, fill, note, notes, roam, tools } from "../parts/elements.js";
 import { count, percent, signed } from "../parts/numbers.js";
 import { announce } from "../frame/page.js";
 import { ask } from "../frame/question.js";
@@ -22,7 +22,8 @@ import { ask } from "../frame/question.js";
  * @property {[token: string, probability: number][][]} rivals likelier or next likely tokens, for each piece
  */
 /** @typedef {{kind: "sweep", words: Swept[]}} Sweep */
-/** @typedef {Common & {error?: string} & (Lens | LeaveOneOut | Sweep | {kind: ""})} Closer */
+/** @typedef {{kind: "swap", places: [index: number, word: string][], place: number, answers: string[], rows: {word: string, cells: (number | null)[]}[], notes: string[]}} Swap */
+/** @typedef {Common & {error?: string} & (Lens | LeaveOneOut | Sweep | Swap | {kind: ""})} Closer */
 
 /** @template {HTMLElement} Made @param {Made} element @param {string} colour */
 function tint(element, colour) {
@@ -119,6 +120,29 @@ function sweep({ words }, open, press) {
   return el("div", group, rivals);
 }
 
+/** A table of the words in the place of one, which can be chosen above it. @param {Swap} value */
+function swap({ places, place, answers, rows, notes: more }) {
+  const choices = places.map(([index, word]) =>
+    button(el("bdi", word), () => ask({ place: index }), {
+      "aria-pressed": index === place,
+      "data-key": `place ${index}`,
+    }),
+  );
+  const group = el(
+    "div.b-tools",
+    { role: "group", "aria-label": "The word whose place others take" },
+    el("span", "In the place of:"),
+    choices,
+  );
+  roam(group);
+  const lines = rows.map(({ word, cells }) => [
+    el("bdi", word),
+    ...cells.map((p) => el("td.b-swap", p === null ? "–" : [bar(p, "mlm"), el("span.b-number", percent(p))])),
+  ]);
+  const head = ["Word there", ...answers.map((answer) => el("bdi", answer))];
+  return [group, scrolling("Other words in one place", table(head, lines, { numbers: Infinity })), notes(more)];
+}
+
 /** The masked words as buttons, of which one is shown. @param {string[]} names @param {number} [shown] */
 function masks(names, shown) {
   const buttons = names.map((name, mask) =>
@@ -140,13 +164,16 @@ export function view(root) {
     const now = value.kind === "sweep" ? value.words.map(({ word }) => word).join(" ") : "";
     if (now !== words) open = Infinity;
     words = now;
-    fill(
-      root,
-      value.masks && value.masks.length > 1 && masks(value.masks, value.mask),
-      value.kind === "lens" && lens(value),
-      value.kind === "mattered" && el("div", mattered(value)),
-      value.kind === "sweep" && sweep(value, open, (index) => (open = index)),
-      value.error ? note(value.error, true) : el("p.b-empty", value.text),
+    keepingFocus(root, () =>
+      fill(
+        root,
+        value.masks && value.masks.length > 1 && masks(value.masks, value.mask),
+        value.kind === "lens" && lens(value),
+        value.kind === "mattered" && el("div", mattered(value)),
+        value.kind === "sweep" && sweep(value, open, (index) => (open = index)),
+        value.kind === "swap" && swap(value),
+        value.error ? note(value.error, true) : el("p.b-empty", value.text),
+      ),
     );
   };
 }

@@ -7,13 +7,14 @@ import { bar, button, el, fill, note, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { number, percent, precise } from "../parts/numbers.js";
 import { ask } from "../frame/question.js";
+import { modelMap } from "./map.js";
 import { strips } from "./strips.js";
 
 const MOST_VALUES = 6; // of the weighted sum
 
 /** @typedef {import("../parts/elements.js").Child} Child */
 /**
- * @typedef {object} Steps See steps_value in ui/vectors/step_by_step.py.
+ * @typedef {object} Steps See steps_value in ui/step_by_step/tab.py.
  * @property {string[]} tokens
  * @property {number[]} ids
  * @property {number[]} segments
@@ -24,6 +25,8 @@ const MOST_VALUES = 6; // of the weighted sum
  * @property {number} eps
  * @property {string} activation
  * @property {string} pooler
+ * @property {{strongest: [token: number, weight: number][][], hidden: number, inner: number, vocabulary: number, positions: number,
+ *   segments: number, parameters: Record<string, number>}} map
  * @property {Record<string, string>} vectors
  * @property {{position: number, answer: string, hidden: boolean, size: number, rank: number, top: [string, number, number][], ids: number[],
  *   loss: number, chance: number, by_layer: number[], best: [string, number][], total: number | null} | null} words
@@ -138,6 +141,8 @@ function listed(label, columns, words) {
 
 /** What each stage shows, after its shapes. @type {Record<string, (shown: Shown) => [shape: string, ...parts: Child[]]>} */
 export const STAGES = {
+  map: (shown) => ["", ...modelMap(shown)],
+
   pieces({ value: { tokens, ids, segments } }) {
     const rows = { Piece: tokens, Id: ids, Position: tokens.map((_, i) => i), Segment: segments };
     const lines = Object.entries(rows).map(([name, cells]) =>

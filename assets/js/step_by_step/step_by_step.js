@@ -8,10 +8,12 @@ import { button, disable, draws, el, fill, note, notes, roam, showError, tools }
 import { floats, percent } from "../parts/numbers.js";
 import { latest, on, orError, visitor } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
+import { place } from "./place.js";
 import { STAGES } from "./stages.js";
 
 /** @typedef {import("./stages.js").Steps} Steps */
 
+const MAP = "map";
 const IN_HEAD = ["projections", "scores", "weights", "context"];
 const IN_LAYER = [...IN_HEAD, "joined", "feed-forward"];
 
@@ -24,7 +26,8 @@ class StepByStep {
   back = button("‹ Back", () => ask({ stage: this.stages[this.at - 1].key }));
   next = button("Next ›", () => ask({ stage: this.stages[this.at + 1].key }));
   tokens = el("div.b-tools", { role: "group", "aria-label": "The token that is followed" });
-  title = el("h3");
+  title = el("h3", { tabindex: -1 });
+  place = el("span");
   text = el("p");
   body = el("div.b-stage");
   opened = el("div", { "aria-live": "polite" });
@@ -38,7 +41,9 @@ class StepByStep {
     /** @type {{key: string, title: string, text: string}[]} */
     this.stages = options.stages;
     this.missing = options.missing;
-    this.buttons = this.stages.map(({ key, title }, k) => button(`${k + 1} ${title}`, () => ask({ stage: key })));
+    this.buttons = this.stages.map(({ key, title }, k) =>
+      button(k ? `${k} ${title}` : title, () => ask({ stage: key })),
+    );
     const name = "Stages; the arrow keys go from one to the next";
     const row = el("div.b-tools", { role: "group", "aria-label": name, "data-no-picture": "" }, this.buttons);
     roam(row);
@@ -47,7 +52,7 @@ class StepByStep {
         document.activeElement.click();
     });
     const choices = [el("label", "Layer ", this.layer), el("label", "Head ", this.head)],
-      moves = tools(this.back, this.next, choices),
+      moves = (this.moves = tools(this.back, this.next, choices, this.place)),
       python = el("details", { "data-no-picture": "" }, el("summary", "Python for this stage"), this.code);
     const { tokens, title, text, body, opened, answer } = this;
     this.parts = [row, moves, tokens, title, text, body, opened, answer, python, this.notes];
@@ -107,8 +112,16 @@ class StepByStep {
     disable(this.back, at === 0 && "This is the first stage.");
     disable(this.next, at === this.stages.length - 1 && "This is the last stage.");
     const layer = IN_LAYER.includes(key) ? `: layer ${value.head[0] + 1}` : "",
-      head = IN_HEAD.includes(key) ? `, head ${value.head[1] + 1}` : "";
-    this.title.textContent = `${at + 1} ${title}${layer}${head}`;
+      head = IN_HEAD.includes(key) ? `, head ${value.head[1] + 1}` : "",
+      name = `${title}${layer}${head}`,
+      isMap = key === MAP,
+      focused = document.activeElement,
+      isPressed = key !== this.key && (this.body.contains(focused) || this.place.contains(focused));
+    this.key = key;
+    this.root.classList.toggle("is-map", isMap);
+    for (const part of [this.moves, this.tokens, this.answer]) part.hidden = isMap;
+    fill(this.place, !isMap && place(value, key, value.head, name));
+    this.title.textContent = isMap ? name : `${at} ${name}`;
     this.text.textContent = text;
     const open = (/** @type {string[]} */ names, /** @type {number} */ index, word = "") => {
       this.open(names, index, word).catch(console.warn);
@@ -116,10 +129,11 @@ class StepByStep {
     const shown = { value, vectors, missing, open, title: this.title.textContent };
     const [shape, ...parts] = STAGES[key](shown);
     const drawn = JSON.stringify([key, value.tokens]),
-      draw = () => fill(this.body, el("p.b-empty", shape), parts);
+      draw = () => fill(this.body, shape && el("p.b-empty", shape), parts);
     if (drawn === this.drawn) keepingFocus(this.body, draw);
     else draw();
     this.drawn = drawn;
+    if (isPressed) this.title.focus();
     this.presses += 1;
     fill(this.opened);
     this.code.textContent = value.code[key];

@@ -1,17 +1,9 @@
-// One word in different sentences: its two text boxes, and a map of how similar its vectors are.
+// A map of how similar vectors are: of one word in several sentences, or of whole sentences.
 
 import { el, fill } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
-import { ask } from "../frame/question.js";
 
 /** @typedef {{title: string, labels: string[], cosine: number[][]}} Similarities */
-
-// Only a person's typing is an "input" of the document, not an example that the server puts into a box.
-document.addEventListener("input", ({ target }) => {
-  if (!(target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement)) return;
-  if (target.closest("#context-word")) ask({ word: target.value });
-  if (target.closest("#context-sentences")) ask({ contexts: target.value.split("\n").filter((line) => line.trim()) });
-});
 
 /** @type {View} */
 export function view(root) {

@@ -1,0 +1,295 @@
+// A map of the whole model: the tokens as lines that run through the embeddings and the layers to the answers. A press on
+// a part opens its stage, and on a head the Attention tab.
+
+import { change } from "../attention/heads.js";
+import { behindText, level } from "../colours.js";
+import { bar, button, el, fill, roam, svg } from "../parts/elements.js";
+import { count, percent } from "../parts/numbers.js";
+import { announce } from "../frame/page.js";
+import { ask } from "../frame/question.js";
+
+/** @typedef {import("./stages.js").Steps} Steps */
+/** @typedef {import("./stages.js").Shown} Shown */
+/** @typedef {import("../parts/elements.js").Child} Child */
+/** @typedef {{from: number, to: number}} Row the tokens of a line of the map, [from, to); more than one in a gap */
+
+const ROW = 15, // pixels; as in the style sheet
+  MOST_ROWS = 20,
+  LEAST_ROWS = 9, // so that what is written upwards has room
+  NARROW = 900, // pixels of the map, below which the answers stand under it
+  BESIDE = 620, // pixels of all columns but the layers; below NARROW
+  BESIDE_NARROW = 104,
+  LAYER = 160,
+  LAYER_NARROW = 88,
+  PAIR_HEIGHT = 92, // of the answers
+  WORDS_HEIGHT = 116,
+  GUESSES = 3;
+let room = 1000; // pixels of the last map
+
+/** Open a stage, of this head's layer. @param {string} stage @param {[number, number]} [head] */
+function open(stage, head) {
+  if (head) change({ picked: head });
+  ask({ stage });
+}
+
+/** @param {[number, number]} head */
+function openHead(head) {
+  change({ picked: head, active: null });
+  ask({ tab: "attention" });
+  announce("open", null);
+}
+
+/**
+ * The first whole numbers below `count` and those that are needed, `most` at most, as rows with a row for each gap.
+ * @param {number} count @param {number} most @param {number[]} needed the most important ones first
+ * @returns {Row[]}
+ */
+function rowsOf(count, most, needed) {
+  const all = Array.from({ length: count }, (_, i) => i),
+    kept = new Set([...new Set([...needed, ...all])].slice(0, most));
+  /** @type {Row[]} */
+  const rows = [];
+  for (const i of all) {
+    const last = rows[rows.length - 1];
+    if (kept.has(i) || !last || kept.has(last.from)) rows.push({ from: i, to: i + 1 });
+    else last.to = i + 1;
+  }
+  return rows;
+}
+
+/** @param {Row[]} rows @param {number} token */
+const rowWith = (rows, token) => rows.findIndex(({ to }) => token < to);
+
+/** The head that attends most strongly. @param {[number, number][]} heads the token and the weight of each */
+const best = (heads) => heads.reduce((most, [, weight], head) => (weight > heads[most][1] ? head : most), 0);
+
+/** A column of the map. @param {string} kind @param {string} name @param {Child} head @param {Child} below it @param {Child} area */
+function column(kind, name, head, below, area) {
+  const attributes = { role: "group", "aria-label": name },
+    made = el(`div.b-bert-column.${kind}`, attributes, head, el("div.b-bert-below", below), area);
+  roam(made);
+  return made;
+}
+
+/** @param {Shown} shown @param {Row[]} rows */
+function pieces({ value: { tokens, token, words } }, rows) {
+  const lines = rows.map(({ from, to }) => {
+    if (to - from > 1) return el("span.b-bert-token", `${to - from} more`);
+    const hidden = words?.position === from ? ".b-hidden-word" : "",
+      press = () => ask({ token: from }),
+      pressed = from === token;
+    return el(
+      "button.b-bert-token",
+      { onclick: press, "aria-pressed": pressed, "data-key": `token ${from}`, title: tokens[from], translate: "no" },
+      el(`bdi${hidden}`, tokens[from]),
+    );
+  });
+  const name = button("Pieces", () => open("pieces"), { "data-key": "pieces" });
+  return column("is-pieces", "Pieces", name, `${tokens.length} tokens`, el("div.b-bert-area", lines));
+}
+
+/** A part that stands upright beside the lines. @param {Child} text @param {() => void} press @param {Record<string, any>} attributes */
+const upright = (text, press, attributes) =>
+  el("button.b-bert-upright.b-small", { onclick: press, ...attributes }, el("span", text));
+
+/** @param {Shown} shown @param {Row[]} rows @param {boolean} isNarrow */
+function embeddings({ value: { ids, segments } }, rows, isNarrow) {
+  const name = "Embeddings",
+    attributes = { "data-key": "embeddings" },
+    press = () => open("embeddings");
+  if (isNarrow) {
+    const bar = upright("word + position + segment", press, { ...attributes, title: name });
+    return column("is-embeddings", name, el("span"), "", el("div.b-bert-area", bar));
+  }
+  const cells = [ids, ids.map((_, i) => i), segments].map((numbers) =>
+    el(
+      "div",
+      rows.map(({ from, to }) => el("span", to - from > 1 ? "⋮" : `${numbers[from]}`)),
+    ),
+  );
+  const names = ["word", "+ position", "+ segment"].map((each) => el("span", each));
+  return column("is-embeddings", name, button(name, press, attributes), names, el("div.b-bert-area", cells));
+}
+
+/** What each head brings from where, as lines to the shown token. @param {Steps} value @param {Row[]} rows @param {number} layer */
+function lines({ map, token }, rows, layer) {
+  const to = rowWith(rows, token) + 0.5,
+    still = { "vector-effect": "non-scaling-stroke" };
+  const paths = map.strongest[layer].map(([from, weight], head) => {
+    const y = rowWith(rows, from) + 0.5,
+      look = { "stroke-width": 1 + 4 * weight, "stroke-opacity": 0.25 + 0.75 * weight };
+    return svg("path", {
+      class: "b-bert-line",
+      "data-head": head,
+      d: `M0 ${y}C50 ${y} 50 ${to} 100 ${to}`,
+      ...look,
+      ...still,
+    });
+  });
+  const through = rows.map((_, k) => svg("path", { class: "b-bert-through", d: `M0 ${k + 0.5}H100`, ...still }));
+  const size = { viewBox: `0 0 100 ${rows.length}`, preserveAspectRatio: "none", "aria-hidden": "true" };
+  return svg("svg", size, through, paths);
+}
+
+/** @param {Shown} shown @param {Row[]} rows @param {number} layer */
+function layerColumn({ value }, rows, layer) {
+  const { map, tokens, token, head, off } = value,
+    strongest = map.strongest[layer],
+    most = best(strongest),
+    number = layer + 1;
+  const name = button(`Layer ${number}`, () => open("layers"), { "data-key": `layer ${layer}` }),
+    attention = button("Attention heads", () => open("weights", [layer, most]), { "data-key": `attention ${layer}` });
+  const heads = strongest.map(([from, weight], k) => {
+    const says = `Layer ${number}, head ${k + 1}: ${tokens[token]} attends most to ${tokens[from]} (${percent(weight)})`,
+      isOff = off.some((each) => `${each}` === `${[layer, k]}`),
+      attributes = { "data-key": `head ${layer}.${k}`, "data-head": k, "aria-label": says, title: says };
+    const made = button(`${k + 1}`, () => openHead([layer, k]), {
+      class: isOff ? "b-bert-head is-off" : "b-bert-head",
+      ...attributes,
+    });
+    made.style.setProperty("--tint", behindText(level(weight)));
+    return made;
+  });
+  const picture = el("div.b-bert-lines", lines(value, rows, layer)),
+    label = el("span.b-bert-weight", percent(strongest[most][1]));
+  label.style.setProperty("--row", `${rowWith(rows, strongest[most][0])}`);
+  picture.append(label);
+  const fed = upright("Feed-forward", () => open("feed-forward", [layer, head[1]]), {
+    "data-key": `feed-forward ${layer}`,
+    "aria-label": `Layer ${number}: feed-forward`,
+  });
+  const made = column("is-layer", `Layer ${number}`, name, [attention, heads], el("div.b-bert-area", picture, fed));
+  const point = (/** @type {Event} */ { target, type }) => {
+    const of = /** @type {HTMLElement} */ (target).dataset?.head;
+    for (const path of picture.querySelectorAll(".b-bert-line"))
+      path.classList.toggle("is-pointed", type !== "pointerout" && path.getAttribute("data-head") === of);
+  };
+  for (const type of ["pointerover", "pointerout", "focusin"]) made.addEventListener(type, point);
+  return made;
+}
+
+/** The layers that are not shown. @param {Row} row */
+const moreLayers = ({ from, to }) =>
+  column(
+    "is-gap",
+    "Layers",
+    el("span"),
+    "",
+    el(
+      "div.b-bert-area",
+      upright(`${to - from} more layers`, () => open("layers"), { "data-key": `gap ${from}` }),
+    ),
+  );
+
+/** An answer of the model. @param {string} key @param {string} stage @param {Child} title @param {[Child, number][]} lines */
+function answer(key, stage, title, lines) {
+  const parts = lines.map(([name, share]) =>
+    el(
+      "span.b-bert-answer",
+      el("span", name),
+      bar(share, stage === "next-sentence" ? "nsp" : "mlm"),
+      el("span.b-number", percent(share)),
+    ),
+  );
+  return el("button.b-bert-card.b-small", { onclick: () => open(stage), "data-key": key }, el("b", title), parts);
+}
+
+/** What comes out at [MASK] and at [CLS]. @param {Shown} shown @returns {[pair: HTMLButtonElement, words: HTMLButtonElement]} */
+function answers({ value: { words, pair, labels, segments, tokens }, missing }) {
+  const isPair = pair && segments.includes(1),
+    names = labels[0] === "IsNext" ? ["Yes", "No"] : labels.map((label) => el("bdi", label)),
+    shares = isPair ? names.map((name, k) => /** @type {[Child, number]} */ ([name, pair.probabilities[k]])) : [];
+  const first = words ? words.top.slice(0, GUESSES) : [],
+    own = words?.hidden ? words.top.find(([word]) => word === words.answer) : undefined;
+  if (own && !first.includes(own)) first[GUESSES - 1] = own;
+  const guesses = first.map(
+    ([word, , p]) => /** @type {[Child, number]} */ ([el(own?.[0] === word ? "bdi.b-hidden-word" : "bdi", word), p]),
+  );
+  const follows =
+      labels[0] === "IsNext" ? "At [CLS]: does the second sentence follow?" : "At [CLS]: what are the two sentences?",
+    noPair = pair ? "At [CLS]: there is no second sentence." : `At [CLS]: ${missing[0]}`,
+    noWord = tokens.includes("[MASK]") ? `At [MASK]: ${missing[0]}` : "At [MASK]: no word is hidden; click one above.";
+  return [
+    answer("pair", "next-sentence", isPair ? follows : noPair, shares),
+    answer("words", "probabilities", words ? "At [MASK]: which word is hidden?" : noWord, guesses),
+  ];
+}
+
+/** The column of the answers, each at the height of its token. @param {Shown} shown @param {Row[]} rows */
+function answersColumn(shown, rows) {
+  const height = Math.max(rows.length, LEAST_ROWS) * ROW,
+    [pair, words] = answers(shown),
+    at = (rowWith(rows, shown.value.words?.position ?? shown.value.token) + 0.5) * ROW,
+    top = Math.max(PAIR_HEIGHT + 8, Math.min(at - WORDS_HEIGHT / 2, height - WORDS_HEIGHT));
+  words.style.top = `${top}px`;
+  const whole = Math.max(height, top + WORDS_HEIGHT),
+    line = (/** @type {number} */ from, /** @type {number} */ to) =>
+      svg("path", { class: "b-bert-way", d: `M0 ${from}C14 ${from} 10 ${to} 24 ${to}` }),
+    size = { viewBox: `0 0 24 ${whole}`, width: 24, height: whole, "aria-hidden": "true" },
+    ways = svg("svg", size, line(ROW / 2, 20), shown.value.words && line(at, top + 20));
+  const area = el("div.b-bert-area", ways, pair, words);
+  area.style.minHeight = `${whole}px`;
+  return column("is-answers", "Answers", el("b.b-bert-title", "Answers"), "", area);
+}
+
+/** What the parts do, with the sizes of the model. @param {Steps} value */
+function captions({ tokens, layers, heads, map }) {
+  const { hidden, inner, vocabulary, positions, segments, parameters } = map,
+    fed = parameters.layer - parameters.attention;
+  const parts = {
+    Pieces: `The text is cut into ${tokens.length} tokens of a vocabulary of ${count(vocabulary)}; the model reads at most ${count(positions)}.`,
+    Embeddings: `Three learned vectors of ${hidden} numbers are added for each token: of its word (one of ${count(vocabulary)}), its position (of ${count(positions)}) and its segment (of ${segments}). ${count(parameters.embeddings)} parameters.`,
+    Layers: `${layers} layers. In each, ${heads} heads of attention bring in what other tokens have (${count(parameters.attention)} parameters); the lines show for each head which token it brings most of to the marked one. Then the feed-forward network works on each token alone, ${hidden} → ${count(inner)} → ${hidden} numbers (${count(fed)} parameters).`,
+    Answers: `At [MASK], each of ${count(vocabulary)} words gets a probability (${count(parameters.words)} parameters more). At [CLS], Yes and No get one (${count(parameters.pooler + parameters.pair)} parameters).`,
+  };
+  return el(
+    "dl.b-bert-captions",
+    Object.entries(parts).map(([name, text]) => {
+      const all = name === "Answers" && el("span", ` ${count(parameters.all)} parameters in all.`);
+      return el("div", el("dt", name), el("dd", text, all));
+    }),
+  );
+}
+
+class ModelMap {
+  element = el("div.b-bert", {
+    role: "group",
+    "aria-label": "Map of the model; Tab goes to the next part, the arrow keys stay inside one",
+  });
+  drawn = room;
+
+  /** @param {Shown} shown */
+  constructor(shown) {
+    this.shown = shown;
+    this.draw();
+    new ResizeObserver(() => {
+      const width = this.element.clientWidth;
+      if (!width || width === this.drawn) return;
+      room = width;
+      this.draw();
+    }).observe(this.element);
+  }
+
+  draw() {
+    this.drawn = room;
+    const { shown } = this,
+      { tokens, token, words, layers, head, map } = shown.value,
+      isNarrow = room < NARROW,
+      most = Math.floor((room - (isNarrow ? BESIDE_NARROW : BESIDE)) / (isNarrow ? LAYER_NARROW : LAYER)),
+      columns = rowsOf(layers, Math.max(2, most), [head[0], layers - 1, 0]),
+      seen = columns.filter(({ from, to }) => to - from === 1).map(({ from }) => map.strongest[from]),
+      targets = seen.map((heads) => heads[best(heads)][0]),
+      rows = rowsOf(tokens.length, MOST_ROWS, [0, token, words?.position ?? 0, tokens.length - 1, ...targets]);
+    const middle = columns.map((each) =>
+      each.to - each.from > 1 ? moreLayers(each) : layerColumn(shown, rows, each.from),
+    );
+    const { style, classList } = this.element;
+    style.setProperty("--rows", `${rows.length}`);
+    style.setProperty("--layers", columns.map(({ from, to }) => (to - from > 1 ? "28px" : "minmax(0, 1fr)")).join(" "));
+    classList.toggle("is-narrow", isNarrow);
+    fill(this.element, pieces(shown, rows), embeddings(shown, rows, isNarrow), middle, answersColumn(shown, rows));
+  }
+}
+
+/** The map of the model. @param {Shown} shown @returns {Child[]} */
+export const modelMap = (shown) => [new ModelMap(shown).element, captions(shown.value)];
