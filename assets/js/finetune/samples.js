@@ -5,4 +5,4 @@ import { sample } from "./results.js";
 
 /** @type {View} */
 export const view = (root) => (/** @type {{examples: import("./results.js").LabelledParts[]} | null} */ value) =>
-  fill(root, value?.examples.length && [el("h3", "Three examples of the task"), el("ol", value.examples.map(sample))]);
+  fill(root, value?.examples?.length && [el("h3", "Three examples of the task"), el("ol", value.examples.map(sample))]);
