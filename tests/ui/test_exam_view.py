@@ -9,9 +9,11 @@ import pytest
 
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
-from bert_core.probes.exam import MOST_WORDS
+from bert_core.probes.exam import MOST_WORDS, PartExam
 from bert_core.runs.run import Run
+from bert_core.training.verdicts import Tally
 from ui.server.workspace import Workspace
+from ui.train import exam
 from ui.train.exam import exam_value
 from ui.train.tab import slower
 
@@ -89,6 +91,21 @@ def test_a_longer_text_is_examined_on_both_parts(service: TrainingService) -> No
     )
     assert value["verdict"][0].startswith(f"It fills in {own} and {held}. (Always answering “")
     assert len(value["verdict"]) == 3  # the pairs of each part
+
+
+def test_a_text_that_was_learned_by_heart_is_not_to_be_trained_longer() -> None:
+    def part(right: int) -> PartExam:
+        words, pairs = Tally(asked=200, right=right, baseline=10, both=5), Tally(0, 0, 0, 0)
+        return PartExam(words, 1.0, pairs, "the", sentences=30, repeated=0, tokens=200, unknown=0)
+
+    sentence, advice = exam._word_verdict(part(120), part(9), rate=0.001)
+    assert sentence.endswith(
+        "It learned its own text by heart: on held-out words it is no better than always giving that answer. A longer "
+        "text of the same kind teaches more that carries over, and so do initial weights of a model that knows the "
+        "language; words in random order teach nothing."
+    )
+    assert advice == ""
+    assert exam._word_verdict(part(120), part(90), rate=0.001)[1] == "longer"
 
 
 def test_held_out_sentences_of_the_training_text_are_not_asked(service: TrainingService) -> None:

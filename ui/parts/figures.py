@@ -56,11 +56,11 @@ class _Panel:
 
 _SILENT = {"showlegend": False, "hoverinfo": "skip", "hovertemplate": None}
 _FRACTIONS, _FROM_ZERO = {"range": [0, 1.02], "tickformat": ".0%"}, {"rangemode": "tozero"}
-_LOSS = _Panel("", "Loss", ".3f", 0.27, _FROM_ZERO, logarithmic=True)
+_LOSS = _Panel("", "Loss", ".3f", 0.42, _FROM_ZERO, logarithmic=True)
 _ACCURACY = _Panel("2", "Accuracy", ".0%", 0.23, _FRACTIONS)
 _BY_KIND = _Panel("3", "Asked words", ".0%", 0.22, _FRACTIONS)
 _LEARNING_RATE = _Panel("4", "Learning rate", ".3g", 0.12, _FROM_ZERO)
-_MEASURE = _Panel("2", "Held out", ".2f", 0.23, {"range": [-0.05, 1.02]})
+_MEASURE = _Panel("2", "Held out", ".2f", 0.36, {"range": [-0.05, 1.02]})
 _GRADIENT = _Panel("5", "Gradient norm", ".3g", 0.12, _FROM_ZERO, logarithmic=True)
 
 

@@ -29,7 +29,9 @@ VERDICTS = {
     "no better": "That is {seen} than always giving that answer: it has not learned from the words around, not yet or "
     "not at this learning rate, up to {rate:g}.",
     "unmeasured": "{why}, so this cannot show whether it learned a rule or learned the text by heart.",
-    "memorised": "It learned its own text by heart: on held-out words it is {unseen} than always giving that answer.",
+    "memorised": "It learned its own text by heart: on held-out words it is {unseen} than always giving that answer. A "
+    "longer text of the same kind teaches more that carries over, and so do initial weights of a model that knows the "
+    "language; words in random order teach nothing.",
     "both": "It learned something that carries over to new text, and some of its own text by heart.",
     "generalises": "It learned something that carries over to new text: its own text is not clearly easier for it.",
     "unclear": "So few held-out words cannot show whether what it learned carries over to new text; take a longer "
@@ -139,7 +141,8 @@ def _word_verdict(seen: PartExam, unseen: PartExam | None = None, *, rate: float
     parts = [seen.words, *([held] if held else [])]
     counts = " and ".join(text.format(words=words) for text, words in zip((OWN, HELD), parts))
     constant = " and ".join(f"{words.baseline:,}" for words in parts)
-    advice = "slower" if verdict == "diverged" else "longer" if seen.words.right < ENOUGH * seen.words.asked else ""
+    has_more = verdict != "memorised" and seen.words.right < ENOUGH * seen.words.asked
+    advice = "slower" if verdict == "diverged" else "longer" if has_more else ""
     return f"It fills in {counts}. (Always answering “{seen.frequent}” would fill in {constant}.) {sentence}", advice
 
 

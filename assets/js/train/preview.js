@@ -7,6 +7,8 @@ import { list } from "./facts.js";
 
 /** @typedef {import("./facts.js").Facts} Facts */
 
+const NAME = "Text and settings";
+
 /** @type {View} */
 export function view(root) {
   const line = el("span.b-preview-line", { id: "preview-line" }),
@@ -14,9 +16,9 @@ export function view(root) {
   const unfold = () => {
     const isOpen = document.getElementById("train")?.classList.toggle("is-open") ?? false;
     change.ariaExpanded = `${isOpen}`;
-    change.textContent = isOpen ? "Done" : "Change";
+    change.textContent = isOpen ? "Done" : NAME;
   };
-  const change = button("Change", unfold, { id: "change-settings", "aria-expanded": false });
+  const change = button(NAME, unfold, { id: "change-settings", "aria-expanded": false });
   root.append(el("div.b-preview-head", line, change), rest);
 
   return function draw(/** @type {Facts | null} */ value) {
