@@ -61,17 +61,14 @@ _OPENING = """if (/[#&]tab=(?!train(&|$))/.test(location.hash)) {
   Object.assign(hidden, { id: "opening", textContent: "#tabs [role=tabpanel] { visibility: hidden; }" });
   document.head.append(hidden);
 }"""
-# A browser may refuse storage to a frame of another site; Gradio's page would not load then. What is kept stands in the
-# frame's history instead, where a reload finds it, and is forgotten with the frame.
+# A browser may refuse storage to a frame of another site; Gradio's page would not load then. What is kept is forgotten
+# with the document.
 _STORAGE = """for (const name of ["localStorage", "sessionStorage"]) {
   try { window[name].setItem("balcony", ""); window[name].removeItem("balcony"); } catch {
-    const kept = new Map(history.state?.[name] ?? []);
-    const keep = () => history.replaceState({ ...history.state, [name]: [...kept] }, "");
+    const kept = new Map();
     Object.defineProperty(window, name, { value: {
-      getItem: (key) => kept.get(`${key}`) ?? null,
-      setItem: (key, value) => { kept.set(`${key}`, `${value}`); keep(); },
-      removeItem: (key) => { kept.delete(`${key}`); keep(); }, clear: () => { kept.clear(); keep(); } } });
-    addEventListener("hashchange", keep);  // a link within the page makes a new entry of the history
+      getItem: (key) => kept.get(`${key}`) ?? null, setItem: (key, value) => { kept.set(`${key}`, `${value}`); },
+      removeItem: (key) => { kept.delete(`${key}`); }, clear: () => kept.clear() } });
     Balcony.forgets = true;
   }
 }"""

@@ -11,7 +11,7 @@ import { announce, on, orError, visitor } from "./page.js";
 const LOST = "The server does not answer. Check that it still runs and that this machine is online.";
 const NO_ANSWER = "The server did not answer; try again.";
 const FORGETS =
-  "This browser lets the page keep nothing here: a reload finds your runs and models, but when you close this page they are lost. Download what you want to keep.";
+  "This browser lets the page keep nothing here, so a reload forgets your runs and models. Download what you want to keep.";
 const FOLLOW_MS = 400;
 const BUTTONS = "button, summary, [role=button]";
 
