@@ -96,6 +96,11 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or cache) / "balcony"
 
 
+def temporary_folder(name: str) -> Path:
+    """The path of a folder for temporary files that no other user of this machine has; Windows has them per user."""
+    return Path(tempfile.gettempdir(), f"{name}-{os.getuid()}" if hasattr(os, "getuid") else name)
+
+
 # --- Processor and memory ---------------------------------------------------------------------------------------------
 
 

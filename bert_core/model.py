@@ -168,7 +168,7 @@ def separate_projections(model: nn.Module) -> nn.Module:
     takes a little longer, and a training state that was saved before does not fit, since the order is another."""
     for attention in [each for each in model.modules() if isinstance(each, BertSelfAttention) and hasattr(each, "qkv")]:
         for name, weight, bias in zip(_PROJECTIONS, attention.qkv.weight.chunk(3), attention.qkv.bias.chunk(3)):
-            part = nn.Linear(*weight.T.shape, device="meta")
+            part = nn.Linear(weight.shape[1], len(weight), device="meta")
             part.weight, part.bias = (
                 nn.Parameter(each.detach().clone(), each.requires_grad) for each in (weight, bias)
             )
@@ -401,7 +401,7 @@ def draw(name: str, shape: Sequence[int], config: BertConfig, generator: torch.G
     if name.endswith(("bias", "LayerNorm.weight")):
         return torch.full(shape, 0.0 if name.endswith("bias") else 1.0)
     std = config.initializer_range
-    values = torch.empty(shape, device=generator and generator.device)  # which need not be PyTorch's default device
+    values = torch.empty(shape, device=None if generator is None else generator.device)  # maybe not the default device
     nn.init.trunc_normal_(values, std=std, a=-2 * std, b=2 * std, generator=generator)
     if name.endswith("position_embeddings.weight") and config.initial_positions == "sinusoidal":
         positions, width = shape

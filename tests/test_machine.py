@@ -172,6 +172,12 @@ def test_no_part_of_a_file_name_is_cut_off_by_a_long_one():
     assert machine.file_name("", "") == "model"
 
 
+def test_temporary_files_are_the_users_own(monkeypatch):
+    assert machine.temporary_folder("page").name == f"page-{os.getuid()}"
+    monkeypatch.delattr(os, "getuid")  # as on Windows
+    assert machine.temporary_folder("page").name == "page"
+
+
 def test_a_user_without_a_home_has_a_cache_and_can_read_the_help(monkeypatch, capsys):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
 

@@ -5,9 +5,16 @@ import os
 from types import SimpleNamespace
 from typing import Any, cast
 
+from bert_core.machine import temporary_folder
+
 # Gradio reads them when it is imported: it sends nothing anywhere, and its queue keeps no statistics of 10,000 events.
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+# Gradio asks its own address when it starts, but not by way of the proxy that a company's network may name for all.
+os.environ["NO_PROXY"] = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or "localhost"
+os.environ["no_proxy"] = os.environ["NO_PROXY"] = f"{os.environ['NO_PROXY']},localhost,127.0.0.1,::1"
+# On a shared server, Gradio's own /tmp/gradio belongs to the user who came first, and nobody else can upload a file.
+os.environ.setdefault("GRADIO_TEMP_DIR", str(temporary_folder("gradio")))
 os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1000000000")
 os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
 

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import gradio as gr
+import httpx
 import pytest
 from gradio.networking import url_ok
 from gradio.state_holder import SessionState
+from gradio.utils import get_upload_folder
 
+from bert_core.machine import temporary_folder
 from ui import gradio_gaps
 from ui.gradio_gaps import Sessions, finish_document, poll_seldom
 
@@ -88,6 +91,27 @@ def test_nothing_is_sent_anywhere() -> None:
     assert gr.Blocks().analytics_enabled is False
     first = [line for line in (ROOT / "ui/__init__.py").read_text(encoding="utf-8").splitlines() if "gradio" in line][1]
     assert first.startswith("from ui.gradio_gaps import")
+
+
+def test_files_of_a_page_are_in_a_folder_of_its_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Path(get_upload_folder()) == temporary_folder("gradio")
+    monkeypatch.delenv("GRADIO_TEMP_DIR")
+    assert Path(get_upload_folder()).name == "gradio", "for all users; when this has changed, the variable can go"
+
+
+def test_the_page_starts_in_a_network_with_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradio asks its own address with httpx. When it no longer does so by way of the proxy, the variable can go."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with gr.Blocks() as demo:
+        gr.Markdown("hello")
+    _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True)
+    try:
+        assert httpx.get(address).status_code == 200
+        with pytest.raises(httpx.ConnectError):
+            httpx.get("http://school.example")
+    finally:
+        demo.close()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Gradio waits longer on Windows")
