@@ -47,7 +47,7 @@ def test_a_run_continues_from_its_zip_with_the_same_numbers(service, kept, text:
         run.step()
         wait(lambda step=step: run.progress().step == step)
     path = kept(state_file(run))
-    assert Path(path).name == f"{'your-text' if text else 'romeo-and-juliet-quick'}-step-9-training-state.zip"
+    assert Path(path).name == f"{'Your-text' if text else 'Romeo-and-Juliet-quick'}-step-9-training-state.zip"
     kinds = []
     again = resumed(service.resume, path, lambda recipe: kinds.append(recipe.text_kind) or text)
     wait(lambda: again.status == "finished")
@@ -136,7 +136,7 @@ def test_the_report_is_that_of_the_current_run(service, kept) -> None:
     wait(lambda: run.status == "finished")
     space.add_run(run)
     path, (_, verdict) = Path(kept(report_file(space))), exam_value(space, run)["verdict"]
-    assert path.name == "romeo-and-juliet-quick-step-24-report.html"
+    assert path.name == "Romeo-and-Juliet-quick-step-24-report.html"
     text = path.read_text(encoding="utf-8")
     assert verdict in text
     assert f"MLM loss {run.history()[-1].mlm_loss:.4f}" in text
