@@ -50,6 +50,9 @@ LARGE = """async () => {
     const [map] = modelMap({ value, missing: ["", ""] });
     document.querySelector("#steps .b-stage").replaceChildren(map);
 }"""
+CROSSING = """() => [...document.querySelectorAll("#steps .b-bert-column:not(.is-answers)")]
+    .filter((each) => { const next = each.nextElementSibling;
+        return !next.matches(".is-answers") && each.scrollWidth > next.offsetLeft - each.offsetLeft + 1; }).length"""
 WIDER = """() => [...document.querySelectorAll("#steps .b-bert *")]
     .filter((each) => each.getBoundingClientRect().right > innerWidth + 1).length"""
 
@@ -157,6 +160,7 @@ def test_the_map_fits_a_phone_and_leaves_out_what_it_has_no_room_for(shared: Pag
             assert shared.locator("#steps .b-bert-token").count() <= 24
             assert shared.locator("#steps .is-layer .b-bert-head").count() % 12 == 0
             assert shared.evaluate(WIDER) == 0, width
+            assert shared.evaluate(CROSSING) == 0, width
     finally:
         shared.set_viewport_size(VIEWPORT)
         shared.unroute_all()

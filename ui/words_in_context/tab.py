@@ -238,13 +238,13 @@ def sentences_value(checkpoint: Checkpoint, sentences: list[str], pooling: str) 
     if len(sentences) > 1:
         facts.append(["Mean similarity", f"{cosine[~torch.eye(len(sentences), dtype=torch.bool)].mean():.2f}"])
     notes = unknown_note(checkpoint, *sentences) + alone_note(checkpoint, "", EACH_ALONE)
-    title = dict(KINDS)[pooling]
     return (
         {"facts": facts, "notes": [] if len(sentences) > 1 else [NO_SENTENCES]},
         NO_NOTES | {"notes": notes},
-        {"title": f"{title}: cosine similarity", "labels": sentences, "cosine": cosine.tolist()},
+        {"title": "Whole sentences: cosine similarity", "labels": sentences, "cosine": cosine.tolist()},
         word_points(
-            *(sentences, plane(vectors).tolist(), telling(sentences)), title=f"{title}: the vectors in two dimensions"
+            *(sentences, plane(vectors).tolist(), telling(sentences)),
+            title="Whole sentences: the vectors in two dimensions",
         ),
     )
 

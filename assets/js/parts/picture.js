@@ -60,7 +60,7 @@ const pen = /** @type {CanvasRenderingContext2D} */ (document.createElement("can
 
 /** The lines of a text as SVG. @param {Text} node @param {DOMRect} origin */
 function letters(node, origin) {
-  const { fontFamily, fontSize, fontWeight, direction, color, textDecorationLine } = getComputedStyle(
+  const { fontFamily, fontSize, fontWeight, direction, color, textDecorationLine, writingMode } = getComputedStyle(
     /** @type {Element} */ (node.parentElement),
   );
   pen.font = `${fontWeight} ${fontSize} ${fontFamily}`;
@@ -68,11 +68,14 @@ function letters(node, origin) {
     font = { "font-family": fontFamily, "font-size": fontSize, "font-weight": fontWeight },
     look = { ...font, fill: color, direction, "xml:space": "preserve" };
   return linesOf(node).map(([text, extent]) => {
+    const x = (direction === "rtl" ? extent.right : extent.left) - origin.left,
+      y = extent.top - origin.top,
+      isUpright = writingMode !== "horizontal-tb",
+      turned = { transform: `translate(${extent.right - origin.left - ascent} ${y}) rotate(90)` };
     const line = svg("text", {
-      x: (direction === "rtl" ? extent.right : extent.left) - origin.left,
-      y: extent.top - origin.top + ascent,
+      ...(isUpright ? turned : { x, y: y + ascent }),
       ...look,
-      ...asLong(extent.width),
+      ...asLong(isUpright ? extent.height : extent.width),
       "text-decoration": textDecorationLine === "line-through" ? textDecorationLine : null,
     });
     line.textContent = text.replace(/\s+/g, " ").trim().replace(NO_XML, "");

@@ -276,7 +276,8 @@ class ModelMap {
       { tokens, token, words, layers, head, map } = shown.value,
       isNarrow = room < NARROW,
       most = Math.floor((room - (isNarrow ? BESIDE_NARROW : BESIDE)) / (isNarrow ? LAYER_NARROW : LAYER)),
-      columns = rowsOf(layers, Math.max(2, most), [head[0], layers - 1, 0]),
+      shownLayers = isNarrow && most < layers ? Math.max(1, most - 1) : Math.max(2, most), // gaps take the room of one
+      columns = rowsOf(layers, shownLayers, [head[0], layers - 1, 0]),
       seen = columns.filter(({ from, to }) => to - from === 1).map(({ from }) => map.strongest[from]),
       targets = seen.map((heads) => heads[best(heads)][0]),
       rows = rowsOf(tokens.length, MOST_ROWS, [0, token, words?.position ?? 0, tokens.length - 1, ...targets]);
