@@ -41,6 +41,7 @@ from bert_core.runs.recipe import (
     finetuning_recipe,
     finetuning_recipes,
     load_recipe,
+    recipe_for,
     recipe_names,
 )
 from bert_core.runs.run import Run

@@ -50,6 +50,7 @@ from bert_core.runs.recipe import (
     finetuning_recipe,
     finetuning_recipes,
     load_recipe,
+    recipe_for,
     recipe_names,
 )
 from bert_core.runs.saved_state import TrainingState, read_training_state
@@ -130,7 +131,12 @@ def _add_train(commands: Any) -> None:
     about = "Train a model and write it as a Hugging Face folder. Ctrl-C and SIGTERM save it and end the training. "
     about += "Several GPUs or machines share each batch: torchrun --nproc-per-node N -m bert_core train ..."
     train = commands.add_parser("train", help="train a model and write it as a Hugging Face folder", description=about)
-    train.add_argument("--recipe", type=_given, help=f"one of {', '.join(recipe_names())}, or a JSON file")
+    train.add_argument(
+        "--recipe",
+        type=_given,
+        help=f"one of {', '.join(recipe_names())}, or a JSON file; "
+        f"by default settings chosen by the size of --corpus, and without that or with --start {DEFAULT_RECIPE}",
+    )
     start = "a model to go on from: its tokenizer, sizes and weights; by default the weights are random"
     train.add_argument("--start", type=_given, metavar="FOLDER_OR_NAME", help=start)
     _add_random_weights(train, "--start")
@@ -331,12 +337,19 @@ def _prepare(
 ) -> tuple[Prepared, Checkpoint | None, TrainingState | None]:
     """Prepare the training. The others are the model to begin with and the state that --resume continues from."""
     start, state = _read_saved(options) if options.resume else (None, None)
+    corpus: Corpus | None = None
     if options.more_steps is not None and not state:
         raise ConfigError("--more-steps goes on with a saved training; give --resume and its folder.")
     if state:
         recipe = state.recipe
     else:
-        recipe, settings = load_recipe(options.recipe or DEFAULT_RECIPE), dict(map(_setting, options.set))
+        settings = dict(map(_setting, options.set))
+        if options.corpus and not (options.recipe or options.start):
+            corpus = _read(options, show_stage)
+            assert corpus is not None
+            recipe = recipe_for(corpus)
+        else:
+            recipe = load_recipe(options.recipe or DEFAULT_RECIPE)
         if options.start:
             recipe = dataclasses.replace(recipe, random_weights=options.random_weights or recipe.random_weights)
             start = _start(options.start, recipe, settings)
@@ -345,7 +358,7 @@ def _prepare(
         elif options.random_weights:
             raise ConfigError("--random-weights goes with --start; without it, the weights are random anyway.")
         recipe = recipe.override(settings).with_seed(options.seed)
-    corpus = _read(options, show_stage, recipe)
+    corpus = corpus or _read(options, show_stage, recipe)
     corpus = state.matching(corpus) if state else corpus
     goes_on_from = start if recipe.start else None
     return prepare(recipe, corpus, device=device, start=goes_on_from, progress=show_stage), start, state

@@ -5,7 +5,8 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Generator, Sequence
+import operator
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from bert_core.data.encoding import encode_corpus, notes_on_unknown
 from bert_core.data.tokenizer import CLS, LEARNED_BYTES, MASK, SEP, UNK, notes_on_words, special_ids, train_tokenizer
 from bert_core.errors import CheckpointError, ConfigError, CorpusError, checked_settings, ignore, quoted
 from bert_core.model import BertForPreTraining
-from bert_core.runs.recipe import GOING_ON_RATE, FinetuningRecipe, Recipe
+from bert_core.runs.recipe import BY_SIZE, GOING_ON_RATE, FinetuningRecipe, Recipe
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import MEAN_POOLER, Checkpoint, TaskHead
 from bert_core.tasks import tuning
@@ -35,10 +36,11 @@ from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import Objective, StepMetrics
 from bert_core.training.trainer import Trainer
 
-# Unless the recipe says otherwise, a tenth is held out of a text of at least this many documents or sentences.
+# Unless the recipe says otherwise, a tenth is held out of a text of at least this many documents, sentences or bytes.
 HELD_OUT_SHARE = 0.1
 MIN_DOCUMENTS = 8
 MIN_SENTENCES = 200
+MIN_BYTES = 12_000
 MAX_PREVIEWED = 20_000  # sentences
 SMALLER_STEP = "Choose a smaller model, shorter sequences or smaller batches."
 
@@ -167,7 +169,8 @@ def _prepare_text(
         raise CorpusError("The text is a single sentence; next sentence prediction needs at least two, a line each.")
     recipe, used = recipe.at_scale().for_source(corpus), corpus.first(recipe.corpus.most_documents)
     if recipe.corpus.validation_share is None:
-        if len(used.sentences) >= MIN_SENTENCES or len(used.documents) >= MIN_DOCUMENTS:
+        sizes = len(used.documents), len(used.sentences), int(used.sentences.offsets[-1] - used.sentences.offsets[0])
+        if any(map(operator.ge, sizes, (MIN_DOCUMENTS, MIN_SENTENCES, MIN_BYTES))):
             held_out = recipe.override({"corpus.validation_share": HELD_OUT_SHARE})
             with contextlib.suppress(CorpusError):  # no pairs can be drawn from the part
                 return _prepare_text(held_out, corpus, device, start, progress, times)
@@ -208,9 +211,28 @@ def _prepare_text(
         test=batches.get("test"),
         device=device,
         training_bytes=needed,
-        notes=_text_notes(recipe, corpus, texts["train"], train, start) + late,
+        notes=_chosen_note(recipe, texts, times, start)
+        + _text_notes(recipe, corpus, texts["train"], train, start)
+        + late,
     )
     return _with_evaluations(prepared) if prepared.validation else prepared
+
+
+def _chosen_note(
+    recipe: Recipe, texts: Mapping[str, Corpus], times: float, start: Checkpoint | None
+) -> tuple[str, ...]:
+    """What was chosen by the size of the text, and how to choose otherwise. times: as for `_prepare_text`."""
+    if recipe.name != BY_SIZE or start is not None:
+        return ()
+    sentences, model, training = sum(len(text.sentences) for text in texts.values()), recipe.model, recipe.training
+    held_out = len(texts["validation"].sentences) if "validation" in texts else 0
+    size = f"{model.num_hidden_layers} layers of {model.hidden_size}, a vocabulary of {model.vocab_size:,}"
+    length = f"{training.total_steps:,} steps of {recipe.data.batch_size} pairs"
+    held = f"{round(held_out * times):,} sentences held out" if held_out else "nothing held out, because it is short"
+    return (
+        f"This text has {round(sentences * times):,} sentences. Chosen by its size: {size}, {length}, {held}. Another "
+        "recipe or a changed setting takes the place of this choice.",
+    )
 
 
 def _text_notes(

@@ -7,7 +7,9 @@ that a person has, in tutorials.json.
 
 import dataclasses
 import functools
+import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field
 from itertools import accumulate
@@ -31,6 +33,7 @@ from bert_core.config import (
     read_json_file,
 )
 from bert_core.data.corpus import Corpus, read_corpus
+from bert_core.data.sentences import UNSPACED
 from bert_core.errors import ConfigError, CorpusError, checked, quoted
 from bert_core.tasks.examples import TASKS, TaskParts, load_task
 from bert_core.tasks.tuning import TaskObjective
@@ -40,8 +43,23 @@ from bert_core.training.metrics import OF_EVERY_STEP
 SCALES = (0.001, 1.0)
 OF_THE_TOKENIZER = ("model.vocab_size", "model.pad_token_id")  # which no person chooses
 DEFAULT_RECIPE = "romeo-juliet"
+OWN_NEEDS = "the text that it was trained on"
 GOING_ON_RATE = 3e-4  # the highest peak of the learning rate with which a trained model goes on, if none is given
 _TASKS = ASSETS / "tasks"
+
+BY_SIZE = "by-size"  # name of the recipes that `recipe_for` makes
+MEMORISED = 1_500  # words; a text with no more of them is learned by heart
+# Of longer texts, up to so many words: the hidden size, tokens of a step, most tokens to train on, and the dropout.
+_LARGER = (
+    (15_000, 64, 768, 1_600_000, 0.3),
+    (150_000, 96, 1_536, 1_200_000, 0.1),
+    (math.inf, 128, 1_536, 1_000_000, 0.0),
+)
+_MOST_READINGS = 60  # of each word; more would teach the text by heart
+_MOST_PIECES = 8_000
+_PIECES_OF_A_WORD = 1.3
+_COUNTED_BYTES = 2**20  # of a text; they stand for the rest
+_WORDS = re.compile(f"[{UNSPACED}]|[^\\s{UNSPACED}]+")  # a character of a script without spaces is a word
 
 Source = TypeVar("Source", bound=Corpus | TaskParts)
 Part = TypeVar("Part", bound=Schedule)
@@ -230,7 +248,7 @@ class Recipe(_Settings[Corpus]):
 
     def describing(self, source: Corpus) -> "Recipe":
         reading = {"kind": source.kind, "encoding": source.encoding} if source.kind else {"kind": self.text_kind}
-        own = dataclasses.replace(self.corpus, file=None, needs="the text that it was trained on", **reading)
+        own = dataclasses.replace(self.corpus, file=None, needs=OWN_NEEDS, **reading)
         description = f"A text of your own, with the settings of the recipe {self.name}."
         if self.corpus.needs == own.needs:  # it says so already, and by the first recipe's name
             description = self.description
@@ -311,6 +329,60 @@ def recipe_named(name: str) -> Recipe:
     if name not in recipe_names():
         raise ConfigError(f"There is no recipe {str(name)[:60]!r}; there are: {', '.join(recipe_names())}.")
     return Recipe.from_dict(name, read_json_file(ASSETS / "recipes" / f"{name}.json", "recipe"))
+
+
+@checked
+def recipe_for(corpus: Corpus) -> Recipe:
+    """A recipe for any text, chosen by its size and script, that trains for at most about a minute on two processor
+    cores. The same text has the same recipe everywhere.
+
+    A text of up to MEMORISED words is learned by heart as the dialogue of the default recipe is, in more steps. A
+    longer one has pieces of words, and the settings of english-mini with smaller sizes: a larger text has a larger
+    vocabulary and model and is read fewer times, so that it needs less dropout.
+    """
+    counted = list(corpus.sample(_COUNTED_BYTES))
+    share = corpus.sampled_share(_COUNTED_BYTES)
+    words = max(1, round(sum(len(_WORDS.findall(sentence)) for sentence in counted) / share))
+    pair = 3 + 2 * _PIECES_OF_A_WORD * words / len(corpus.sentences)  # tokens
+    length = 64 if pair < 40 else 128  # because others are longer
+    if words <= MEMORISED:
+        first = recipe_named(DEFAULT_RECIPE)
+        steps = round(first.training.steps * max(1.0, words / 90) ** 0.75)
+        settings: dict[str, object] = {"training.steps": steps, "training.warmup_steps": steps // 8}
+    else:
+        first = recipe_named("english-mini")
+        # A script may have thousands of characters, each alone and as a later piece of a word.
+        pieces = 2 * len(set("".join(counted).lower())) + round(8 * math.sqrt(words))
+        settings = _for_words(words, min(pair, length)) | {"tokenizer.vocab_size": min(_MOST_PIECES, pieces)}
+    settings |= {"data.sequence_length": length, "model.max_position_embeddings": length}
+    return dataclasses.replace(
+        first.override(settings),
+        name=BY_SIZE,
+        title=corpus.name,
+        description="A text of your own, with settings that were chosen by its size.",
+        corpus=CorpusConfig(kind=corpus.kind or "auto", needs=OWN_NEEDS),
+    )
+
+
+def _for_words(words: int, pair: float) -> dict[str, object]:
+    """The settings of english-mini that change for a text with so many words. pair: tokens of one, on average."""
+    hidden_size, step, most, dropout = next(settings for largest, *settings in _LARGER if words <= largest)
+    tokens = min(most, _MOST_READINGS * _PIECES_OF_A_WORD * words)
+    batch_size = max(8, 4 * round(step / pair / 4))
+    steps = 10 * round(tokens / (batch_size * pair) / 10)
+    return {
+        "tokenizer.strip_accents": False,
+        "model.hidden_size": hidden_size,
+        "model.num_attention_heads": hidden_size // 16,
+        "model.intermediate_size": 4 * hidden_size,
+        "model.hidden_dropout_prob": dropout,
+        "model.attention_probs_dropout_prob": dropout,
+        "data.short_length": None,
+        "data.batch_size": batch_size,
+        "training.steps": steps,
+        "training.warmup_steps": steps // 20,
+        "training.decay": "linear",
+    }
 
 
 @functools.cache

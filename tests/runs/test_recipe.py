@@ -19,7 +19,7 @@ from bert_core.errors import BertCoreError, ConfigError, CorpusError
 from bert_core.runs import prepare as prepare_module
 from bert_core.runs.experiments import load_experiments
 from bert_core.runs.prepare import prepare, preview
-from bert_core.runs.recipe import SCALES, Recipe, load_recipe, recipe_names
+from bert_core.runs.recipe import SCALES, Recipe, load_recipe, recipe_for, recipe_names
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import read_metrics
@@ -516,3 +516,68 @@ def test_a_text_among_the_settings_must_be_one(recipe, name, value):
     content["corpus"] |= {name: value}
     with pytest.raises(ConfigError, match=f"{name} is .*; it must be a text"):
         Recipe.from_dict("mine", content)
+
+
+def lines(count, words=8, different=300):
+    """A text of `count` sentences."""
+    return "\n".join(" ".join(f"w{(i * j + j) % different}" for j in range(1, words + 1)) for i in range(count))
+
+
+def test_a_recipe_is_chosen_by_the_size_of_the_text():
+    texts = [Corpus.from_text(lines(count), "lines", "mine.txt") for count in (10, 600, 6_000, 30_000)]
+    sizes = list(map(recipe_for, texts))
+    assert sizes == list(map(recipe_for, texts)), "the same text has the same recipe"
+    assert {recipe.title for recipe in sizes} == {"mine.txt"}
+    assert [recipe.tokenizer.kind for recipe in sizes] == ["word", "wordpiece", "wordpiece", "wordpiece"]
+    assert sizes[0].training.steps == load_recipe("romeo-juliet").training.steps, "a short one is learned by heart"
+    hidden = [recipe.model.hidden_size for recipe in sizes[1:]]
+    assert hidden == sorted(hidden)
+    vocabulary = [recipe.tokenizer.vocab_size for recipe in sizes[1:]]
+    assert vocabulary == sorted(vocabulary)
+    dropout = [recipe.model.hidden_dropout_prob for recipe in sizes[1:]]
+    assert dropout == sorted(dropout, reverse=True)
+    assert [recipe.corpus.validation_share for recipe in sizes] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "held_out"),
+    [(lines(40, different=30), "nothing held out, because it is short"), (lines(300), "30 sentences held out")],
+)
+def test_the_chosen_recipe_trains_and_says_what_was_chosen(text, held_out):
+    corpus = Corpus.from_text(text, "lines", "mine.txt")
+    prepared = prepare(recipe_for(corpus), corpus)
+    found = prepared.recipe
+    assert len(prepared.batches[0].input_ids) == found.data.batch_size
+    model = found.model
+    size = f"{model.num_hidden_layers} layers of {model.hidden_size}, a vocabulary of {model.vocab_size}"
+    length = f"{found.training.steps:,} steps of {found.data.batch_size} pairs"
+    assert prepared.notes[0] == (
+        f"This text has {len(corpus.sentences)} sentences. Chosen by its size: {size}, {length}, {held_out}. "
+        "Another recipe or a changed setting takes the place of this choice."
+    )
+    assert found.description == "A text of your own, with settings that were chosen by its size."
+    assert prepare(Recipe.from_dict("saved", found.content()), corpus).recipe.content() == found.content()
+    shorter = recipe_for(corpus).override({"training.steps": 70})
+    assert " 70 steps of " in preview(shorter, corpus).warnings[0], "it says how it trains, not how it would"
+
+
+@pytest.mark.parametrize("name", [path.stem for path in (ASSETS / "examples").glob("*.txt")])
+def test_every_example_is_a_text_of_one_to_four_kilobytes_to_learn_by_heart(name):
+    path = ASSETS / "examples" / f"{name}.txt"
+    corpus = read_corpus(path)
+    assert 700 < path.stat().st_size < 4_000
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line]
+    assert (list(corpus.sentences), corpus.notes) == (lines, ()), "each line is a sentence"
+    recipe = recipe_for(corpus)
+    assert recipe.tokenizer.kind == "word"
+    facts = preview(recipe, corpus)
+    assert facts.unknown_share == 0
+    assert (facts.held_out_documents > 0) == name.endswith("-song"), "the stanzas of a song are documents"
+    assert facts.seconds < 90
+
+
+def test_a_script_with_many_characters_has_them_all_in_its_vocabulary():
+    characters = [chr(0xAC00 + 7 * number) for number in range(900)]
+    words = ["".join(characters[(k * step + step) % 900] for step in (1, 2, 3)) for k in range(3_000)]
+    corpus = Corpus.from_text("\n".join(" ".join(words[k : k + 6]) for k in range(0, 3_000, 6)), "lines")
+    assert preview(recipe_for(corpus), corpus).unknown_share < 0.01

@@ -145,9 +145,10 @@ def test_a_run_from_start_to_stop(client: Client) -> None:
 
 def test_a_run_on_a_text_of_ones_own(client: Client) -> None:
     text = "one two three\nfour five six\nseven eight nine"
-    run_id = client.predict("romeo-juliet", text, 5, api_name="/start_training")
-    wait_for(client, run_id, lambda status: status["step"] > 0)
-    client.predict(run_id, api_name="/stop_training")
+    for recipe in ("romeo-juliet", "by-size"):
+        run_id = client.predict(recipe, text, 5, api_name="/start_training")
+        wait_for(client, run_id, lambda status: status["step"] > 0)
+        client.predict(run_id, api_name="/stop_training")
 
 
 def test_a_programs_own_run_is_probed_and_downloaded(client: Client, tmp_path: Path) -> None:

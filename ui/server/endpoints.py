@@ -18,7 +18,7 @@ from bert_core.probes.attention import attention as attention_maps
 from bert_core.probes.masked_words import fill_mask as guess_masks
 from bert_core.probes.reading import read_words
 from bert_core.probes.sentence_pairs import next_sentence as judge_pair
-from bert_core.runs.recipe import DEFAULT_RECIPE, finetuning_recipe, recipe_named
+from bert_core.runs.recipe import BY_SIZE, DEFAULT_RECIPE, finetuning_recipe, recipe_for, recipe_named
 from bert_core.runs.run import Run
 from bert_core.storage.checkpoint import Checkpoint, folder_name, pack_checkpoint
 from bert_core.tasks.prediction import predict, task_of
@@ -112,8 +112,13 @@ class Endpoints:
         return self.workspaces.start_for_program(finetuning_recipe(recipe), None, seed, caller=_caller()).id
 
     def start_training(self, recipe: str = DEFAULT_RECIPE, corpus_text: str = "", seed: int = 0) -> str:
-        """Start a run and return its id, the only credential for it. An empty text means the recipe's own corpus."""
-        chosen, limits = recipe_named(recipe), self.workspaces.service.limits
+        """Start a run and return its id, the only credential for it. An empty text means the recipe's own corpus;
+        the recipe "by-size" is chosen by the size of the text."""
+        limits = self.workspaces.service.limits
+        if recipe == BY_SIZE:
+            text = Corpus.from_text(corpus_text, name="The text", limits=limits)
+            return self.workspaces.start_for_program(recipe_for(text), text, seed, caller=_caller()).id
+        chosen = recipe_named(recipe)
         corpus = Corpus.from_text(corpus_text, chosen.text_kind, "The text", limits) if corpus_text else None
         return self.workspaces.start_for_program(chosen, corpus, seed, caller=_caller()).id
 
