@@ -122,8 +122,8 @@ class SentenceReader:
             left out: short lines directly above a paragraph, and Markdown headings, which also end a document. In a
             text that begins with one, a blank line ends only a paragraph. The lines of a wrapped text are joined.
         "auto": "pairs" where a tab divides each line into two texts of several words; "documents" where the next word
-            would make most of the first 1,000 lines too wide, or their median has more than 200 characters or at least
-            three sentences; else "lines".
+            would make most of the first 1,000 lines too wide, their median has more than 200 characters, or lines of at
+            least three sentences have most of the sentences; else "lines".
         "wikitext": each line with " . ", which separates sentences, is a document; headings are left out.
         "pairs": `text<TAB>text<TAB>label` per line, label 1 for positive and 0 for negative, or MRPC's five columns; or
             `text<TAB>text`, whose lines are documents of two sentences.
@@ -386,10 +386,9 @@ def _has_neighbours(block: str) -> bool:
 def _has_paragraphs(block: str) -> bool:
     """Whether the lines of a text are paragraphs and not sentences."""
     lines = list(itertools.islice(filter(None, _lines([block])), _LINES_TESTED))
-    return bool(lines) and (
-        statistics.median_high(map(len, lines)) > _LONG_LINE
-        or statistics.median_high(len(_split_at_marks(line)) for line in lines) >= _MANY_SENTENCES
-    )
+    counts = [len(_split_at_marks(line)) for line in lines]
+    in_paragraphs = sum(count for count in counts if count >= _MANY_SENTENCES)  # beside the short lines of a dialogue
+    return bool(lines) and (statistics.median_high(map(len, lines)) > _LONG_LINE or 2 * in_paragraphs > sum(counts))
 
 
 class _Wrapping(NamedTuple):

@@ -214,6 +214,13 @@ def test_words_that_a_hyphen_divides_at_the_end_of_a_line_are_put_together():
     )
 
 
+def test_paragraphs_between_the_short_lines_of_a_dialogue_are_split_into_sentences():
+    talk = "'Come in,' he said.\n\n'Thank you.'\n\n'It is late.'\n\n"
+    paragraph = "She sat down. The fire was low. He looked at her hands. Nobody spoke for a while. Then it rained."
+    assert len(Corpus.from_text(talk + paragraph).sentences) == 3 + 5
+    assert len(Corpus.from_text(talk + "She sat down. He looked at her.").sentences) == 3 + 1
+
+
 def test_short_sentences_are_no_headings():
     long = (
         "The rain had begun again before the carriage reached the gate, and nobody in the house had heard the horses."
