@@ -42,7 +42,8 @@ SEEN = """() => {
         for (; node; node = node.parentElement) if (values.includes(getComputedStyle(node)[property])) return true;
         return false;
     };
-    const theirs = "[translate=no], bdi:not([translate]), .textpoint, code, pre, script, style, textarea, .visually-hidden";
+    const theirs = "[translate=no], bdi:not([translate]), .textpoint, code, pre, script, style, textarea, "
+        + ".visually-hidden";
     const texts = new Set(), cut = [], boxes = [];
     for (const element of document.body.querySelectorAll("*")) {
         if (element.closest(theirs) || !isSeen(element)) continue;

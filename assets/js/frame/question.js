@@ -64,6 +64,9 @@ addEventListener("beforeunload", () => {
  * @param {Record<string, any>} update
  */
 export function ask(update) {
+  // Heads and parts that are switched off belong to the model that was shown.
+  if (question.model && update.model !== undefined && update.model !== question.model)
+    update = { off: [], zeroed: [], ...update };
   /** @param {any} value */
   const text = (value) => JSON.stringify(value);
   const changed = Object.keys(update).filter((key) => text(update[key]) !== text(question[key]));
