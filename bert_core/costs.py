@@ -44,30 +44,28 @@ def choose_device(device: str) -> str:
     missing one."""
     # A ZeroGPU Space lends its GPU to forked workers only; a background thread never sees it.
     has_cuda = torch.cuda.is_available() and not os.environ.get("SPACES_ZERO_GPU")
-    if str(device).startswith("cuda") and (fault := gpu_fault()):
-        raise ConfigError(f"The GPU cannot be used ({fault}); choose the device cpu.")
-    if device == "auto" and gpu_fault():
-        return "cpu"
     devices = ["cuda"] * has_cuda + ["cpu"] + ["mps"] * torch.backends.mps.is_available()
     if device == "auto":
-        return devices[0]
+        return "cpu" if gpu_fault() else devices[0]
     devices += [f"cuda:{number}" for number in range(torch.cuda.device_count() if has_cuda else 0)]
     if device not in devices:
         raise ConfigError(f"The device {quoted(device)} is not available here; there is: {', '.join(devices)}.")
+    if device.startswith("cuda") and (fault := gpu_fault(device)):
+        raise ConfigError(f"The GPU cannot be used ({fault}); choose the device cpu.")
     return device
 
 
-def gpu_fault() -> str:
+def gpu_fault(device: str = "cuda") -> str:
     """Why a GPU that CUDA lists cannot compute, for example because this PyTorch has no code for it; "" if it can, if
     there is none, or if a process of several would begin to use another one's."""
     is_asked = torch.cuda.is_available() and not (os.environ.get("SPACES_ZERO_GPU") or "LOCAL_RANK" in os.environ)
-    return _fault_of_gpu() if is_asked else ""
+    return _fault_of_gpu(device) if is_asked else ""
 
 
 @cache
-def _fault_of_gpu() -> str:
+def _fault_of_gpu(device: str) -> str:
     try:
-        torch.ones(2, 2, device="cuda").mm(torch.ones(2, 2, device="cuda")).sum().item()
+        torch.ones(2, 2, device=device).mm(torch.ones(2, 2, device=device)).sum().item()
     except (RuntimeError, AssertionError) as error:  # the latter where PyTorch comes without CUDA
         return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
     return ""

@@ -231,7 +231,7 @@ def test_cores_and_memory_are_known_without_the_calls_of_a_platform(monkeypatch)
 def test_redirected_output_is_utf_8_whatever_the_system_prefers(tiny_checkpoint, tmp_path):
     """As on Windows, where a file or a pipe gets the encoding of the country."""
     name = tmp_path / "Łódź 北京.txt"
-    environment = {**os.environ, "PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"}
+    environment = {**os.environ, "PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0", "LC_ALL": "C.UTF-8"}
     command = [sys.executable, "-m", "bert_core", "predict", str(tmp_path / "Łódź"), "--input", str(name)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=120, check=False)
     assert done.returncode == 1

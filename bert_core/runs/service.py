@@ -58,7 +58,7 @@ class TrainingService:
         self, device: str = "auto", *, clock: Callable[[], float] = time.monotonic, limits: Limits = LOCAL
     ) -> None:
         self.device = choose_device(device)
-        self.device_name = _describe_device(self.device)
+        self.device_name = _describe_device(self.device, device)
         self.limits = limits
         self.changed = threading.Condition(threading.RLock())
         usable = usable_memory(self.device)
@@ -338,11 +338,11 @@ class TrainingService:
         return max(0.0, min([*waits, TICK_SECONDS])) if waits else None
 
 
-def _describe_device(device: str) -> str:
+def _describe_device(device: str, asked: str) -> str:
     if device != "cpu":
         return torch.cuda.get_device_name(device) if device.startswith("cuda") else "Apple GPU"
     cores = processor_cores()
     idle = " (ZeroGPU lends no GPU to training)" if os.environ.get("SPACES_ZERO_GPU") else ""
-    if fault := gpu_fault():
+    if asked == "auto" and (fault := gpu_fault()):  # a person who asks for the CPU leaves the GPU alone
         idle = f" (the GPU cannot be used: {fault})"
     return f"CPU, {cores} core{'s' if cores > 1 else ''}{idle}"

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers import make_batch, wait
+from helpers import PATIENCE, make_batch, wait
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from bert_core import __main__ as command_line
 from bert_core import costs
 from bert_core.config import BertConfig, TrainingConfig
-from bert_core.costs import choose_device
+from bert_core.costs import _fault_of_gpu, choose_device
 from bert_core.data.batches import IGNORED, Batch
 from bert_core.data.corpus import Corpus
 from bert_core.errors import GPU_LOST, OUT_OF_MEMORY, ConfigError, RunError, reason_of
@@ -60,7 +60,7 @@ def gpus(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: current[0] == 1)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (4 * 2**30, 10 * 2**30))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 2**30)
-    monkeypatch.setattr(costs, "_fault_of_gpu", lambda: "")
+    monkeypatch.setattr(costs, "_fault_of_gpu", lambda device: "")
     return current
 
 
@@ -135,23 +135,27 @@ def test_a_gpu_that_cannot_compute_is_left_alone_and_the_reason_is_said(monkeypa
     reason = "CUDA error: no kernel image is available for execution on the device"
 
     def refuse(*_, device=None, **__):
+        asked.append(device)
+        if device == "cuda:1":
+            return ones(1, 1)
         raise RuntimeError(f"{reason}\nCUDA kernel errors might be asynchronously reported at some other API call.")
 
-    monkeypatch.undo()
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    asked, ones = [], torch.ones
+    monkeypatch.setattr(costs, "_fault_of_gpu", _fault_of_gpu.__wrapped__)
     monkeypatch.setattr(torch, "ones", refuse)
-    costs._fault_of_gpu.cache_clear()
-    try:
-        assert choose_device("auto") == "cpu"
-        with pytest.raises(ConfigError, match=rf"^The GPU cannot be used \({reason}\); choose the device cpu\.$"):
-            choose_device("cuda:0")
-        monkeypatch.setattr(costs, "choose_device", lambda device: "cpu")
-        with TrainingService("cpu") as service:
-            assert service.device_name.endswith(f"(the GPU cannot be used: {reason})")
-        assert command_line.main(["exam", "no-such-model", "--corpus", "none"]) == 1
-        assert f"The GPU cannot be used ({reason}), so this runs on the CPU." in capsys.readouterr().err
-    finally:
-        costs._fault_of_gpu.cache_clear()
+    with TrainingService("cpu") as service:
+        assert "GPU" not in service.device_name
+    assert asked == [], "a person who asks for the CPU leaves the GPU alone"
+    assert choose_device("auto") == "cpu"
+    with pytest.raises(ConfigError, match=rf"^The GPU cannot be used \({reason}\); choose the device cpu\.$"):
+        choose_device("cuda:0")
+    assert choose_device("cuda:1") == "cuda:1", "a GPU is no worse for the fault of another"
+    with pytest.raises(ConfigError, match="'cuda:2' is not available here"):
+        choose_device("cuda:2")
+    with TrainingService() as service:
+        assert service.device_name.endswith(f"(the GPU cannot be used: {reason})")
+    assert command_line.main(["exam", "no-such-model", "--corpus", "none"]) == 1
+    assert f"The GPU cannot be used ({reason}), so this runs on the CPU." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -249,9 +253,9 @@ def test_a_gpu_lost_in_the_middle_ends_the_run_with_the_reason_and_keeps_its_his
         assert run.steps_done
         assert run.snapshots
         with pytest.raises(RunError, match="The GPU has failed"):
-            service.start(recipe, TEXT).wait(60)
+            service.start(recipe, TEXT).wait(PATIENCE)
         lost.clear()
-        assert service.start(recipe.override({"training.steps": 3}), TEXT).wait(60).status == "finished"
+        assert service.start(recipe.override({"training.steps": 3}), TEXT).wait(PATIENCE).status == "finished"
 
 
 def test_products_in_float32_stay_exact():
