@@ -103,10 +103,11 @@ def test_the_room_guesses_and_the_model_stands_beside_it(visit_class: Callable[.
     wait_for_status(teacher, "Finished")
     asked = {"text": "Where is my Juliet?", "hidden": "3"}
     show(teacher, "masked-words", **asked, model=teacher.locator("#model-picker").input_value())
-    expect(teacher.locator("#masked-guesses ol li")).to_have_count(5)
+    expect(teacher.locator("#masked-guesses ol li")).not_to_have_count(0)
     teacher.locator("#class-ask").click()
     expect(teacher.locator("#class-uncover")).to_be_visible()
     expect(teacher.locator("#masked-guesses ol li").first).to_be_hidden()  # it may be on the wall
+    expect(teacher.locator("#masked-guesses .b-filled")).to_be_hidden()
     for page in (ada, bob):
         expect(page.get_by_role("button", name="Send my guess")).to_be_visible()
         expect(page.locator(".class-sentence")).to_have_text("Where is my ?")
@@ -122,8 +123,9 @@ def test_the_room_guesses_and_the_model_stands_beside_it(visit_class: Callable[.
     bob.keyboard.press("Enter")
     expect(bob.locator(".class-histogram tbody tr")).to_have_count(2)
     show(bob, "masked-words", **asked)
-    expect(bob.locator("#masked-guesses ol li")).to_have_count(5)
+    expect(bob.locator("#masked-guesses ol li")).not_to_have_count(0)
     expect(bob.locator("#masked-guesses ol li").first).to_be_hidden()
+    expect(bob.locator("#masked-guesses .b-filled")).to_be_hidden()
     expect(ada.locator("#class-bar")).not_to_contain_text("Model")
     teacher.locator("#class-uncover").click()
     late = visit_class()

@@ -38,6 +38,12 @@ PRESS = """([part, title]) => new Promise((resolve) => {
     steps.querySelector(`[data-key="${part}"]`).click();
     look();
 })"""
+# Count what begins to listen to the size of the window.
+COUNT = """() => {
+    const { addEventListener: listen } = window;
+    window.listening = 0;
+    window.addEventListener = (name, ...rest) => { window.listening += name === "resize"; listen(name, ...rest); };
+}"""
 # A map of a model of 12 layers x 12 heads, in the page.
 LARGE = """async () => {
     const { modelMap } = await import("/modules/step_by_step/map.js");
@@ -246,11 +252,13 @@ def test_every_stage_is_drawn_and_has_python(shared: Page, complaints: list[str]
     steps = shared.locator("#steps")
     names = steps.get_by_role("group", name=re.compile("^Stages")).get_by_role("button")
     expect(names).to_have_count(13)
+    shared.evaluate(COUNT)
     for index in range(13):
         names.nth(index).click()
         expect(steps.locator("h3").first).to_contain_text((names.nth(index).text_content() or "").strip())
         assert steps.locator(".b-strip canvas, .b-map svg, .b-bert-lines svg, table").count()
         assert "found" in (steps.locator("pre").text_content() or "")
+    assert shared.evaluate("window.listening") == 0, "a map that is gone listens to the window no longer"
 
 
 def test_a_visit_without_a_hidden_word_says_what_to_do(visit: Callable[..., Page], complaints: list[str]) -> None:

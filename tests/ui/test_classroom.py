@@ -321,7 +321,9 @@ def test_the_room_guesses_the_loss_of_a_run_that_has_not_ended(room, workspaces)
     assert before.status == "finished"
 
 
-@pytest.mark.parametrize(("values", "most"), [([2.0], 1), ([0.0, 30.0], 7), ([1.99, 2.0, 2.01], 2), ([0.05, 3.3], 9)])
+@pytest.mark.parametrize(
+    ("values", "most"), [([2.0], 1), ([0.0, 30.0], 7), ([1.99, 2.0, 2.01], 2), ([0.05, 3.3], 9), ([0.5, 85.3], 9)]
+)
 def test_the_intervals_of_losses_hold_all_of_them(values, most):
     found = _intervals(values)
     assert len(found) <= most
@@ -443,6 +445,19 @@ def test_a_run_on_the_board_is_followed_until_it_is_taken_off(room, workspaces):
     gc.collect()
     assert still["name"] == "Ada"
     assert seen() is None, "a board keeps no run of a visitor who has left in memory"
+
+
+def test_a_run_that_its_person_removes_stays_on_the_board_as_it_was(room, workspaces):
+    one, other = room.tokens
+    run = trained(workspaces, one)
+    room.ask(one, "share", None, "Ada")
+    before = room.ask(other, "", 0)["runs"]
+    seen, _ = weakref.ref(run), workspaces.find(one).remove(run.id)
+    assert room.ask(other, "", 0)["runs"] == before
+    del run
+    room.judged.clear()
+    gc.collect()
+    assert seen() is None, "the board does not keep it in memory"
 
 
 def test_two_people_of_one_name_are_told_apart(classroom):

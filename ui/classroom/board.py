@@ -30,8 +30,14 @@ class Shared:
     verdict: str = ""
     seen: tuple[str, ...] = ()
 
+    def is_listed(self) -> bool:
+        """Whether its person has not removed it."""
+        return self.run.id in self.space.runs
+
     def has_news(self) -> bool:
-        """Whether it is another than at the look before."""
+        """Whether it is another than at the look before; a run that its person has removed stays as it was."""
+        if not self.is_listed():
+            return False
         before, self.seen = self.seen, (self.run.status, f"{self.run.steps_done}", self.space.title_of(self.run))
         return before != self.seen
 

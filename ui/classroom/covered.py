@@ -1,6 +1,7 @@
 """Questions to the room whose answers are covered: which words are hidden, whether a sentence follows another, and with
 which loss a run will end."""
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -201,7 +202,9 @@ def _intervals(values: list[float]) -> list[tuple[float, float]]:
     if not values:
         return []
     low, high = min(values), max(values)
-    length = next(each for each in (0.1, 0.2, 0.5, 1, 2, 5) if high - low <= 8 * each)
+    # A run may have ended far above all guesses.
+    lengths = (each * 10.0**k for k in itertools.count(-1) for each in (1, 2, 5))
+    length = next(each for each in lengths if high - low <= 8 * each)
     first, last = math.floor(low / length + 1e-9), math.floor(high / length + 1e-9)
     return [(round(k * length, 1), round((k + 1) * length, 1)) for k in range(first, last + 1)]
 

@@ -138,7 +138,7 @@ class Actions:
             shared = dict(self._shared)
             on_board = self.classroom.follow({key: each.described() for key, each in shared.items() if each.has_news()})
             for visitor, each in shared.items():
-                is_here = visitor in on_board and self.workspaces.peek([visitor])
+                is_here = visitor in on_board and each.is_listed() and self.workspaces.peek([visitor])
                 if not is_here and self._shared.get(visitor) is each:  # else its run would be kept in memory
                     del self._shared[visitor]
                 if not is_here or each.run.status in TRAINING or each.judged == each.run.steps_done:

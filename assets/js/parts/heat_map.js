@@ -205,6 +205,12 @@ function marks({ rows, columns, border, outlined, crossed }, { side, left, top, 
   ];
 }
 
+// One for all maps: a listener of its own would keep a map that is no longer on the page.
+addEventListener("resize", () => {
+  for (const map of document.querySelectorAll(".b-map"))
+    if (map.clientWidth) map.dispatchEvent(new CustomEvent("window"));
+});
+
 class HeatMap {
   map = el("div.b-map", { tabindex: 0, role: "application" });
   hint = el("p.b-empty.b-map-hint");
@@ -232,9 +238,7 @@ class HeatMap {
     });
     map.addEventListener("keydown", (event) => this.type(event));
     for (const end of ["pointerleave", "focusout"]) map.addEventListener(end, () => this.leave());
-    addEventListener("resize", () => {
-      if (map.clientWidth) this.redraw();
-    });
+    map.addEventListener("window", () => this.redraw());
     new ResizeObserver(() => {
       if (map.clientWidth && map.clientWidth !== this.room) this.redraw();
     }).observe(map);
