@@ -92,6 +92,11 @@ export function asking(part, work) {
   return ask;
 }
 
+/** The options with which the page came: Gradio loses those of a view that gets an empty update before it is mounted. @param {string} id */
+const configured = (id) =>
+  /** @type {any} */ (window).gradio_config.components.find((/** @type {any} */ { props }) => props.elem_id === id)
+    ?.props.props?.options ?? {};
+
 /**
  * Connect a gr.HTML component to a view, which draws its value and the answers of the server. A failing draw is logged
  * and later updates still come: an exception before `watch` would end them for good. While a newer question than the one
@@ -117,7 +122,7 @@ export function mount(name, view, component) {
     trigger,
     server,
     get options() {
-      return props.options || {};
+      return props.options || configured(id);
     },
     setValue: (value) => {
       props.value = held[id] = value;

@@ -129,7 +129,7 @@ def test_a_small_probability_has_the_digits_from_which_its_logarithm_follows(pag
 def test_the_runs_of_an_experiment_are_ticked_alone_when_it_begins(page: Page) -> None:
     found = page.evaluate(
         """async () => {
-            const { runs } = await import("/modules/train/runs.js");
+            const { runs } = await import("/modules/compare/runs.js");
             const { setVisitor } = await import("/modules/frame/page.js");
             const { view: trial } = await import("/modules/compare/trials.js");
             const news = { number: 1, of: 2, done: 2, runs: ["a", "b"], title: "", question: "" }, chosen = [];

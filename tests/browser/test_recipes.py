@@ -1,11 +1,13 @@
 """Every setting of a recipe is found by a search, a recipe travels as a file, and training goes on from a model."""
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from browser_steps import change_setting, choose_source, expect_seen, show, start, wait_for_status
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
 
 @pytest.fixture
@@ -86,6 +88,39 @@ def test_a_text_file_may_have_any_ending(page: Page) -> None:
     expect_seen(page.locator("#preview"), "6 sentences")
     choose_source(page, "The recipe's own text")
     expect_seen(page.locator("#preview"), "9 sentences")
+
+
+LAPTOP: ViewportSize = {"width": 1366, "height": 657}
+HELD_OUT = """() => document.querySelector('#run-curves').data
+    .find(({ meta }) => meta.series === 'mlm_loss' && meta.kind === 'held')"""
+
+
+def test_an_example_is_taken_by_one_press_and_start_stays_in_sight(visit: Callable[..., Page]) -> None:
+    page = visit()
+    page.set_viewport_size(LAPTOP)
+    begin, own = page.locator("#start"), page.locator("#pasted textarea")
+    page.get_by_role("button", name="Text and settings").click()
+    expect(own).to_be_in_viewport(ratio=1)
+    expect(begin).to_be_in_viewport(ratio=1)
+    group = page.get_by_role("group", name="Deutsch")
+    group.get_by_role("button", name="A song").click()
+    expect(own).to_have_value(re.compile("^Wer klopft so früh am Morgen an"))
+    expect_seen(page.locator("#preview"), "This text has 32 sentences. Chosen by its size: ")
+    expect_seen(page.locator("#preview-line"), re.compile(r"28 sentences · .* · about \d+ s"))
+    expect(page.get_by_role("radio", name="Paste a text")).to_be_checked()
+    expect(page.get_by_role("combobox", name="Recipe")).to_have_value("Chosen by the size of your text")
+    change_setting(page, "steps", "20")
+    expect_seen(page.locator("#preview"), re.compile(r", 20 steps of \d+ pairs, 4 sentences held out\."))
+    expect(begin).to_be_in_viewport(ratio=1)
+    start(page)
+    wait_for_status(page, "Finished")
+    page.wait_for_function(f"() => {{ const {{ visible, x }} = ({HELD_OUT})(); return visible && x.length > 1; }}")
+    own.fill("one two three\nfour five six\nseven eight nine")
+    expect_seen(page.locator("#preview"), "This text has 3 sentences.")
+    choose_source(page, "The recipe's own text")
+    expect_seen(page.locator("#preview"), "9 sentences")
+    expect(page.get_by_role("combobox", name="Recipe")).to_have_value("Romeo and Juliet, quick")
+    expect(page.locator("#setting-steps input")).to_have_value("110")
 
 
 def test_training_goes_on_from_the_shown_model(page: Page) -> None:

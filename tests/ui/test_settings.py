@@ -12,9 +12,10 @@ import torch
 
 from bert_core import TrainingService, load_recipe
 from bert_core.config import LOCAL, PUBLIC, Limits
+from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, ConfigError, InputError
 from bert_core.runs.prepare import check_limits, largest_scale, prepare
-from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipe, recipe_names
+from bert_core.runs.recipe import BY_SIZE, FinetuningRecipe, Recipe, finetuning_recipe, recipe_for, recipe_names
 from bert_core.storage.checkpoint import Checkpoint
 from ui.finetune.tab import SHOWN as SHOWN_OF_A_TASK
 from ui.frame.page import open_page
@@ -26,11 +27,16 @@ from ui.train.form import (
     RANDOM,
     SHOWN,
     SHOWN_MODEL,
+    UPLOADED,
     Filled,
     TrainingForm,
     description_of,
+    example,
+    examples,
+    recipe_of,
     title_in_list,
 )
+from ui.train.form import typed as typed_text
 from ui.train.settings import label_of, overrides, settings_value, values_of, with_labels
 
 QUICK = load_recipe("romeo-juliet")
@@ -153,6 +159,35 @@ def test_a_chosen_kind_of_text_holds_for_a_text_of_ones_own() -> None:
     for kind in ("lines", "documents"):
         own = filled(typed(QUICK, corpus__kind=kind), source=PASTED, pasted=text)
         assert own.corpus(own.recipe()).kind == kind
+
+
+def test_the_recipe_of_a_text_of_ones_own_is_chosen_by_its_size(tmp_path: Path) -> None:
+    text = "\n".join(f"the man number {number} sees a dog of {number + 7} years" for number in range(400))
+    path = tmp_path / "mine.txt"
+    path.write_text(text, encoding="utf-8")
+    for source, name in ((PASTED, "Your text"), (UPLOADED, "mine.txt")):
+        form = filled(source=source, pasted=text, uploaded=str(path), recipe_name=BY_SIZE)
+        recipe = form.recipe()
+        assert recipe == recipe_for(Corpus.from_text(text, name=name)).at_scale()
+        assert form.corpus(recipe) is form.corpus(recipe), "the text is read once"
+    changed = typed(recipe, training__steps="30", corpus__kind="documents")
+    form = filled(changed, source=PASTED, pasted=text, recipe_name=BY_SIZE)
+    assert (form.recipe().training.steps, form.corpus(form.recipe()).kind) == (30, "documents")
+    assert filled(recipe_name=BY_SIZE).missing == "Paste a text first."
+
+
+def test_a_text_takes_the_recipe_of_its_size_with_it_and_leaves_a_chosen_one() -> None:
+    assert typed_text(OWN_TEXT, QUICK.name) == (PASTED, BY_SIZE)
+    assert typed_text(UPLOADED, "english-mini") == (PASTED, "english-mini")
+    assert typed_text(PASTED, QUICK.name) == (PASTED, QUICK.name), "chosen for this text"
+    assert recipe_of(UPLOADED, QUICK.name) == BY_SIZE
+    assert recipe_of(OWN_TEXT, BY_SIZE) == QUICK.name
+    assert [len(texts) for _, texts in examples()] == [3] * 5
+    chosen = gr.EventData(None, {"name": "en-song"})
+    text, *others = example(OWN_TEXT, QUICK.name, chosen)
+    assert (text.splitlines()[0], others) == ("Who is knocking at my door so early in the morning?", [PASTED, BY_SIZE])
+    with pytest.raises(InputError):
+        example(OWN_TEXT, QUICK.name, gr.EventData(None, {"name": "../../app"}))
 
 
 def finished(run: Any) -> Any:

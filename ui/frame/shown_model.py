@@ -19,7 +19,7 @@ CURVE_POINTS = 60
 NOT_OF_A_LINK = ("scale", "corpus.kind")  # it has what is scaled, and a text of the program that is read as it is
 LINKED = [name for name in Recipe.settings() if name not in NOT_OF_A_LINK]
 _repeated: WeakKeyDictionary[Run, dict[str, Any]] = WeakKeyDictionary()  # the descriptions of runs started for links
-STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the program's, as in train/runs.js
+STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the program's, as in compare/runs.js
 
 
 def caption(model: Model) -> str:

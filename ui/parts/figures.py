@@ -214,7 +214,7 @@ def _stacked(data: list[dict[str, Any]], panels: list[_Panel]) -> dict[str, Any]
             showticklabels=panel is last,
             **({"title": {"text": "Step", "standoff": 6}} if panel is last else {"matches": f"x{last.axis}"}),
         )
-        title = {"text": panel.title, "standoff": 6}
+        title = {"text": panel.title, "standoff": 6, "font": {"size": 12}}  # no longer than a low panel is high
         axes[f"yaxis{panel.axis}"] = _axis(domain=[bottom, top], title=title, **panel.scale)
         top = bottom - gap
     layout = _layout(

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,16 +11,24 @@ from typing import Any
 
 import gradio as gr
 
-from bert_core.config import Limits, parse
+from bert_core.config import ASSETS, Limits, parse
 from bert_core.data.corpus import Corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError, decoded_blocks
 from bert_core.errors import ConfigError, CorpusError, InputError
 from bert_core.runs.prepare import largest_scale
-from bert_core.runs.recipe import DEFAULT_RECIPE, Recipe, load_recipe, recipe_named, recipe_names
+from bert_core.runs.recipe import (
+    BY_SIZE,
+    DEFAULT_RECIPE,
+    Recipe,
+    load_recipe,
+    recipe_for,
+    recipe_named,
+    recipe_names,
+)
 from bert_core.storage.checkpoint import Checkpoint
 from ui.frame.page import Page
 from ui.frame.question import Values
-from ui.handlers import MALFORMED, QUIET, on_error
+from ui.handlers import MALFORMED, QUIET, on_error, sent
 from ui.server.workspace import PASTED_TEXT, Workspace
 from ui.train.settings import overrides, settings_value, settings_view
 from ui.views import view
@@ -42,6 +51,10 @@ OWN_TEXT, PASTED, UPLOADED = "The recipe's own text", "Paste a text", "Upload a 
 RECIPES = {"label": "Recipe", "info": ""}
 OF_A_FILE = ""  # in the list of recipes
 NO_RECIPE_FILE = "Choose a recipe file first."
+NO_TEXT = "Paste a text first."
+EXAMPLES = ASSETS / "examples"  # texts to choose by one press: files named by their language and their kind
+LANGUAGES = {"en": "English", "zh": "中文", "ko": "한국어", "de": "Deutsch", "es": "Español"}
+KINDS = {"song": "A song", "fable": "A fable", "dish": "A dish"}
 RANDOM, SHOWN_MODEL = "Random weights", "The shown model, at the step above"
 
 
@@ -64,8 +77,11 @@ class Filled:
 
     def own_recipe(self) -> Recipe:
         """The chosen recipe, or that of the file, as this place offers it. Raises BertCoreError."""
-        if known(self.recipe_name, (*recipe_names(), OF_A_FILE)) != OF_A_FILE:
-            return offered(recipe_named(self.recipe_name), self.limits)
+        name = known(self.recipe_name, (*recipe_names(), BY_SIZE, OF_A_FILE))
+        if name == BY_SIZE:
+            return offered(recipe_for(self.own_text(self.chosen_kind or "auto", self.encoding)), self.limits)
+        if name != OF_A_FILE:
+            return offered(recipe_named(name), self.limits)
         if not self.recipe_file:
             raise ConfigError(NO_RECIPE_FILE)
         return offered(load_recipe(self.recipe_file), self.limits)
@@ -92,70 +108,103 @@ class Filled:
         """What to do before there is a text and a recipe, "" if there are."""
         if self.recipe_name == OF_A_FILE and not self.recipe_file:
             return NO_RECIPE_FILE
-        if self.source == PASTED and not (self.pasted or "").strip():
-            return "Paste a text first."
+        is_by_size_of_none = self.source == OWN_TEXT and self.recipe_name == BY_SIZE
+        if is_by_size_of_none or (self.source == PASTED and not (self.pasted or "").strip()):
+            return NO_TEXT
         return "Choose a text file first." if self.source == UPLOADED and not self.uploaded else ""
+
+    @property
+    def chosen_kind(self) -> str | None:
+        """How a text of the person's own is split, if the person has chosen that."""
+        return self.settings.get("changed", {}).get("corpus.kind")
 
     def corpus(self, recipe: Recipe) -> Corpus:
         """The chosen text, read as that recipe and the settings ask. Raises CorpusError."""
+        if self.source == OWN_TEXT and not self.missing:
+            return recipe.source()
+        kind = recipe.corpus.kind if self.chosen_kind else "auto" if recipe.name == BY_SIZE else recipe.text_kind
+        return self.own_text(kind, recipe.corpus.encoding or self.encoding)
+
+    def own_text(self, kind: str, encoding: str | None) -> Corpus:
+        """The person's text, which is read once. Raises CorpusError."""
         if self.missing:
             raise CorpusError(self.missing)
-        is_chosen = "corpus.kind" in self.settings.get("changed", {})
-        kind = recipe.corpus.kind if is_chosen else recipe.text_kind
-        if self.source == PASTED:
-            return Corpus.from_text(self.pasted or "", kind, name=PASTED_TEXT, limits=self.limits)
-        if self.source == UPLOADED:
-            path = Path(self.uploaded or "")
-            encoding = recipe.corpus.encoding or self.encoding
-            return Corpus.from_bytes(path.read_bytes(), kind, path.name, encoding, self.limits)
-        return recipe.source()
+        if (kind, encoding) not in self._read:
+            if self.source == PASTED:
+                text = Corpus.from_text(self.pasted or "", kind, name=PASTED_TEXT, limits=self.limits)
+            else:
+                path = Path(self.uploaded or "")
+                text = Corpus.from_bytes(path.read_bytes(), kind, path.name, encoding, self.limits)
+            self._read[kind, encoding] = text
+        return self._read[kind, encoding]
+
+    @functools.cached_property
+    def _read(self) -> dict[tuple[str, str | None], Corpus]:
+        return {}
 
 
 class TrainingForm:
-    """The controls of the form. all: a handler's `inputs`. described: the outputs of `describe`."""
+    """The controls of the form, in two columns. all: a handler's `inputs`. described: the outputs of `describe`. rest:
+    the second column."""
 
     def __init__(self, page: Page) -> None:
         self.page, recipe = page, recipe_named(DEFAULT_RECIPE)
-        self.source = gr.Radio([OWN_TEXT, PASTED, UPLOADED], value=OWN_TEXT, label="Training text", elem_id="source")
         info = "One sentence per line, or paragraphs; a blank line separates documents."
-        self.pasted = gr.Textbox(label="Your text", info=info, lines=6, max_lines=12, visible=False, elem_id="pasted")
-        self.uploaded = gr.File(label="A text file, with any ending", visible=False, elem_id="uploaded", height=120)
-        self.encoding = encoding_control()
-        with gr.Row():
-            self.recipe = select([], DEFAULT_RECIPE, label="Recipe", elem_id="recipe", scale=3, min_width=180)
-            self.seed = gr.Number(0, label="Seed", precision=0, elem_id="seed", scale=1, min_width=70)
-        self.recipe_file = gr.File(
-            label="A recipe file (.json)", file_types=[".json"], visible=False, elem_id="recipe-file", height=120
-        )
-        with gr.Accordion("About this recipe", open=False):
-            self.about = view("train/facts", description_of(recipe), elem_id="about-recipe")
-            self.save = gr.Button("Download this recipe", elem_id="save-recipe")
-        with gr.Accordion("More settings", open=False, elem_id="more-settings"):
-            self.settings = settings_view(recipe, SHOWN, prefix="setting", elem_id="settings")
-            self.initial = gr.Radio(
-                [RANDOM, SHOWN_MODEL],
-                value=RANDOM,
-                label="Initial weights",
-                elem_id="start-from",
-                elem_classes="b-list",
+        with gr.Column(min_width=300):
+            self.pasted = gr.Textbox(label="Your own text", info=info, lines=4, max_lines=8, elem_id="pasted")
+            self.examples = view(
+                "train/examples", events=("chosen",), options={"texts": examples()}, elem_id="examples"
             )
+        with gr.Column(min_width=300) as self.rest:
+            self.source = gr.Radio(
+                [OWN_TEXT, PASTED, UPLOADED], value=OWN_TEXT, label="Training text", elem_id="source"
+            )
+            self.uploaded = gr.File(label="A text file, with any ending", visible=False, elem_id="uploaded", height=120)
+            self.encoding = encoding_control()
+            with gr.Row():
+                self.recipe = select([], DEFAULT_RECIPE, label="Recipe", elem_id="recipe", scale=3, min_width=180)
+                self.seed = gr.Number(0, label="Seed", precision=0, elem_id="seed", scale=1, min_width=70)
+            self.recipe_file = gr.File(
+                label="A recipe file (.json)", file_types=[".json"], visible=False, elem_id="recipe-file", height=120
+            )
+            with gr.Accordion("About this recipe", open=False):
+                self.about = view("train/facts", description_of(recipe), elem_id="about-recipe")
+                self.save = gr.Button("Download this recipe", elem_id="save-recipe")
+            with gr.Accordion("More settings", open=False, elem_id="more-settings"):
+                self.settings = settings_view(recipe, SHOWN, prefix="setting", elem_id="settings")
+                self.initial = gr.Radio(
+                    [RANDOM, SHOWN_MODEL],
+                    value=RANDOM,
+                    label="Initial weights",
+                    elem_id="start-from",
+                    elem_classes="b-list",
+                )
         asked = [self.source, self.pasted, self.recipe, self.initial, self.settings]
-        self.described = [self.recipe, self.recipe_file, self.about, self.settings, self.seed]
+        self.described = [self.recipe_file, self.about, self.settings, self.seed]
         self.all = {*asked, self.uploaded, self.recipe_file, self.encoding, self.seed, *page.inputs}
-        self._connect()
+        self.save.click(self.save_recipe, self.all, [page.file, page.messages], **QUIET)
 
-    def _connect(self) -> None:
-        shown = [self.pasted, self.uploaded, self.encoding]
+    def connect(self, follow: Callable[[Values], dict[Any, Any]], outputs: Sequence[gr.blocks.Block]) -> None:
+        """Call `follow` with the form once a person has changed what it describes, whose values it returns."""
+        shown = [self.uploaded, self.encoding]
         self.source.change(show_source, [self.source, self.uploaded], shown, **QUIET)
-        for changed in (self.initial.input, self.settings.rescale):
-            changed(self.describe, self.all, self.described, trigger_mode="always_last", **QUIET)
-        self.recipe_file.change(self.describe_file, self.all, self.described, **QUIET)
-        self.save.click(self.save_recipe, self.all, [self.page.file, self.page.messages], **QUIET)
+        both = [self.source, self.recipe]
+        changes = [
+            # Not `input`, which Gradio fires for keys alone, and not for what is pasted.
+            self.pasted.change(typed, both, both, trigger_mode="always_last", **QUIET).then,
+            self.examples.chosen(example, both, [self.pasted, *both], **QUIET).then,
+            self.source.input(lambda source, recipe: recipe_of(source, recipe), both, self.recipe, **QUIET).then,
+            *(self.recipe.input, self.recipe_file.change, self.initial.input, self.encoding.input),
+            *(self.settings.undone, self.settings.rescale),
+        ]
+        for changed in changes:
+            changed(follow, self.all, outputs, trigger_mode="always_last", **QUIET)
 
     def listed(self) -> dict[str, Any]:
         """An update of the list of recipes: each as this place offers it, and that of a file."""
         limits = self.page.workspaces.service.limits
-        choices = [(name, title_in_list(recipe_named(name), limits)) for name in recipe_names()]
+        first, *others = ((name, title_in_list(recipe_named(name), limits)) for name in recipe_names())
+        choices = [first, (BY_SIZE, "Chosen by the size of your text"), *others]
         return gr.update(options=RECIPES | {"choices": [*choices, (OF_A_FILE, "A recipe file of your own")]})
 
     def read(self, values: Values) -> Filled:
@@ -174,29 +223,22 @@ class TrainingForm:
             self.page.workspaces.service.limits,
         )
 
-    def describe(self, values: Values) -> dict[Any, Any]:
-        """The list of recipes, the chosen one's description, and the settings with which it trains."""
-        filled = self.read(values)
-        listed = {self.recipe: self.listed(), self.recipe_file: gr.update(visible=filled.recipe_name == OF_A_FILE)}
-        return listed | (on_error(lambda sentence: {self.about: no_facts(sentence)})(self._described)(filled) or {})
+    def describe(self, filled: Filled) -> dict[Any, Any]:
+        """The chosen recipe's description, and the settings with which it trains; of one in a file also the seed."""
+        shown = {self.recipe_file: gr.update(visible=filled.recipe_name == OF_A_FILE)}
+        return shown | (on_error(lambda sentence: {self.about: no_facts(sentence)})(self._described)(filled) or {})
 
     def _described(self, filled: Filled) -> dict[Any, Any]:
-        if filled.missing == NO_RECIPE_FILE:
-            return {self.about: no_facts() | {"notes": [NO_RECIPE_FILE]}}
+        if filled.missing == NO_RECIPE_FILE or (filled.missing and filled.recipe_name == BY_SIZE):
+            return {self.about: no_facts() | {"notes": [filled.missing]}}
         own, start = filled.own_recipe(), filled.start
         scale = overrides(own, filled.settings).get("scale", own.scale)
         shown = dataclasses.replace(own, scale=parse(scale, float))
         if start:
             shown = shown.going_on_from(start.name, start.config)
         without = given_by_a_model(own) if start else ()
-        return {self.about: description_of(own), self.settings: settings_value(shown, without=without)}
-
-    def describe_file(self, values: Values) -> dict[Any, Any]:
-        """The same for a recipe file, which has a seed."""
-        shown = self.describe(values)
-        if self.settings in shown and self.read(values).recipe_name == OF_A_FILE:
-            shown[self.seed] = self.read(values).own_recipe().seed
-        return shown
+        seed = {self.seed: own.seed} if filled.recipe_name == OF_A_FILE else {}
+        return {self.about: description_of(own), self.settings: settings_value(shown, without=without), **seed}
 
     def save_recipe(self, values: Values) -> dict[Any, Any]:
         """Give the person the recipe of the form as a file."""
@@ -213,9 +255,33 @@ class TrainingForm:
 
 
 def show_source(kind: str, path: str | None) -> list[Any]:
-    """Show the chosen source of the text; of an uploaded file also the encoding, unless it is UTF-8."""
+    """Show the field of an uploaded file where that is the source, and its encoding, unless it is UTF-8."""
     has_choice = kind == UPLOADED and encoding_choices(path)["visible"]
-    return [gr.update(visible=shown) for shown in (kind == PASTED, kind == UPLOADED, has_choice)]
+    return [gr.update(visible=shown) for shown in (kind == UPLOADED, has_choice)]
+
+
+def recipe_of(source: str, recipe: str) -> str:
+    """The recipe after a person has chosen another source of the text: the default one, or by the size of a text."""
+    first, other = (BY_SIZE, DEFAULT_RECIPE) if source == OWN_TEXT else (DEFAULT_RECIPE, BY_SIZE)
+    return other if recipe == first else recipe
+
+
+def typed(source: str, recipe: str) -> tuple[str, str]:
+    """The source and the recipe once a person types a text."""
+    return (source, recipe) if source == PASTED else (PASTED, recipe_of(PASTED, recipe))
+
+
+def examples() -> list[tuple[str, list[tuple[str, str]]]]:
+    """Each language with the names and kinds of its texts."""
+    return [
+        (title, [(f"{language}-{kind}", name) for kind, name in KINDS.items()]) for language, title in LANGUAGES.items()
+    ]
+
+
+def example(source: str, recipe: str, event: gr.EventData) -> tuple[str, str, str]:
+    """An example in place of the person's text. Raises InputError for one that the page does not have."""
+    name = known(sent(event, "name", str), [name for _, texts in examples() for name, _ in texts])
+    return (EXAMPLES / f"{name}.txt").read_text(encoding="utf-8"), *typed(source, recipe)
 
 
 def given_by_a_model(recipe: Recipe) -> list[str]:

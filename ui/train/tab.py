@@ -25,6 +25,7 @@ from ui.train.form import (
     PASTED,
     SHOWN_MODEL,
     UPLOADED,
+    Filled,
     TrainingForm,
     begun,
     encoding_choices,
@@ -57,11 +58,12 @@ class TrainTab:
     def __init__(self, page: Page) -> None:
         self.page, self.workspaces = page, page.workspaces
         with gr.Row(elem_id="train"):
-            self.preview = view("train/preview", elem_id="preview")
-            with gr.Column(elem_id="form"):
+            self.preview = view("train/preview", events=("stale",), elem_id="preview")
+            with gr.Row(elem_id="form"):
                 self.form = TrainingForm(page)
-                self._lay_out_changes()
-                self.saved = SavedRun(page)
+                with self.form.rest:
+                    self._lay_out_changes()
+                    self.saved = SavedRun(page)
             with gr.Row(elem_id="run-buttons"):
                 self._lay_out_buttons()
             with gr.Column(elem_id="watch"):
@@ -69,7 +71,7 @@ class TrainTab:
                 exam_view(page.workspaces)
         shown = [page.visitor, page.messages, self.monitor, page.frame]
         self.live = [*shown, self.start, self.pause, self.reset, self.stop, self.faster]
-        self._connect_preview()
+        self._connect_form()
         self._connect_commands()
 
     def _lay_out_changes(self) -> None:
@@ -94,16 +96,18 @@ class TrainTab:
         self.pace = select(PACES, AUTOMATIC, label="Pace", elem_id="pace", min_width=150)
         self.faster = gr.Button("Faster", interactive=False, elem_id="faster", min_width=80)
 
-    def _connect_preview(self) -> None:
-        form, encoding = self.form, self.form.encoding
-        changes = [form.source.change, form.pasted.change, encoding.input, form.recipe_file.change]
-        changes += [form.initial.input, form.settings.input]
-        gr.on(changes, self.show_preview, form.all, self.preview, trigger_mode="always_last", **QUIET)
-        self.page.changed("model", "step")(self.follow, form.all, self.preview, trigger_mode="always_last", **QUIET)
+    def _connect_form(self) -> None:
+        form, page = self.form, self.page
+        shown = [*form.described, self.preview, page.messages]
+        form.connect(self.follow, shown)
+        for event in (page.demo.load, self.monitor.limits):
+            event(self.offer, form.all, [form.recipe, *shown], trigger_mode="always_last", **QUIET)
+        for event in (form.settings.input, self.preview.stale):
+            event(self.show_preview, form.all, self.preview, trigger_mode="always_last", **QUIET)
         reading = {"facts": [], "notes": ["Reading the file…"]}
         reads = form.uploaded.change(lambda path: reading if path else gr.skip(), form.uploaded, self.preview, **QUIET)
-        reads = reads.then(encoding_choices, form.uploaded, encoding, **QUIET)
-        reads.then(self.show_preview, form.all, self.preview, **QUIET)
+        reads = reads.then(encoding_choices, form.uploaded, form.encoding, **QUIET)
+        reads.then(self.follow, form.all, shown, **QUIET)
 
     def _connect_commands(self) -> None:
         page, saved, live = self.page, self.saved, self.live
@@ -121,11 +125,9 @@ class TrainTab:
         self.pace.input(self.change_pace, [page.visitor, self.pace], live, **QUIET)
         opens = saved.opened.upload(self.open_saved, {saved.opened, *form}, [saved.problem, *live], **QUIET)
         opens.then(lambda: None, None, saved.opened, **QUIET)
-        shown = [*self.form.described, self.preview, page.messages]
-        for event in (page.demo.load, self.monitor.limits, self.form.recipe.input, self.form.settings.undone):
-            event(self.follow_limits, self.form.all, shown, trigger_mode="always_last", **QUIET)
         filled = [self.form.seed, self.form.settings, self.form.source, self.form.pasted, page.messages]
-        self.monitor.fill(self.fill, self.form.all, filled, **QUIET)
+        follows = self.monitor.fill(self.fill, self.form.all, filled, **QUIET).then
+        follows(self.follow, self.form.all, [*self.form.described, self.preview, page.messages], **QUIET)
         self.monitor.longer(self.showing(more_steps), page.visitor, live, **QUIET)
         self.monitor.slower(self.showing(self.train_slower), page.visitor, live, **QUIET)
         # The status may change again before an event is answered; dropping the later one would leave the page behind.
@@ -172,36 +174,43 @@ class TrainTab:
             self.faster: gr.update(interactive=run is not None and is_active and run.pace is not None),
         }
 
-    @on_error(lambda sentence: no_facts(with_labels(sentence)))
     def show_preview(self, values: dict[Any, Any]) -> dict[str, Any]:
         """The sizes of the text, or why it cannot be trained on."""
-        filled, service = self.form.read(values), self.workspaces.service
+        return self._preview(self.form.read(values))
+
+    def _preview(self, filled: Filled) -> dict[str, Any]:
+        """The same; follows: whether another shown model makes it stale."""
+        failed = on_error(lambda sentence: no_facts(with_labels(sentence)))
+        return failed(self._counted)(filled) | {"follows": filled.initial == SHOWN_MODEL}
+
+    def _counted(self, filled: Filled) -> dict[str, Any]:
         if filled.missing:
             return {"facts": [], "notes": [filled.missing]}
-        recipe = filled.recipe()
+        recipe, service = filled.recipe(), self.workspaces.service
         corpus = filled.corpus(recipe)
         found = preview(recipe, corpus, service.device, service.limits, start=filled.start)
         return preview_value(found, corpus)
 
-    def follow(self, values: dict[Any, Any]) -> Any:
-        """The preview of a training that goes on from the model that the page shows, once that is another one."""
-        return self.show_preview(values) if values[self.form.initial] == SHOWN_MODEL else gr.skip()
+    def offer(self, values: dict[Any, Any]) -> Updates:
+        """List the recipes as the limits of this place allow them, and follow those."""
+        return {self.form.recipe: self.form.listed()} | self.follow(values)
 
-    def follow_limits(self, values: dict[Any, Any]) -> Updates:
-        """Offer the recipes as the limits of this place allow, ask for no more steps than they do, and say so."""
-        form, most = self.form, self.workspaces.service.limits.steps
-        shown = form.describe(values)
-        training = on_error(lambda sentence: None)(lambda: form.read(values).recipe().training)()
+    def follow(self, values: dict[Any, Any]) -> Updates:
+        """Show the settings of the chosen recipe and the sizes of the text. The form asks for no more steps than the
+        limits of this place allow, and says so."""
+        form, filled, most = self.form, self.form.read(values), self.workspaces.service.limits.steps
+        shown = form.describe(filled)
+        training = on_error(lambda sentence: None)(lambda: filled.recipe().training)()
         asked = training.total_steps if training and training.epochs is None else 0
         if asked > most and form.settings in shown:
             shown |= self.page.say(
                 f"The form asks for {most:,} steps instead of {asked:,}, because that is the limit here."
             )
-            fewer, sent = {"training.steps": str(most)}, values[form.settings]
+            fewer, sent = {"training.steps": str(most)}, filled.settings
             shown[form.settings] |= {"changed": fewer}
             kept = sent["changed"] if sent["recipe"] == shown[form.settings]["recipe"] else {}
-            values = values | {form.settings: shown[form.settings] | {"changed": kept | fewer}}
-        return shown | {self.preview: self.show_preview(values)}
+            filled = dataclasses.replace(filled, settings=shown[form.settings] | {"changed": kept | fewer})
+        return shown | {self.preview: self._preview(filled)}
 
     def fill(self, values: dict[Any, Any], event: gr.EventData) -> Updates:
         """Put what another part of the page has sent into the form: a seed, a learning rate or a text, which are texts;
@@ -213,7 +222,7 @@ class TrainTab:
             if "seed" in given:
                 shown[form.seed] = parse(given["seed"], int)
             if "rate" in given:
-                described = form.describe(values)
+                described = form.describe(form.read(values))
                 if form.settings not in described:
                     raise InputError(NO_RECIPE_FILE)
                 shown[form.settings] = described[form.settings] | {
@@ -245,7 +254,7 @@ class TrainTab:
                 run.step()
 
         is_previewed = filled.source == UPLOADED and claim and not was_refused
-        shown = no_facts() if is_previewed else self.show_preview(values)
+        shown = no_facts() if is_previewed else self._preview(filled)
         problem = filled.missing or shown.get("error", "")
         if filled.missing:
             shown = no_facts(problem)

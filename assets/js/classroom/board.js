@@ -5,7 +5,7 @@ import { button, disable, dot, el, fill } from "../parts/elements.js";
 import { save, saveMenu } from "../parts/downloads.js";
 import { count } from "../parts/numbers.js";
 import { curves } from "../train/curves.js";
-import { STATUS_NAMES } from "../train/runs.js";
+import { STATUS_NAMES } from "../compare/runs.js";
 import { desk, field, named } from "./desk.js";
 import { theirs } from "./rounds.js";
 import { act, follow, room, teach } from "./state.js";

@@ -5,7 +5,7 @@ import { address } from "../frame/question.js";
 import { count } from "../parts/numbers.js";
 import { polling } from "../parts/polling.js";
 
-/** @typedef {{number: number, version: number, name: string, colour: string, isDotted: boolean, title: string, recipe: string, seed: string, rate: number, text: string, sentences: number, status: keyof typeof import("../train/runs.js").STATUS_NAMES, step: number, steps: number, losses: (number | null)[], curve: [step: number, mlm: number | null, nsp: number | null][], verdict: string}} SharedRun */
+/** @typedef {{number: number, version: number, name: string, colour: string, isDotted: boolean, title: string, recipe: string, seed: string, rate: number, text: string, sentences: number, status: keyof typeof import("../compare/runs.js").STATUS_NAMES, step: number, steps: number, losses: (number | null)[], curve: [step: number, mlm: number | null, nsp: number | null][], verdict: string}} SharedRun */
 /** @typedef {[word: string, count: number, probability?: number | null, isRight?: boolean]} Guessed by the room, and once it is uncovered by the model */
 /** @typedef {{number: number, kind: "words" | "follows" | "loss", about: {title?: string, steps?: number, rate?: number, blind?: number}, texts: string[], gaps: number, open: boolean, count: number, bars: Guessed[][], own: string[] | null, link?: string, model?: string, right?: string[], nearest?: string}} Round see ui/classroom/covered.py */
 /** @typedef {{number: number, kind: "seed" | "rate" | "text", value?: string, count?: number}} Given its value, of a text the beginning; for the teacher, how many have one */

@@ -8,7 +8,7 @@ import { count, percent } from "../parts/numbers.js";
 import { keep, kept, on } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 import { curves } from "../train/curves.js";
-import { hasEnded, runs, STATUS_NAMES } from "../train/runs.js";
+import { hasEnded, runs, STATUS_NAMES } from "./runs.js";
 import { asking } from "../views.js";
 
 const loss = (/** @type {number | null} */ value) => value?.toFixed(3) ?? "–";

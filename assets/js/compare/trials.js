@@ -7,7 +7,7 @@ import { newChart } from "../parts/figures.js";
 import { duration } from "../parts/numbers.js";
 import { keep, kept, on, orError, visitor } from "../frame/page.js";
 import { polling } from "../parts/polling.js";
-import { runs } from "../train/runs.js";
+import { runs } from "./runs.js";
 
 const ASK_MS = 1000;
 

@@ -7,7 +7,7 @@ import { polling } from "../parts/polling.js";
 import { ask, question } from "../frame/question.js";
 import { curves } from "../train/curves.js";
 import { FIRST, HIDDEN_MS, news, RETRY_MS, statusLine, whyNoNews } from "../train/monitor.js";
-import { hasEnded, STATUS_NAMES } from "../train/runs.js";
+import { hasEnded, STATUS_NAMES } from "../compare/runs.js";
 import { asking } from "../views.js";
 import { answered, results } from "./results.js";
 

@@ -12,7 +12,7 @@ import { asking } from "../views.js";
 import { curves } from "./curves.js";
 import { guessBoard } from "./guess_board.js";
 import { nextStep } from "./next_step.js";
-import { hasEnded, runs, STATUS_NAMES } from "./runs.js";
+import { hasEnded, runs, STATUS_NAMES } from "../compare/runs.js";
 
 // What to do next, if the run gives no reason.
 const NEXT = { paused: "One step trains a single step, Resume continues." };

@@ -2,7 +2,7 @@
 // first sentences as they were cut, and more numbers.
 
 import { button, el, fill, note, notes } from "../parts/elements.js";
-import { announce } from "../frame/page.js";
+import { announce, on } from "../frame/page.js";
 import { list } from "./facts.js";
 
 /** @typedef {import("./facts.js").Facts} Facts */
@@ -10,7 +10,11 @@ import { list } from "./facts.js";
 const NAME = "Text and settings";
 
 /** @type {View} */
-export function view(root) {
+export function view(root, { trigger }) {
+  let follows = false; // a training that goes on from the shown model
+  on("question", ({ changed }) => {
+    if (follows && (changed.has("model") || changed.has("step"))) trigger("stale");
+  });
   const line = el("span.b-preview-line", { id: "preview-line" }),
     rest = el("div");
   const unfold = () => {
@@ -23,6 +27,7 @@ export function view(root) {
 
   return function draw(/** @type {Facts | null} */ value) {
     if (!value) return;
+    follows = value.follows ?? follows;
     const { error, first, facts } = value,
       of = Object.fromEntries(facts);
     const begins = first?.map((text) => el("li", { dir: "auto", translate: "no" }, text));
