@@ -164,9 +164,9 @@ def paste(page: Page, text: str) -> None:
 def change_setting(page: Page, name: str, value: str) -> None:
     """Type a value under "More settings"; the name is the end of the control's elem_id."""
     control = page.locator(f"#setting-{name} input")
+    if page.locator("#change-settings[aria-expanded=false]").is_visible():  # folded in a narrow window
+        page.locator("#change-settings").click()
     if not control.is_visible():
-        if page.locator("#change-settings[aria-expanded=false]").is_visible():  # folded in a narrow window
-            page.locator("#change-settings").click()
         page.get_by_role("button", name="More settings").click()
     control.fill(value)
     control.blur()

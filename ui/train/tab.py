@@ -218,16 +218,17 @@ class TrainTab:
         form = self.form
 
         def filled() -> Updates:
-            given, shown = sent(event, "values", dict), {}
+            given, shown = sent(event, "values", dict), form.describe(form.read(values))
+            if form.settings not in shown:
+                raise InputError(NO_RECIPE_FILE)
+            # Always with a value: without one, settings that the person has not unfolded yet would stay empty.
+            settings = shown[form.settings]
+            shown = {form.settings: settings, form.source: values[form.source], form.pasted: values[form.pasted]}
             if "seed" in given:
                 shown[form.seed] = parse(given["seed"], int)
             if "rate" in given:
-                described = form.describe(form.read(values))
-                if form.settings not in described:
-                    raise InputError(NO_RECIPE_FILE)
-                shown[form.settings] = described[form.settings] | {
-                    "changed": {"training.learning_rate": str(given["rate"])}
-                }
+                changed = {"training.learning_rate": str(given["rate"])}
+                shown[form.settings] = settings | {"changed": changed}
             if "text" in given:
                 text = given["text"] or values[form.pasted]
                 shown |= {form.source: PASTED, form.pasted: text}

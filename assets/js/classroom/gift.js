@@ -38,6 +38,9 @@ export function gift(report, repaint) {
     announce("fill", found);
     ask({ tab: "train" });
     announce("open", null);
+    /** @type {HTMLElement | null} the form is folded in a small window */
+    const folded = document.querySelector("#change-settings[aria-expanded=false]");
+    if (found.text === "") folded?.click();
     filled = room.given?.number ?? 0;
     answered();
     return found;
