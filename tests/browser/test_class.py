@@ -186,6 +186,7 @@ def test_each_page_gets_a_seed_and_the_board_compares_the_runs(
     for drawn in (".legend", ".xtitle", ".ytitle"):
         expect(teacher.locator(f"#class-curves {drawn}")).to_be_visible()
     expect_seen(teacher.locator("#class-curves .legend"), re.compile("Ada.*Bob|Bob.*Ada"))
+    expect(teacher.locator("#class-curves .legendtext", has_text="\u2068Ada\u2069")).to_have_count(1)  # not translated
     expect_seen(teacher.locator("#class-unsaved"), "The board has changed since it was saved.")
     saved = download(teacher, "#board-csv", tmp_path, "board.csv").splitlines()
     assert len(saved) == 3
@@ -193,6 +194,12 @@ def test_each_page_gets_a_seed_and_the_board_compares_the_runs(
         "name,run,settings,text,sentences,seed,learning_rate,step,steps,status,mlm_loss,nsp_loss"
     )
     expect(teacher.locator("#class-unsaved")).to_be_hidden()
+    teacher.evaluate("[Plotly.made, Plotly.downloadImage] = [Plotly.downloadImage, () => Promise.reject(Error())]")
+    teacher.locator("#class-clear").click()
+    teacher.locator("#class-clear-save").click()
+    expect_seen(teacher.locator("#class-board"), "The browser could not make the picture. The board stays.")
+    expect(rows).to_have_count(2)
+    teacher.evaluate("Plotly.downloadImage = Plotly.made")
     teacher.locator("#class-clear").click()
     with teacher.expect_download(lambda each: each.suggested_filename == "board.png"):
         teacher.locator("#class-clear-save").click()

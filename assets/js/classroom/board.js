@@ -1,7 +1,7 @@
 // The Class tab: sharing one's run, and the board of shared runs: a table that each column sorts, and all curves in one chart.
 
 import { asksFirst, keepingFocus, scrolling, table } from "../controls.js";
-import { button, disable, dot, el, fill } from "../parts/elements.js";
+import { button, disable, dot, el, fill, own } from "../parts/elements.js";
 import { save, saveMenu } from "../parts/downloads.js";
 import { count } from "../parts/numbers.js";
 import { curves } from "../train/curves.js";
@@ -18,6 +18,7 @@ const PRIVACY =
   "trains and after that. Your text and your model stay yours.";
 const NO_RUN = "No run is on the board yet. Train one, type a name above, and share it.";
 const CLEAR = "Take all runs off the board? Only the person who shared a run can share it again.";
+const NO_PICTURE = "The browser could not make the picture. The board stays.";
 const UNSAVED = "The board has changed since it was saved.";
 const loss = (/** @type {number | null} */ value) => value?.toFixed(3) ?? "–";
 
@@ -148,7 +149,7 @@ class Board {
     this.drawn = key;
     keepingFocus(body, () => fill(body, runs.map(line)));
     const others = runs.map(({ name, colour, isDotted, steps, curve }) => ({
-      ...{ name, colour, isDotted, steps },
+      ...{ name: own(name), colour, isDotted, steps },
       points: curve,
     }));
     this.chart.change({ others });
@@ -159,9 +160,11 @@ class Board {
     const newest = Math.max(...[...room.runs.values()].map(({ version }) => version));
     this.status.textContent = "";
     if (kind !== "csv") {
-      this.chart.picture(kind, "The runs of the class", "board");
-      await this.chart.queue;
-      return true;
+      const made = this.chart.picture(kind, "The runs of the class", "board").then(() => true);
+      return made.catch(() => {
+        this.status.textContent = NO_PICTURE;
+        return false;
+      });
     }
     const { content, error } = await act("board");
     this.status.textContent = error ?? "";

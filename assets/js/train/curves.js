@@ -101,7 +101,9 @@ class Curves {
   // Changes of the points are queued too: a chart that is drawn late must not get a point twice.
   /** @param {() => any} work */
   inOrder(work) {
-    this.queue = this.queue.then(work).catch(console.error);
+    const done = this.queue.then(work);
+    this.queue = done.catch(console.error);
+    return done;
   }
 
   /** Change what is shown, and draw all of it. @param {object} update */
@@ -285,7 +287,7 @@ class Curves {
   picture(kind, text, filename) {
     const size = { width: 1000, height: this.more ? 900 : 560, scale: kind === "png" ? 2 : 1 };
     const title = { text: literal(text), font: { size: 15 }, x: 0, xref: "paper", y: 0.985, yanchor: "top" };
-    this.inOrder(async () => {
+    return this.inOrder(async () => {
       const { data, layout } = this.box,
         font = { ...layout.font, color: "#475569" },
         margin = { ...layout.margin, t: layout.margin.t + 42 }; // for the title
