@@ -52,7 +52,7 @@ MEMORISED = 1_500  # words; a text with no more of them is learned by heart
 # Of longer texts, up to so many words: the hidden size, tokens of a step, most tokens to train on, and the dropout.
 _LARGER = (
     (15_000, 64, 768, 1_600_000, 0.3),
-    (150_000, 96, 1_536, 1_200_000, 0.1),
+    (150_000, 96, 1_536, 2_000_000, 0.1),
     (math.inf, 128, 1_536, 1_000_000, 0.0),
 )
 _MOST_READINGS = 60  # of each word; more would teach the text by heart
@@ -352,7 +352,7 @@ def recipe_for(corpus: Corpus) -> Recipe:
     else:
         first = recipe_named("english-mini")
         # A script may have thousands of characters, each alone and as a later piece of a word.
-        pieces = 2 * len(set("".join(counted).lower())) + round(8 * math.sqrt(words))
+        pieces = 2 * len(set("".join(counted).lower())) + round(20 * math.sqrt(words))
         settings = _for_words(words, min(pair, length)) | {"tokenizer.vocab_size": min(_MOST_PIECES, pieces)}
     settings |= {"data.sequence_length": length, "model.max_position_embeddings": length}
     return dataclasses.replace(
