@@ -55,7 +55,7 @@ _LARGER = (
     (150_000, 96, 1_536, 2_000_000, 0.1),
     (math.inf, 128, 1_536, 1_000_000, 0.0),
 )
-_MOST_READINGS = 60  # of each word; more would teach the text by heart
+_MOST_READINGS = 100  # of each word; more would teach the text by heart
 _MOST_PIECES = 8_000
 _PIECES_OF_A_WORD = 1.3
 _COUNTED_BYTES = 2**20  # of a text; they stand for the rest

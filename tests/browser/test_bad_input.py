@@ -35,7 +35,7 @@ def test_a_binary_file_and_one_in_an_old_encoding(page: Page, tmp_path: Path) ->
     binary.write_bytes(bytes(range(256)))
     old.write_bytes("他在北京 的大学\n每天 都要开会\n".encode("gbk"))
     press_save(page, "#curves-csv")
-    expect(page.locator(".b-reason")).to_have_text("There is no run yet; press Start.")
+    expect_seen(page.locator("#messages").get_by_role("alert"), "There is no run yet; press Start.")
     choose_source(page, "Upload a text file")
     alert, encoding = page.locator("#preview").get_by_role("alert"), page.locator("#encoding")
     expect(page.locator("#preview")).to_contain_text("Choose a text file first.")
