@@ -199,7 +199,7 @@ def test_a_head_that_is_off_belongs_to_its_model(page: Page) -> None:
     panel = page.locator("#attention-switches")
     panel.get_by_role("button", name="Switch off head 2 of layer 1").click()
     expect(panel.locator("thead")).to_contain_text("Without 1 head")
-    page.locator("#model-picker").select_option(label="english-mini")
+    page.locator("#model-picker").select_option("english-mini")
     expect(panel.locator("thead")).to_contain_text("Heads off")
     assert "off=" not in page.url
 
