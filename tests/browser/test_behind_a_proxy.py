@@ -122,7 +122,7 @@ def test_the_page_works_behind_nginx(page: Page, proxied: str, tmp_path: Path) -
     page.get_by_role("tab", name="Class").click()
     page.get_by_label("Your name on the board").fill("Ada")
     page.get_by_role("button", name="Share my run").click()
-    expect(page.get_by_role("listitem").filter(has_text="Ada")).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="Ada")).to_be_visible()
     page.screenshot(path=tmp_path / "proxied.png")
     page.goto("about:blank")
     page.goto(link)

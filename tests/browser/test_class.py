@@ -233,7 +233,7 @@ def test_a_rate_and_a_text_are_put_into_the_form(visit_class: Callable[..., Page
     teacher.locator("#class-kind").select_option("rate")
     teacher.locator("#class-values").fill("fast")
     teacher.locator("#class-give").click()
-    expect(teacher.get_by_text("fast", exact=False).first).to_be_visible()
+    expect(teacher.get_by_text("learning_rate is 'fast'")).to_be_visible()
     teacher.locator("#class-take-back").click()
     expect(ada.locator("#class-bar section")).to_be_hidden()
 
