@@ -6,11 +6,11 @@ import { button, el, roam } from "../parts/elements.js";
 
 /** @type {View} */
 export function view(root, { options, trigger }) {
-  const line = (/** @type {Line} */ [language, texts]) =>
+  const line = (/** @type {Line} */ [language, texts], /** @type {number} */ k) =>
     el(
       "div.b-tools",
-      { role: "group", "aria-label": language },
-      el("span.b-examples-language", { translate: "no" }, language),
+      { role: "group", "aria-labelledby": `examples-${k}` },
+      el("span.b-examples-language", { id: `examples-${k}`, translate: "no" }, language),
       texts.map(([name, kind]) => button(kind, () => trigger("chosen", { name }), { id: `example-${name}` })),
     );
   root.append(el("div.b-control-name", "Or take an example"), ...options.texts.map(line));
