@@ -194,12 +194,15 @@ def test_each_page_gets_a_seed_and_the_board_compares_the_runs(
         "name,run,settings,text,sentences,seed,learning_rate,step,steps,status,mlm_loss,nsp_loss"
     )
     expect(teacher.locator("#class-unsaved")).to_be_hidden()
-    teacher.evaluate("[Plotly.made, Plotly.downloadImage] = [Plotly.downloadImage, () => Promise.reject(Error())]")
+    teacher.evaluate("""() => {
+        window.kept = [Plotly.downloadImage, console.error];
+        [Plotly.downloadImage, console.error] = [() => Promise.reject(Error()), () => {}];
+    }""")
     teacher.locator("#class-clear").click()
     teacher.locator("#class-clear-save").click()
     expect_seen(teacher.locator("#class-board"), "The browser could not make the picture. The board stays.")
     expect(rows).to_have_count(2)
-    teacher.evaluate("Plotly.downloadImage = Plotly.made")
+    teacher.evaluate("() => { [Plotly.downloadImage, console.error] = window.kept; }")
     teacher.locator("#class-clear").click()
     with teacher.expect_download(lambda each: each.suggested_filename == "board.png"):
         teacher.locator("#class-clear-save").click()

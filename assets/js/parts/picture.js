@@ -124,7 +124,7 @@ function drawing(original, extent, origin) {
     for (const name of SVG_STYLES.split(" ")) part.style.setProperty(name, style.getPropertyValue(name));
     for (const name of ["class", "tabindex", "role"]) part.removeAttribute(name);
     const source = parts[index];
-    if (source instanceof SVGTextContentElement && !source.childElementCount)
+    if (source instanceof SVGTextContentElement && !source.querySelector("tspan"))
       for (const [name, value] of Object.entries(asLong(source.getComputedTextLength())))
         part.setAttribute(name, value);
     // Plotly names its clip paths with the address of the page, which another program can't open.
