@@ -180,7 +180,7 @@ def test_the_lists_name_models_and_steps(workspaces: Workspaces, space: Workspac
     assert choices(workspaces, space) == [["shipped", "shipped", "comes with Balcony"], [run.id, "mine", "finished"]]
     found = dict(comparisons(workspaces, space))
     assert found["shipped"] == "shipped"
-    assert found[f"{run.id}@8"] == "mine, step 8"
+    assert found[f"{run.id}@8"] == "Step 8 · mine"
     other = workspaces.enter(None)
     with pytest.raises(BertCoreError, match=NOT_YOURS):
         workspaces.model(other, run.id)

@@ -260,15 +260,16 @@ def show_source(kind: str, path: str | None) -> list[Any]:
     return [gr.update(visible=shown) for shown in (kind == UPLOADED, has_choice)]
 
 
-def recipe_of(source: str, recipe: str) -> str:
-    """The recipe after a person has chosen another source of the text: the default one, or by the size of a text."""
+def recipe_of(source: str, recipe: str) -> Any:
+    """The recipe after a person has chosen another source of the text: the default one, or by the size of a text. One
+    that the person has chosen stays."""
     first, other = (BY_SIZE, DEFAULT_RECIPE) if source == OWN_TEXT else (DEFAULT_RECIPE, BY_SIZE)
-    return other if recipe == first else recipe
+    return other if recipe == first else gr.skip()
 
 
-def typed(source: str, recipe: str) -> tuple[str, str]:
+def typed(source: str, recipe: str) -> tuple[Any, Any]:
     """The source and the recipe once a person types a text."""
-    return (source, recipe) if source == PASTED else (PASTED, recipe_of(PASTED, recipe))
+    return (gr.skip(), gr.skip()) if source == PASTED else (PASTED, recipe_of(PASTED, recipe))
 
 
 def examples() -> list[tuple[str, list[tuple[str, str]]]]:
@@ -278,7 +279,7 @@ def examples() -> list[tuple[str, list[tuple[str, str]]]]:
     ]
 
 
-def example(source: str, recipe: str, event: gr.EventData) -> tuple[str, str, str]:
+def example(source: str, recipe: str, event: gr.EventData) -> tuple[str, Any, Any]:
     """An example in place of the person's text. Raises InputError for one that the page does not have."""
     name = known(sent(event, "name", str), [name for _, texts in examples() for name, _ in texts])
     return (EXAMPLES / f"{name}.txt").read_text(encoding="utf-8"), *typed(source, recipe)
