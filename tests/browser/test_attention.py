@@ -195,15 +195,6 @@ def test_a_head_is_switched_off_and_on_again(page: Page) -> None:
     expect(cells.nth(2)).to_be_empty()
 
 
-def test_a_head_that_is_off_belongs_to_its_model(page: Page) -> None:
-    panel = page.locator("#attention-switches")
-    panel.get_by_role("button", name="Switch off head 2 of layer 1").click()
-    expect(panel.locator("thead")).to_contain_text("Without 1 head")
-    page.locator("#model-picker").select_option("english-mini")
-    expect(panel.locator("thead")).to_contain_text("Heads off")
-    assert "off=" not in page.url
-
-
 def test_heads_switched_off_while_an_answer_is_under_way(page: Page) -> None:
     panel = page.locator("#attention-switches")
     first, second = (panel.get_by_role("button", name=f"Switch off head {head} of layer 1") for head in (2, 3))
