@@ -33,7 +33,7 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 LOST = "The server does not answer."
 # What these change stands below a small window so far: progress on the model's facts; under the unfolded form of Train,
 # the sizes of an example and the status of the run. A sample is a file.
-BELOW = re.compile("hub-fetch|example-.*|step|task-sample")
+BELOW = re.compile("hub-fetch|example-.*|start|pause|step|reset|stop|faster|task-sample")
 # The buttons that can be seen now: a key, which is the id or the part of the page and the class; whether it is
 # disabled; why, by its title or description.
 BUTTONS = """() => {
