@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser_steps import WAIT_MS, type_sentence, wait_for_question
+from browser_steps import WAIT_MS, expect_seen, type_sentence, wait_for_question
 from playwright.sync_api import Browser, Page, expect
 from test_screen_reader import grave_at_both_widths
 
@@ -99,16 +99,14 @@ def test_the_readmes_tab_answers_the_question_as_every_other(page: Page, address
     expect(words.filter(has_text="romeo")).to_have_count(1)
     type_sentence(page, "thank you romeo")
     expect(words).to_have_text(["Layer 1", "Layer 2", "[CLS]", "thank", "you", "romeo", "[SEP]"])
-    expect(page.locator("#movement-map .b-map-hint")).to_contain_text("Point at a cell")
-    expect(page.locator("#movement-map .b-map-hint")).to_be_visible()
+    expect_seen(page.locator("#movement-map .b-map-hint"), "Point at a cell")
     wait_for_question(page, tab="movement", text="thank you romeo")
     assert grave_at_both_widths(page) == {}
 
     page.locator("#language").select_option("ko")
     expect(page.get_by_role("tab", name="이동")).to_have_attribute("aria-selected", "true")
     expect(hint).to_have_text("각 층이 첫 문장의 단어들을 이동시킵니다.")
-    expect(page.locator("#movement-map .b-map-hint")).to_contain_text("칸을 가리키면")
-    expect(page.locator("#movement-map .b-map-hint")).to_be_visible()
+    expect_seen(page.locator("#movement-map .b-map-hint"), "칸을 가리키면")
     page.locator("#language").select_option("zh-CN")
     expect(hint).to_have_text("每一层都会移动第一句话中的词。")
     page.locator("#language").select_option("en")

@@ -124,7 +124,7 @@ def test_a_head_of_the_map_opens_its_attention_which_says_where_it_is(shared: Pa
     expect_seen(shared.locator("#attention-place"), "On the map: layer 2, head 2")
     expect(shared.locator("#attention-place rect.is-here")).to_have_count(1)
     shared.locator("#attention-heads [data-head]").first.click()
-    expect(shared.locator("#attention-place")).to_contain_text("layer 1, head 1")
+    expect_seen(shared.locator("#attention-place"), "layer 1, head 1", in_window=True)
     shared.locator("#attention-place button").click()
     expect(shared.locator("#steps .b-bert")).to_be_visible()
 

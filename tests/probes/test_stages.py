@@ -39,15 +39,26 @@ def folder(request, tmp_path_factory, word_tokenizer) -> Path:
     return path
 
 
-@torch.no_grad()
-def test_every_number_is_that_of_transformers(folder):
+@pytest.fixture
+def pair(folder):
+    """A model here and in `transformers`, and the inputs of the latter."""
     checkpoint = load_checkpoint(folder)
     theirs = transformers.BertForPreTraining.from_pretrained(
         folder, attn_implementation="eager", dtype=torch.float32
     ).eval()
     encoding = checkpoint.tokenizer.encode(*TEXTS)
+    return (
+        checkpoint,
+        theirs,
+        {"input_ids": torch.tensor([encoding.ids]), "token_type_ids": torch.tensor([encoding.type_ids])},
+    )
+
+
+@torch.no_grad()
+def test_every_number_is_that_of_transformers(pair):
+    checkpoint, theirs, inputs = pair
+    encoding = checkpoint.tokenizer.encode(*TEXTS)
     position, layer = encoding.tokens.index(MASK), theirs.config.num_hidden_layers - 1
-    inputs = {"input_ids": torch.tensor([encoding.ids]), "token_type_ids": torch.tensor([encoding.type_ids])}
     out = theirs(**inputs, output_hidden_states=True, output_attentions=True)
     found = follow(checkpoint, *TEXTS, layer=layer, position=position, attending=3)
     assert (found.tokens, found.ids, found.segments) == (encoding.tokens, encoding.ids, encoding.type_ids)
@@ -193,21 +204,6 @@ def hooked(theirs, layer):
         "hook_resid_post": (block.output.LayerNorm, 0),
         "hook_normalized_resid_post": (block.output.LayerNorm, 1),
     }
-
-
-@pytest.fixture
-def pair(folder):
-    """A model here and in `transformers`, and the inputs of the latter."""
-    checkpoint = load_checkpoint(folder)
-    theirs = transformers.BertForPreTraining.from_pretrained(
-        folder, attn_implementation="eager", dtype=torch.float32
-    ).eval()
-    encoding = checkpoint.tokenizer.encode(*TEXTS)
-    return (
-        checkpoint,
-        theirs,
-        {"input_ids": torch.tensor([encoding.ids]), "token_type_ids": torch.tensor([encoding.type_ids])},
-    )
 
 
 @torch.no_grad()
