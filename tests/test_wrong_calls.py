@@ -94,6 +94,7 @@ def arguments_of(name: str, has: dict[str, Any]) -> tuple[Callable, dict[str, An
         "load_checkpoint": {"folder": folder / "model", "max_positions": None},
         "save_checkpoint": {**model, "folder": folder / "new"},
         "load_recipe": {"name_or_path": "romeo-juliet"},
+        "recipe_for": {"corpus": CORPUS},
         "prepare": {"recipe": FEW, "source": CORPUS, "seed": 0, "start": None},
         "preview": {"recipe": FEW, "corpus": CORPUS},
         "read_corpus": {"path_or_text": folder / "text.txt", "kind": "auto", "encoding": None},

@@ -24,7 +24,7 @@ TEACHER = "the-token"
 
 
 @pytest.fixture(scope="module")
-def visit_class(tabs: Tabs, service: Any, shipped: Path) -> Iterator[Callable[..., Page]]:
+def class_tabs(tabs: Tabs, service: Any, shipped: Path) -> Iterator[Tabs]:
     import ui
 
     app, url, _ = ui.launch(
@@ -32,11 +32,16 @@ def visit_class(tabs: Tabs, service: Any, shipped: Path) -> Iterator[Callable[..
     )
     own = Tabs(tabs.browser, url.replace("0.0.0.0", "localhost"))
     limits = service.limits
-    with own.visits() as visit:
-        yield visit
+    yield own
     service.limits = limits
     assert own.complaints == []
     app.get_blocks().close(verbose=False)
+
+
+@pytest.fixture
+def visit_class(class_tabs: Tabs) -> Iterator[Callable[..., Page]]:
+    with class_tabs.visits() as visit:
+        yield visit
 
 
 def test_a_class_shares_runs_and_opens_a_lesson(visit_class: Callable[..., Page]) -> None:
