@@ -103,8 +103,8 @@ def classroom(options: argparse.Namespace) -> None:
             each.result()
         delays, asked = list(room.delays), list(room.asked)
         connection = room.connected()
-        asked = {"text": "hello romeo", "hidden": [1]}
-        room.ask(connection, "ask", "", TOKEN, next(iter(room.trained)), "#text=hello+romeo&hidden=1", asked)
+        sentence = {"text": "hello romeo", "hidden": [1]}
+        room.ask(connection, "ask", "", TOKEN, next(iter(room.trained)), "#text=hello+romeo&hidden=1", sentence)
         question = room.ask(connection, "", "", 0)["round"]["number"]
         for token in room.trained:
             room.ask(connection, "guess", token, question, ["a"])

@@ -6,6 +6,7 @@ Each function has a fallback, which is said in its description where a person wo
 import contextlib
 import ctypes
 import errno
+import functools
 import os
 import re
 import shutil
@@ -145,6 +146,7 @@ def _host_memory() -> int:
         return 2**10 * kilobytes.value
 
 
+@functools.cache  # every preview of a text asks
 def _container_limits(root: Path = Path("/")) -> list[int]:
     """The memory limits of the process's control groups and all groups above them, versions 1 and 2, on Linux."""
     with contextlib.suppress(OSError):

@@ -73,9 +73,9 @@ export const onTheme = (root, redraw) =>
 /** @param {string} colour @param {string} text */
 const swatch = (colour, text) => el("span.b-swatch", dot(colour), text);
 
-/** What `effect` means. @param {(size: number) => string} words of a change */
+/** What `effect` means. @param {(change: number) => string} words of what an answer loses or, negative, gains without it */
 export function effectLegend(words) {
-  const sample = (/** @type {number} */ loss) => swatch(effect(loss), words(Math.abs(loss)));
+  const sample = (/** @type {number} */ loss) => swatch(effect(loss), words(loss));
   const [helped, hindered] = [
     [0.5, 0.1, 0.01],
     [-0.01, -0.1, -0.5],

@@ -312,8 +312,13 @@ class FinetuningRecipe(_Settings[TaskParts]):
 
 def recipe_names() -> list[str]:
     """Names of the recipes of the program, the default first."""
-    names = (path.stem for path in (ASSETS / "recipes").glob("*.json"))
-    return sorted(names, key=lambda name: (name != DEFAULT_RECIPE, name))
+    return list(_recipes())
+
+
+@functools.cache
+def _recipes() -> dict[str, Recipe]:
+    paths = sorted((ASSETS / "recipes").glob("*.json"), key=lambda path: (path.stem != DEFAULT_RECIPE, path.stem))
+    return {path.stem: Recipe.from_dict(path.stem, read_json_file(path, "recipe")) for path in paths}
 
 
 @checked
@@ -328,7 +333,7 @@ def recipe_named(name: str) -> Recipe:
     """A recipe of the program by its name; unlike `load_recipe`, it never opens another path. Raises ConfigError."""
     if name not in recipe_names():
         raise ConfigError(f"There is no recipe {str(name)[:60]!r}; there are: {', '.join(recipe_names())}.")
-    return Recipe.from_dict(name, read_json_file(ASSETS / "recipes" / f"{name}.json", "recipe"))
+    return _recipes()[name]
 
 
 @checked

@@ -333,11 +333,7 @@ class Run:
         """
         with self._changed:
             if self._ended not in ("finished", "stopped"):
-                if self.status == "paused":
-                    raise RunError(
-                        "This run is paused, so it has steps left. Resume it, or stop it before you add more."
-                    )
-                raise RunError(f"Only a finished or stopped run can be continued; this one is {self.status}.")
+                raise RunError(f"Only a finished or stopped run can train more steps; this one is {self.status}.")
             if self.worker is None:
                 raise RunError("The state that this run needs to continue is no longer kept; start it again.")
             check_steps(len(self._history) + steps, self._scheduler.limits)

@@ -54,8 +54,8 @@ def joined(device: str) -> Iterator[None]:
     if device == "cuda":
         if (there := torch.cuda.device_count()) <= _local_rank():
             raise ConfigError(
-                f"This machine has {there} GPUs for {os.environ['LOCAL_WORLD_SIZE']} processes; start fewer with "
-                "--nproc-per-node, or choose --device cpu."
+                f"This machine has too few GPUs for {os.environ['LOCAL_WORLD_SIZE']} processes: {there}. Start fewer "
+                "with --nproc-per-node, or choose --device cpu."
             )
         torch.cuda.set_device(_local_rank())
     dist.init_process_group("nccl" if device == "cuda" else "gloo", timeout=_TIMEOUT)

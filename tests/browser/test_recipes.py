@@ -120,6 +120,9 @@ def test_an_example_is_taken_by_one_press_and_start_stays_in_sight(visit: Callab
     choose_source(page, "The recipe's own text")
     expect_seen(page.locator("#preview"), "9 sentences")
     expect(page.get_by_role("combobox", name="Recipe")).to_have_value("Romeo and Juliet, quick")
+    # What a person has changed stays, since the person did not choose another recipe.
+    expect(page.locator("#setting-steps input")).to_have_value("20")
+    page.get_by_role("button", name="Undo all changes").click()
     expect(page.locator("#setting-steps input")).to_have_value("110")
 
 

@@ -31,9 +31,8 @@ POLL_MS, QUIET_MS, PATIENCE_MS = 20, 800, 3_000
 LAPTOP: ViewportSize = {"width": 1366, "height": 657}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 LOST = "The server does not answer."
-# What these change stands below a small window so far: progress on the model's facts; under the unfolded form of Train,
-# the sizes of an example and the status of the run. A sample is a file.
-BELOW = re.compile("hub-fetch|example-.*|start|pause|step|reset|stop|faster|task-sample")
+# An example is put into the field above it, and its sizes stand above that; a sample is a file.
+BELOW = re.compile("example-.*|task-sample")
 # The buttons that can be seen now: a key, which is the id or the part of the page and the class; whether it is
 # disabled; why, by its title or description.
 BUTTONS = """() => {
@@ -278,7 +277,7 @@ def test_a_refused_start_says_why_beside_its_button_and_beside_the_field(page: P
     open_tab(page, "Train")
     page.set_viewport_size(size)
     start.click()
-    expect_seen(message, re.compile(r"Subject of a sentence has not ended\. Stop it"), in_window=True)
+    expect_seen(message, re.compile(r"“Subject of a sentence” has not ended\. Stop it"), in_window=True)
     boxes = [part.bounding_box() for part in (message, start)]
     assert boxes[0] is not None
     assert boxes[1] is not None

@@ -163,7 +163,7 @@ def test_a_gpu_that_cannot_compute_is_left_alone_and_the_reason_is_said(monkeypa
     [
         ("cuda:1", 2, "and not on cuda:1"),
         ("mps", 0, "and not on mps"),
-        ("cuda", 1, "has 1 GPUs for 2 processes; start fewer"),
+        ("cuda", 1, "has too few GPUs for 2 processes: 1. Start fewer"),
     ],
 )
 def test_a_process_of_several_without_a_gpu_of_its_own_says_so(device, gpus_here, message, monkeypatch):

@@ -70,7 +70,7 @@ def test_a_reset_waits_at_the_same_initial_weights(workspaces, space) -> None:
     assert_close(reset.snapshots[0].weights, first.snapshots[0].weights, rtol=0, atol=0)
     learned = first.snapshots[-1].weights
     assert not any(torch.equal(before, learned[name]) for name, before in first.snapshots[0].weights.items())
-    with pytest.raises(RunError, match=r"^Run 2 · Romeo and Juliet, quick has not ended\. ") as refused:
+    with pytest.raises(RunError, match=r"^“Run 2 · Romeo and Juliet, quick” has not ended\. ") as refused:
         workspaces.repeat(space, first, paused=False)
     assert str(refused.value).endswith(STOP_IT_FIRST), "by which the page knows that it can offer to"
     space.stop()
@@ -187,7 +187,7 @@ def test_an_experiment_runs_each_variant_with_each_seed_and_answers(workspaces, 
     result = news["result"]
     assert [row["title"] for row in result["rows"]] == [variant.title for variant in experiment.variants]
     assert all("±" in cell for row in result["rows"] for cell in row["cells"])
-    assert "over 3 seeds. Higher or lower: the means differ by more than 4.3 standard errors" in result["how"]
+    assert "over 3 seeds. A difference counts if the means differ by more than 4.3 standard errors" in result["how"]
     assert "the same 512 pairs of the training text" in result["how"]
     for row in result["rows"]:
         assert row["cells"][0] in result["answer"]

@@ -38,6 +38,7 @@ from ui.train.form import (
 )
 from ui.train.form import typed as typed_text
 from ui.train.settings import label_of, overrides, settings_value, values_of, with_labels
+from ui.train.tab import AUTOMATIC, FIRST_RUN_SECONDS, FULL_SPEED, TrainTab
 
 QUICK = load_recipe("romeo-juliet")
 
@@ -260,6 +261,23 @@ def prepare_without_weights(recipe: Recipe) -> Any:
     with pytest.raises(BertCoreError):
         prepare(recipe, admit=admit)
     return found[0]
+
+
+def test_the_estimated_time_counts_the_pace(workspaces, space) -> None:
+    with gr.Blocks() as demo:
+        tab = TrainTab(open_page(demo, workspaces, []))
+    form, short = tab.form, {"training.steps": "50"}
+    values: dict = dict.fromkeys(tab.filled_in) | {form.source: OWN_TEXT, form.recipe: QUICK.name, form.initial: RANDOM}
+    values |= {form.settings: settings_value(QUICK) | {"changed": short}, tab.page.visitor: space.token}
+
+    def estimated(pace: float) -> tuple[str, bool]:
+        shown = tab.show_preview(values | {tab.pace: pace})
+        return dict(shown["facts"])["Estimated time"], shown["isFirst"]
+
+    watched = (f"about {FIRST_RUN_SECONDS:.0f} s", True)
+    assert (estimated(1), estimated(AUTOMATIC)) == (("about 50 s", False), watched)
+    workspaces.start(space, QUICK.override({"training.steps": 2}), None, 0)
+    assert estimated(AUTOMATIC) == estimated(FULL_SPEED) != watched
 
 
 def test_the_list_follows_the_limits_that_a_teacher_sets(service: TrainingService, workspaces) -> None:

@@ -58,9 +58,9 @@ NO_CONCLUSION = CONCLUSIONS | {  # by outcome; a contrast has the sentences for 
     "take a longer one",
 }
 RULE = (
-    f"Mean ± standard deviation over {{}} seeds. Higher or lower: the means differ by more than {STANDARD_ERRORS} "
-    f"standard errors (Student's t, 95%). Alike: even with {STANDARD_ERRORS} standard errors more, they would differ "
-    f"by less than {100 * MARGIN:g} points (times: {MARGIN_RATIO:.0%})."
+    f"Mean ± standard deviation over {{}} seeds. A difference counts if the means differ by more than "
+    f"{STANDARD_ERRORS} standard errors (Student's t, 95%). Results count as equal if they would differ by less "
+    f"than {100 * MARGIN:g} points (times: {MARGIN_RATIO:.0%}) even with {STANDARD_ERRORS} standard errors more."
 )
 
 

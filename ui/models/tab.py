@@ -72,7 +72,7 @@ class ModelsTab:
         opened = self.uploaded.upload(self.open_uploaded, {*inputs, self.uploaded}, changed, **QUIET)
         opened.then(lambda: None, None, self.uploaded, **QUIET)
         # Queued: Gradio shows progress. Several download at once, so that nobody waits for one visitor's model.
-        queued: dict[str, Any] = {"concurrency_limit": 4, "api_visibility": "private", "show_progress_on": self.facts}
+        queued: dict[str, Any] = {"concurrency_limit": 4, "api_visibility": "private", "show_progress_on": self.name}
         gr.on([self.fetch.click, self.name.submit], self.open_named, {*inputs, self.name}, changed, **queued)
         download.click(on_error(page.say)(self.pack), inputs, {page.file, page.messages}, **QUIET)
 

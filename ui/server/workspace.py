@@ -221,7 +221,7 @@ class Workspace:
             return
         known = run.id in self.runs  # the runs of a comparison are in no list
         name = self.shown_title(run.id, self.title_of(run)) if known else "The comparison of initial weights"
-        raise RunError(f"{name} has not ended. Stop it before you start another.")
+        raise RunError(f"“{name}” has not ended. Stop it before you start another.")
 
     def refuse_if_full(self) -> None:
         """RunError where a new run could only take the place of one that the person has named."""

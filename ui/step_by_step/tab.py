@@ -82,8 +82,10 @@ STAGES = (
     (
         "feed-forward",
         "Feed-forward",
-        "A learned matrix widens each token's vector, the activation function lets mostly positive numbers pass, and a "
-        "second matrix narrows it again. The residual and LayerNorm follow. This ends the layer.",
+        "Attention brings information from other tokens; this network turns what has arrived into new features, for "
+        "each token alone. In BERT it has two thirds of a layer's parameters. A learned matrix widens the vector, the "
+        "activation function lets mostly positive numbers pass, and a second matrix narrows it again. The residual and "
+        "LayerNorm end the layer.",
     ),
     (
         "layers",

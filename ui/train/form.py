@@ -184,7 +184,12 @@ class TrainingForm:
         self.all = {*asked, self.uploaded, self.recipe_file, self.encoding, self.seed, *page.inputs}
         self.save.click(self.save_recipe, self.all, [page.file, page.messages], **QUIET)
 
-    def connect(self, follow: Callable[[Values], dict[Any, Any]], outputs: Sequence[gr.blocks.Block]) -> None:
+    def connect(
+        self,
+        follow: Callable[[Values], dict[Any, Any]],
+        inputs: set[gr.components.Component],
+        outputs: Sequence[gr.blocks.Block],
+    ) -> None:
         """Call `follow` with the form once a person has changed what it describes, whose values it returns."""
         shown = [self.uploaded, self.encoding]
         self.source.change(show_source, [self.source, self.uploaded], shown, **QUIET)
@@ -198,7 +203,7 @@ class TrainingForm:
             *(self.settings.undone, self.settings.rescale),
         ]
         for changed in changes:
-            changed(follow, self.all, outputs, trigger_mode="always_last", **QUIET)
+            changed(follow, inputs, outputs, trigger_mode="always_last", **QUIET)
 
     def listed(self) -> dict[str, Any]:
         """An update of the list of recipes: each as this place offers it, and that of a file."""

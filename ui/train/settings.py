@@ -14,7 +14,7 @@ from typing import Any
 import gradio as gr
 
 from bert_core.errors import InputError
-from bert_core.runs.recipe import FinetuningRecipe, Recipe
+from bert_core.runs.recipe import BY_SIZE, DEFAULT_RECIPE, FinetuningRecipe, Recipe
 from ui.handlers import MALFORMED
 from ui.views import view
 
@@ -46,7 +46,13 @@ def settings_value(recipe: Tunable, *, without: Collection[str] = ()) -> dict[st
     """What the controls show: the recipe's name and the value of each of its settings, as it is typed or chosen. The
     page adds those that a person has changed, which stay while the recipe does. without: settings that do not count."""
     values = {name: value for name, value in values_of(recipe).items() if name not in without}
-    return {"recipe": recipe.name, "values": values, "changed": {}}
+    return {"recipe": _kept_with(recipe), "values": values, "changed": {}}
+
+
+def _kept_with(recipe: Tunable) -> str:
+    """The name with which changed settings stay. The text alone decides between the default recipe and the one by size,
+    also after a person has changed a setting: they have one name."""
+    return DEFAULT_RECIPE if recipe.name == BY_SIZE else recipe.name
 
 
 def values_of(recipe: Tunable) -> dict[str, Any]:
@@ -76,7 +82,7 @@ def overrides(recipe: Tunable, sent: Any) -> dict[str, Any]:
     unless that is changed itself. Raises InputError for a malformed value."""
     if not isinstance(sent, dict) or not isinstance(sent.get("changed"), dict):
         raise InputError(MALFORMED)
-    if sent.get("recipe") != recipe.name:
+    if sent.get("recipe") != _kept_with(recipe):
         return {}
     changed = dict(sent["changed"])
     if not changed.keys() <= values_of(recipe).keys():

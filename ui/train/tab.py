@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from bert_core.config import OptimizerConfig, parse
+from bert_core.config import Limits, OptimizerConfig, parse
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError, RunError
 from bert_core.runs.prepare import Preview, preview
@@ -62,30 +62,31 @@ class TrainTab:
             with gr.Row(elem_id="form"):
                 self.form = TrainingForm(page)
                 with self.form.rest:
-                    self._lay_out_changes()
                     self.saved = SavedRun(page)
             with gr.Row(elem_id="run-buttons"):
                 self._lay_out_buttons()
             with gr.Column(elem_id="watch"):
                 self.monitor = run_monitor(page.workspaces, page.tabs)
+                self._lay_out_changes()
                 exam_view(page.workspaces)
         shown = [page.visitor, page.messages, self.monitor, page.frame]
-        self.live = [*shown, self.start, self.pause, self.reset, self.stop, self.faster]
+        self.filled_in = {*self.form.all, self.pace}
+        self.live = [*shown, self.start, self.pause, self.reset, self.stop, self.faster, self.rate]
         self._connect_form()
         self._connect_commands()
 
     def _lay_out_changes(self) -> None:
-        with gr.Accordion("Learning rate, more steps", open=False, elem_id="more-control"):
+        with gr.Accordion("Change this run: learning rate, more steps", open=False, elem_id="more-control"):
             info = "For the remaining steps. Pause the run first."
             with gr.Row():
-                self.rate = gr.Number(0.001, label="New learning rate", info=info, elem_id="new-rate", min_width=140)
+                self.rate = gr.Number(label="New learning rate", info=info, elem_id="new-rate", min_width=140)
                 self.change_rate = gr.Button("Change", elem_id="change-rate", min_width=90)
             info = "For an ended run."
             with gr.Row():
                 self.extra = gr.Number(
                     100, label="More steps", info=info, precision=0, elem_id="extra-steps", min_width=140
                 )
-                self.go_on = gr.Button("Continue", elem_id="continue", min_width=90)
+                self.go_on = gr.Button("Train more steps", elem_id="continue", min_width=90)
 
     def _lay_out_buttons(self) -> None:
         self.start = gr.Button("Start", variant="primary", elem_id="start", min_width=90)
@@ -99,19 +100,19 @@ class TrainTab:
     def _connect_form(self) -> None:
         form, page = self.form, self.page
         shown = [*form.described, self.preview, page.messages]
-        form.connect(self.follow, shown)
+        form.connect(self.follow, self.filled_in, shown)
         for event in (page.demo.load, self.monitor.limits):
-            event(self.offer, form.all, [form.recipe, *shown], trigger_mode="always_last", **QUIET)
-        for event in (form.settings.input, self.preview.stale):
-            event(self.show_preview, form.all, self.preview, trigger_mode="always_last", **QUIET)
+            event(self.offer, self.filled_in, [form.recipe, *shown], trigger_mode="always_last", **QUIET)
+        for event in (form.settings.input, self.preview.stale, self.pace.input):
+            event(self.show_preview, self.filled_in, self.preview, trigger_mode="always_last", **QUIET)
         reading = {"facts": [], "notes": ["Reading the file…"]}
         reads = form.uploaded.change(lambda path: reading if path else gr.skip(), form.uploaded, self.preview, **QUIET)
         reads = reads.then(encoding_choices, form.uploaded, form.encoding, **QUIET)
-        reads.then(self.follow, form.all, shown, **QUIET)
+        reads.then(self.follow, self.filled_in, shown, **QUIET)
 
     def _connect_commands(self) -> None:
         page, saved, live = self.page, self.saved, self.live
-        form = {page.visitor, self.pace, *self.form.all}
+        form = self.filled_in
         page.visitor.enter(self.show, page.visitor, live, trigger_mode="always_last", **QUIET)
         self.start.click(self.start_run, {self.preview, *form}, [self.preview, *live], **QUIET)
         self.step.click(self.one_step, {self.preview, *form}, [self.preview, *live], **QUIET)
@@ -126,8 +127,8 @@ class TrainTab:
         opens = saved.opened.upload(self.open_saved, {saved.opened, *form}, [saved.problem, *live], **QUIET)
         opens.then(lambda: None, None, saved.opened, **QUIET)
         filled = [self.form.seed, self.form.settings, self.form.source, self.form.pasted, page.messages]
-        follows = self.monitor.fill(self.fill, self.form.all, filled, **QUIET).then
-        follows(self.follow, self.form.all, [*self.form.described, self.preview, page.messages], **QUIET)
+        follows = self.monitor.fill(self.fill, form, filled, **QUIET).then
+        follows(self.follow, form, [*self.form.described, self.preview, page.messages], **QUIET)
         self.monitor.longer(self.showing(more_steps), page.visitor, live, **QUIET)
         self.monitor.slower(self.showing(self.train_slower), page.visitor, live, **QUIET)
         # The status may change again before an event is answered; dropping the later one would leave the page behind.
@@ -172,24 +173,39 @@ class TrainTab:
             self.reset: gr.update(interactive=run is not None),
             self.stop: gr.update(interactive=is_active),
             self.faster: gr.update(interactive=run is not None and is_active and run.pace is not None),
+            self.rate: gr.update(placeholder=f"now {rate_of(run):g}" if run else ""),
         }
 
     def show_preview(self, values: dict[Any, Any]) -> dict[str, Any]:
         """The sizes of the text, or why it cannot be trained on."""
-        return self._preview(self.form.read(values))
+        return self._preview(self.form.read(values), values)
 
-    def _preview(self, filled: Filled) -> dict[str, Any]:
+    def _preview(self, filled: Filled, values: dict[Any, Any]) -> dict[str, Any]:
         """The same; follows: whether another shown model makes it stale."""
         failed = on_error(lambda sentence: no_facts(with_labels(sentence)))
-        return failed(self._counted)(filled) | {"follows": filled.initial == SHOWN_MODEL}
+        return failed(self._counted)(filled, values) | {"follows": filled.initial == SHOWN_MODEL}
 
-    def _counted(self, filled: Filled) -> dict[str, Any]:
+    def _counted(self, filled: Filled, values: dict[Any, Any]) -> dict[str, Any]:
         if filled.missing:
             return {"facts": [], "notes": [filled.missing]}
         recipe, service = filled.recipe(), self.workspaces.service
-        corpus = filled.corpus(recipe)
-        found = preview(recipe, corpus, service.device, service.limits, start=filled.start)
-        return preview_value(found, corpus)
+        if filled.source == OWN_TEXT and filled.start is None:
+            found, corpus = _own_preview(recipe, service.device, service.limits)
+        else:
+            corpus = filled.corpus(recipe)
+            found = preview(recipe, corpus, service.device, service.limits, start=filled.start)
+        pace = self._pace(values, recipe)
+        counted = recipe.at_scale().training
+        slowest = counted.total_steps / pace if pace and counted.epochs is None else 0.0
+        is_first = pace is not None and values[self.pace] == AUTOMATIC  # the next run will be faster
+        found = dataclasses.replace(found, seconds=max(found.seconds, slowest))
+        return preview_value(found, corpus) | {"isFirst": is_first}
+
+    def _pace(self, values: dict[Any, Any], recipe: Recipe) -> float | None:
+        """The pace of the next run with that recipe."""
+        space = self.workspaces.lookup(values[self.page.visitor])
+        is_first = not (space and space.runs)
+        return pace_of(values[self.pace] or 0, recipe.training.total_steps if is_first else None)
 
     def offer(self, values: dict[Any, Any]) -> Updates:
         """List the recipes as the limits of this place allow them, and follow those."""
@@ -210,7 +226,7 @@ class TrainTab:
             shown[form.settings] |= {"changed": fewer}
             kept = sent["changed"] if sent["recipe"] == shown[form.settings]["recipe"] else {}
             filled = dataclasses.replace(filled, settings=shown[form.settings] | {"changed": kept | fewer})
-        return shown | {self.preview: self._preview(filled)}
+        return shown | {self.preview: self._preview(filled, values)}
 
     def fill(self, values: dict[Any, Any], event: gr.EventData) -> Updates:
         """Put what another part of the page has sent into the form: a seed, a learning rate or a text, which are texts;
@@ -248,14 +264,14 @@ class TrainTab:
             recipe = filled.recipe()
             # The run reads the text itself, and its status line says so: a large file takes a while.
             read = functools.partial(filled.corpus, recipe)
-            is_first = not space.runs
+            pace = self._pace(values, recipe)
             run = self.workspaces.start(space, recipe, read, filled.seed, paused=steps, start=filled.start)
-            run.set_pace(pace_of(values[self.pace] or 0, recipe.training.total_steps if is_first else None))
+            run.set_pace(pace)
             if steps:
                 run.step()
 
         is_previewed = filled.source == UPLOADED and claim and not was_refused
-        shown = no_facts() if is_previewed else self._preview(filled)
+        shown = no_facts() if is_previewed else self._preview(filled, values)
         problem = filled.missing or shown.get("error", "")
         if filled.missing:
             shown = no_facts(problem)
@@ -330,6 +346,12 @@ def more_steps(space: Workspace, event: gr.EventData) -> None:
     space.run(sent(event, "run", str)).continue_for(sent(event, "steps", int))
 
 
+def rate_of(run: Run) -> float:
+    """The learning rate of a run's last part."""
+    training = run.recipe.training
+    return (training.parts or (training,))[-1].learning_rate
+
+
 def slower(training: OptimizerConfig) -> dict[str, Any]:
     """The settings that give all parts of a training a tenth of their learning rates."""
     rates = {"training.learning_rate": training.learning_rate / 10}
@@ -346,6 +368,13 @@ def pace_of(chosen: float, steps_to_watch: int | None = None) -> float | None:
         return chosen
     watched = (steps_to_watch or math.inf) / FIRST_RUN_SECONDS
     return watched if chosen == AUTOMATIC and watched <= MOST_WATCHED else None
+
+
+@functools.lru_cache(maxsize=64)  # every page begins with one, and every Start asks again
+def _own_preview(recipe: Recipe, device: str, limits: Limits) -> tuple[Preview, Corpus]:
+    """The preview of a recipe's own text, and that text. Raises BertCoreError."""
+    corpus = recipe.source()
+    return preview(recipe, corpus, device, limits), corpus
 
 
 def preview_value(found: Preview, corpus: Corpus) -> dict[str, Any]:

@@ -72,6 +72,10 @@ class HeadDetail {
   extra = el("div.b-tools.b-extra", { "data-no-picture": "" });
   title = el("h3.b-map-title");
   difference = el("p.b-empty");
+  without = button("Switch this head off", () => {
+    const detail = [this.value.layer, this.value.head];
+    this.root.dispatchEvent(new CustomEvent("without", { detail, bubbles: true }));
+  });
   map = heatMap();
   lines = headLines();
   linesHint = el("p.b-readout", LINES_HINT);
@@ -126,7 +130,7 @@ class HeadDetail {
 
   showHead() {
     const { layer, head, apart } = this.value;
-    fill(this.extra);
+    fill(this.extra, this.unfolds && this.without);
     this.title.textContent = `Layer ${layer + 1}, head ${head + 1}`;
     this.drawMap(this.matrix("weights", head), this.unfolds ? `${HINT} Click it to see how it is computed.` : HINT);
     if (apart)

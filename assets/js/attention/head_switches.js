@@ -49,7 +49,7 @@ class HeadSwitches {
   caption = el("p.b-empty");
   notes = el("div");
   chooser = tools(el("label", "Change of ", this.measure), this.each);
-  maps = [this.chooser, this.grid, effectLegend(String), this.caption, this.notes];
+  maps = [this.chooser, this.grid, effectLegend((loss) => `${Math.abs(loss)}`), this.caption, this.notes];
   panel = el(
     "div.b-switches",
     el("section", el("h3", "What the model answers"), tools(this.allOn), this.answers),
@@ -65,6 +65,11 @@ class HeadSwitches {
       const found = await server.measure(visitor.token, question);
       if (asked === input()) this.draw(found);
       else if (this.panel.isConnected) this.show();
+    });
+    document.addEventListener("without", (event) => {
+      const { detail } = /** @type {CustomEvent} */ (event);
+      if (!isOff(detail)) toggle(detail);
+      root.scrollIntoView({ block: "nearest" });
     });
     on("question", ({ changed }) => {
       if (changed.has("off") && this.panel.isConnected) this.show();

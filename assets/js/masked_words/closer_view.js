@@ -81,7 +81,7 @@ function mattered({ answer, probability, masks = [], words }) {
     sentences(words, ({ word, change }) =>
       tint(el("span.b-seen", el("bdi", word), el("small.b-number", signed(100 * change))), effect(-change)),
     ),
-    effectLegend((size) => `${size * 100}`),
+    effectLegend((loss) => signed(-100 * loss, 0)),
   ];
 }
 

@@ -205,8 +205,11 @@ function answers({ value: { words, pair, labels, segments, tokens }, missing }) 
   const guesses = first.map(
     ([word, , p]) => /** @type {[Child, number]} */ ([el(own?.[0] === word ? "bdi.b-hidden-word" : "bdi", word), p]),
   );
-  const follows =
-      labels[0] === "IsNext" ? "At [CLS]: does the second sentence follow?" : "At [CLS]: what are the two sentences?",
+  // Another answer than that of Next sentence, which reads the hidden word.
+  const next = tokens.includes("[MASK]")
+    ? "At [CLS], read with [MASK]: does the second sentence follow?"
+    : "At [CLS]: does the second sentence follow?";
+  const follows = labels[0] === "IsNext" ? next : "At [CLS]: what are the two sentences?",
     noPair = pair ? "At [CLS]: there is no second sentence." : `At [CLS]: ${missing[0]}`,
     noWord = tokens.includes("[MASK]") ? `At [MASK]: ${missing[0]}` : "At [MASK]: no word is hidden; click one above.";
   return [

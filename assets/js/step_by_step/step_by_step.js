@@ -142,16 +142,15 @@ class StepByStep {
 
   /** The answers, and those of the whole model beside them. */
   answers() {
-    const { words, pair, before, labels, segments } = this.value;
+    const { words, pair, before, labels, segments, tokens } = this.value,
+      read = tokens.includes("[MASK]") ? `${labels[0]} read with [MASK]` : labels[0];
     const beside = (/** @type {number | null | undefined} */ was) =>
       before && typeof was === "number" ? ` (the whole model: ${percent(was)})` : "";
     // A typed [MASK] has no word of its own: the whole model may guess another one.
     const was = before?.answer === words?.answer ? before?.probability : null;
     const list = [
       ...(words ? [`${words.answer}: ${percent(Math.exp(-words.loss))}${beside(was)}`] : []),
-      ...(pair && segments.includes(1)
-        ? [`${labels[0]}: ${percent(pair.probabilities[0])}${beside(before?.is_next)}`]
-        : []),
+      ...(pair && segments.includes(1) ? [`${read}: ${percent(pair.probabilities[0])}${beside(before?.is_next)}`] : []),
     ];
     return list.length ? `The answer. ${list.join("; ")}.` : "";
   }

@@ -264,6 +264,7 @@ class RunMonitor {
       this.trigger("status");
       return;
     }
+    announce("news", null);
     this.newest = news;
     this.cursors = news.cursors;
     this.pollMs = news.poll_ms;

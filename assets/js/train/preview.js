@@ -11,23 +11,42 @@ const NAME = "Text and settings";
 
 /** @type {View} */
 export function view(root, { trigger }) {
-  let follows = false; // a training that goes on from the shown model
+  let follows = false, // a training that goes on from the shown model
+    isFirst = false; // the first run is slow enough to be watched, and the next one will take less time
   on("question", ({ changed }) => {
     if (follows && (changed.has("model") || changed.has("step"))) trigger("stale");
   });
   const line = el("span.b-preview-line", { id: "preview-line" }),
     rest = el("div");
-  const unfold = () => {
-    const isOpen = document.getElementById("train")?.classList.toggle("is-open") ?? false;
+  const unfold = (/** @type {boolean} */ isOpen) => {
+    document.getElementById("train")?.classList.toggle("is-open", isOpen);
     change.ariaExpanded = `${isOpen}`;
     change.textContent = isOpen ? "Done" : NAME;
   };
-  const change = button(NAME, unfold, { id: "change-settings", "aria-expanded": false });
+  const change = button(NAME, () => unfold(change.ariaExpanded === "false"), {
+    id: "change-settings",
+    "aria-expanded": false,
+  });
+  // What a button of the run does stands below the form, and why one is refused stands in it.
+  let isPressed = false;
+  document.addEventListener("click", ({ target }) => {
+    if (/** @type {Element} */ (target).closest("#run-buttons button")) isPressed = true;
+  });
+  on("refused", ({ text }) => {
+    if (text) isPressed = false;
+  });
+  on("news", () => {
+    if (!isPressed) return;
+    isPressed = false;
+    unfold(false);
+    if (isFirst) trigger("stale");
+  });
   root.append(el("div.b-preview-head", line, change), rest);
 
   return function draw(/** @type {Facts | null} */ value) {
     if (!value) return;
     follows = value.follows ?? follows;
+    isFirst = value.isFirst ?? isFirst;
     const { error, first, facts } = value,
       of = Object.fromEntries(facts);
     const begins = first?.map((text) => el("li", { dir: "auto", translate: "no" }, text));
