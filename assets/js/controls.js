@@ -82,9 +82,9 @@ const EDGE = 12; // pixels between what stands beside a button and the end of th
 
 /** Put what is fixed in the window below a button, or above it where the window ends. @param {HTMLElement} panel @param {Element} opener */
 export function putBeside(panel, opener) {
-  const { left, top, bottom } = opener.getBoundingClientRect();
+  const { left, right, top, bottom } = opener.getBoundingClientRect();
   const most = document.documentElement.clientWidth - panel.offsetWidth - EDGE;
-  panel.style.left = `${Math.max(EDGE, Math.min(left, most))}px`;
+  panel.style.left = `${Math.max(EDGE, left <= most ? left : right - panel.offsetWidth)}px`;
   const isBelow = bottom + panel.offsetHeight + EDGE <= innerHeight;
   panel.style.top = `${isBelow ? bottom + 4 : Math.max(EDGE, top - 4 - panel.offsetHeight)}px`;
 }

@@ -115,6 +115,8 @@ def test_an_example_is_taken_by_one_press_and_start_stays_in_sight(visit: Callab
     start(page)
     wait_for_status(page, "Finished")
     page.wait_for_function(f"() => {{ const {{ visible, x }} = ({HELD_OUT})(); return visible && x.length > 1; }}")
+    expect(own).to_be_hidden()  # the form is folded, so that the run is in sight
+    page.get_by_role("button", name="Text and settings").click()
     own.fill("one two three\nfour five six\nseven eight nine")
     expect_seen(page.locator("#preview"), "This text has 3 sentences.")
     choose_source(page, "The recipe's own text")

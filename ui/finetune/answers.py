@@ -89,13 +89,21 @@ def results_value(asked: PageRequest) -> dict[str, Any]:
     found, name = _reviewed(checkpoint, shown.parts)
     return value | {
         "part": f"{len(found.judged):,} {name} examples",
-        "notes": few_examples(len(found.judged)),
+        "notes": [*other_examples(shown.parts), *few_examples(len(found.judged))],
         "measures": [[title.replace("_", " "), round(number, 4)] for title, number in found.measures.items()],
         "mistakes": sum(each.is_right is False for each in found.judged),
         "labels": list(found.labels),
         "confusion": [list(row) for row in found.confusion],
         "examples": [example_value(each, found.labels) for each in found.judged[:MOST_SHOWN]],
     }
+
+
+def other_examples(parts: TaskParts) -> list[str]:
+    """A sentence on the two kinds of examples that a task with a test file measures with, or nothing."""
+    if parts.test is None or parts.validation is None:
+        return []
+    count = len(parts.validation.examples)
+    return [f"The curve is of {count:,} held-out examples after each epoch, these numbers are of the test examples."]
 
 
 def few_examples(count: int) -> list[str]:

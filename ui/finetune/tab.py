@@ -285,11 +285,12 @@ def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoin
     tokenized = checkpoint.tokenizer.encode_batch(texts, add_special_tokens=False)
     tokens = [token for encoding in tokenized for token in encoding.tokens]
     unknown = tokens.count(UNK) / max(1, len(tokens))
-    held_out = [f"{len(part.examples):,}" for part in others]
+    held_out = parts.validation and f"{len(parts.validation.examples):,}"
     facts = [
         ["Kind", recipe.task.replace("-", " ")],
         ["Examples", f"{len(train.examples):,}"],
-        ["Held out", " and ".join(held_out) or f"{recipe.data.validation_share:.0%}"],
+        ["Held out", held_out or f"{recipe.data.validation_share:.0%}"],
+        *([["To test", f"{len(parts.test.examples):,}"]] if parts.test else []),
         ["Unknown words", percent(unknown)],
         *([["Labels", first_three(map(own, labels))]] if labels else []),
     ]

@@ -203,7 +203,7 @@ def transfer_chart(
 
 def _stacked(data: list[dict[str, Any]], panels: list[_Panel]) -> dict[str, Any]:
     """A figure of panels one below the other."""
-    gap, last = 0.035 if len(panels) > 2 else 0.04, panels[-1]
+    gap, last = 0.05 if len(panels) > 2 else 0.1, panels[-1]  # so that the numbers of two axes do not touch
     unit = (1 - gap * (len(panels) - 1)) / sum(panel.height for panel in panels)
     top, axes = 1.0, {}
     for panel in panels:

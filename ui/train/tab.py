@@ -79,7 +79,10 @@ class TrainTab:
         with gr.Accordion("Change this run: learning rate, more steps", open=False, elem_id="more-control"):
             info = "For the remaining steps. Pause the run first."
             with gr.Row():
-                self.rate = gr.Number(label="New learning rate", info=info, elem_id="new-rate", min_width=140)
+                # Not a field of numbers, which begins with 0.
+                self.rate = gr.Textbox(
+                    label="New learning rate", info=info, max_lines=1, elem_id="new-rate", min_width=140
+                )
                 self.change_rate = gr.Button("Change", elem_id="change-rate", min_width=90)
             info = "For an ended run."
             with gr.Row():
@@ -120,7 +123,7 @@ class TrainTab:
         self.reset.click(self.showing(self.repeat_paused), page.visitor, live, **QUIET)
         self._on_click(self.faster, lambda run: run.set_pace(None))
         self.faster.click(lambda: FULL_SPEED, None, self.pace, **QUIET)
-        self._on_click(self.change_rate, lambda run, rate: run.set_learning_rate(rate or 0.0), self.rate)
+        self._on_click(self.change_rate, change_rate, self.rate)
         self._on_click(self.go_on, lambda run, steps: run.continue_for(int(steps or 0)), self.extra)
         self.stop.click(self.stop_all, page.visitor, live, **QUIET)
         self.pace.input(self.change_pace, [page.visitor, self.pace], live, **QUIET)
@@ -344,6 +347,13 @@ def current_run(space: Workspace) -> Run:
 def more_steps(space: Workspace, event: gr.EventData) -> None:
     """Let an ended run go on for the steps that the monitor has sent."""
     space.run(sent(event, "run", str)).continue_for(sent(event, "steps", int))
+
+
+def change_rate(run: Run, typed: str) -> None:
+    """Let a paused run go on with the learning rate that a person has typed."""
+    if not typed.strip():
+        raise InputError("Type the new learning rate first.")
+    run.set_learning_rate(parse(typed, float))
 
 
 def rate_of(run: Run) -> float:

@@ -107,7 +107,7 @@ class HeadSwitches {
       const [before, after] = rows[name],
         digits = name === "loss" ? 3 : 4,
         now = [after.toFixed(digits), signed(after - before, digits)];
-      return [el("bdi", title), before.toFixed(digits), ...now.map((text) => count > 0 && (isMeasured ? text : "…"))];
+      return [title, before.toFixed(digits), ...now.map((text) => count > 0 && (isMeasured ? text : "…"))];
     });
     fill(this.answers, table(["Answer", "All heads", without, "Difference"], lines));
   }

@@ -77,7 +77,9 @@ export function translated(english) {
   const result = words.length
     ? ofPage(text)?.replace(SIGNS, (sign) => words[sign.charCodeAt(0) - FIRST_SIGN] ?? sign)
     : ofPage(text);
-  return result === undefined || result === null ? null : english.replace(english.trim(), () => result);
+  if (result === undefined || result === null) return null;
+  // No space before a mark that has its own.
+  return english.replace(english.trim(), () => result).replace(/^ (?=[，。、；：])/, "");
 }
 
 /** The same for a text without a person's words. @param {string} text @returns {string | null} */

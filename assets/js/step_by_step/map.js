@@ -207,7 +207,7 @@ function answers({ value: { words, pair, labels, segments, tokens }, missing }) 
   );
   // Another answer than that of Next sentence, which reads the hidden word.
   const next = tokens.includes("[MASK]")
-    ? "At [CLS], read with [MASK]: does the second sentence follow?"
+    ? "At [CLS], with [MASK]: does the second sentence follow?"
     : "At [CLS]: does the second sentence follow?";
   const follows = labels[0] === "IsNext" ? next : "At [CLS]: what are the two sentences?",
     noPair = pair ? "At [CLS]: there is no second sentence." : `At [CLS]: ${missing[0]}`,

@@ -143,7 +143,7 @@ class StepByStep {
   /** The answers, and those of the whole model beside them. */
   answers() {
     const { words, pair, before, labels, segments, tokens } = this.value,
-      read = tokens.includes("[MASK]") ? `${labels[0]} read with [MASK]` : labels[0];
+      read = tokens.includes("[MASK]") ? `${labels[0]} with [MASK]` : labels[0];
     const beside = (/** @type {number | null | undefined} */ was) =>
       before && typeof was === "number" ? ` (the whole model: ${percent(was)})` : "";
     // A typed [MASK] has no word of its own: the whole model may guess another one.

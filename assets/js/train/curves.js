@@ -14,6 +14,7 @@ const NOTES = /** @type {[text: string, at: number, right: number, down: number]
 /** With more runs than colours, the curves of some are dotted. @type {Record<string, string>} */
 const DOTTED = { solid: "dot", dash: "dashdot" };
 const SMOOTHING = 0.02; // time constant of the smoothing, as a fraction of the run's steps
+const LOW = 2; // a loss of words whose name would stand on that of the pairs
 const NARROW = 450; // some notes would stand on each other, or on the curve
 const GREY = "#7c8594";
 const [LINE, NAMED] = [22, 230]; // pixels: the height of a line of the legend, about the width of a run's name
@@ -221,13 +222,14 @@ class Curves {
     return this.marked === null ? [] : [line];
   }
 
-  /** The names of the baselines, on the background of the page (in the style sheet), so that no line crosses the letters; that of the pairs apart from those of the words. */
+  /** The names of the baselines, on the background of the page (in the style sheet), so that no line crosses the letters: at the right, where the curves have left them; that of the pairs apart from low ones of the words. */
   labels() {
     const shown = this.figure.data.filter(({ meta }) => meta.kind === "baseline" && this.baselines[meta.series]);
+    const isLow = shown.some(({ meta: { series } }) => series !== "coin" && this.baselines[series].loss < LOW);
     const look = { xref: "paper", xanchor: "right", borderpad: 0, showarrow: false, bgcolor: "white" };
     return shown.map(({ meta: { series, side } }) => {
       const { loss, label } = this.baselines[series],
-        x = series === "coin" ? 0.45 : 1,
+        x = series === "coin" && isLow ? 0.45 : 1,
         y = this.isLogarithmic ? Math.log10(loss) : loss;
       return { ...look, text: label, x, y, yanchor: side, yshift: side === "top" ? -2 : 2 };
     });
