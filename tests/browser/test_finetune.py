@@ -125,7 +125,7 @@ def test_a_run_is_paused_and_stopped_beside_the_train_tab(page: Page) -> None:
     open_tab(page, "Train")
     change_setting(page, "steps", "5")
     page.locator("#start").click()
-    expect_seen(page.locator(".b-message"), "Subject of a sentence has not ended")
+    expect_seen(page.locator(".b-message"), "“Subject of a sentence” has not ended")
     open_tab(page, "Fine-tune")
     page.evaluate("document.body.classList.toggle('dark')")  # with no picture yet
     page.locator("#task-stop").click()
