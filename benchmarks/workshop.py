@@ -75,6 +75,7 @@ class Workshop:
         """1: a refused press is answered where the person looks"""
         self.train(self.ada, 20)
         self.ada.get_by_role("button", name="Learning rate, more steps").click()
+        self.ada.locator("#new-rate input").fill("0.01")
         self.ada.locator("#change-rate").click()
         return self.see("#messages .b-note", "ended", self.ada)
 
@@ -113,6 +114,7 @@ class Workshop:
         steps.show(self.bo, "train", lesson="memorising-and-learning", at="2")
         steps.wait_for_status(self.bo, "Finished")
         steps.open_tab(self.ada, "Train")
+        steps.wait_for_status(self.ada, "Finished")
         end = int(self.ada.locator("#run-step").inner_text().split(" of ")[1]) + 100
         self.ada.locator("#continue").click()
         expect(self.ada.locator("#run-step")).to_have_text(f"{end} of {end}")

@@ -331,6 +331,9 @@ def test_all_pages_are_taken_to_a_step_and_the_teacher_sees_the_answers(visit_cl
     show(bob, "attention", **FIRST)
     show(teacher, "masked-words", lesson="what-bert-learns")
     expect_seen(teacher.locator("#lesson-step"), "Step 1 of")
+    bob.set_viewport_size({"width": 1200, "height": 500})
+    bob.mouse.wheel(0, 9000)
+    bob.wait_for_function("scrollY > 100")
     teacher.locator("#class-together").click()
     for page in (ada, bob):
         expect_seen(page.locator("#lesson-step"), "Step 1 of")

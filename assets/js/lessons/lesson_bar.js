@@ -43,6 +43,7 @@ class LessonBar {
   opened = ""; // name of the lesson that is open, or about to be
   isWhole = false; // its step sets the view when it opens
   isGoing = false;
+  painted = ""; // the lesson and the step that are drawn
   hiding = el("style");
   problem = el("div");
   body = el("section.b-lesson", { id: "lesson-body", hidden: "" });
@@ -230,9 +231,16 @@ class LessonBar {
     body.hidden = !lesson;
     Object.assign(shown, { lesson, at: question.at });
     announce("step", null);
-    if (!lesson) return;
+    if (!lesson) {
+      this.painted = "";
+      return;
+    }
     body.ariaLabel = `Lesson: ${this.theirs(lesson.title)}`;
     fill(body, isEdited ? this.edited(lesson) : step && this.shown(lesson, step));
+    // A step that a teacher shows comes above what a person has scrolled to.
+    const now = `${question.lesson} ${question.at}`;
+    if (now !== this.painted && !isEdited) body.scrollIntoView({ block: "nearest" });
+    this.painted = now;
   }
 
   /** @param {Lesson} lesson */
