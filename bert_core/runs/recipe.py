@@ -52,8 +52,8 @@ MEMORISED = 1_500  # words; a text with no more of them is learned by heart
 # Of longer texts, up to so many words: the hidden size, tokens of a step, most tokens to train on, and the dropout.
 _LARGER = (
     (15_000, 64, 768, 1_600_000, 0.3),
-    (150_000, 96, 1_536, 2_000_000, 0.1),
-    (math.inf, 128, 1_536, 1_000_000, 0.0),
+    (150_000, 96, 1_536, 1_200_000, 0.1),
+    (math.inf, 128, 1_536, 650_000, 0.0),
 )
 _MOST_READINGS = 100  # of each word; more would teach the text by heart
 _MOST_PIECES = 8_000

@@ -112,7 +112,7 @@ def switches_value(checkpoint: Checkpoint, question: Question, corpus: Corpus, a
 def titles_of(answer: str) -> dict[str, str]:
     """Labels of the measured answers. answer: the hidden word."""
     return {
-        "word": f"Probability of {answer} at its position",
+        "word": f"Probability of “{answer}” at its position",
         "is_next": "P(IsNext) of the pair",
         "loss": "MLM loss on the corpus",
     }

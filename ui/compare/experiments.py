@@ -47,7 +47,7 @@ ALWAYS_SHOWN = ("mlm_accuracy", "mlm_loss", "nsp_accuracy", "nsp_loss", "seconds
 MODELS_PER_RUN = 2  # that are never dropped: the first and the newest
 HELLO = (
     "Choose a question and press Start experiment. Its models are trained one after the other; then a table and a "
-    "sentence answer the question here."
+    "sentence answer the question here. They are trained on the text and with the settings of the Train tab."
 )
 NO_CONCLUSION = CONCLUSIONS | {  # by outcome; a contrast has the sentences for the others
     "not asked": "not asked in this test",
@@ -95,6 +95,8 @@ def report(experiment: Experiment, trial: Trial, space: Workspace) -> dict[str, 
     ]
     how = RULE.format(len(marks[0])) + " " if len(marks[0]) >= SEEDS else ""
     how += f"Every model was tested on the same {marks[0][0].pairs} pairs of {trial.about}, masked by the recipe."
+    steps = {run.recipe.training.total_steps for run in space.all_runs if run.id in trial.runs}
+    how += f" Each was trained for {steps.pop():,} steps." if len(steps) == 1 else ""
     if experiment.test.title:
         how += f" {experiment.test.title}"
     columns = [MEASURES[name].title for name in shown]

@@ -91,6 +91,7 @@ def results_value(asked: PageRequest) -> dict[str, Any]:
         "part": f"{len(found.judged):,} {name} examples",
         "notes": [*other_examples(shown.parts), *few_examples(len(found.judged))],
         "measures": [[title.replace("_", " "), round(number, 4)] for title, number in found.measures.items()],
+        "count": len(found.judged),
         "mistakes": sum(each.is_right is False for each in found.judged),
         "labels": list(found.labels),
         "confusion": [list(row) for row in found.confusion],

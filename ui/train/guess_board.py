@@ -50,12 +50,14 @@ def _masked_words(corpus: Corpus, checkpoint: Checkpoint) -> list[tuple[str, Wor
             followed_by.setdefault(sentence, after)
     pairs = list(followed_by.items())
     asked: list[tuple[str, Word, Row]] = []
+    taken: set[str] = set()  # a text may have one long word in every sentence
     for index in range(0, len(pairs), max(1, len(pairs) // SENTENCES)):
         text, after = pairs[index]
         known = [word for word in read_words(checkpoint, text) if is_whole(word)]
         row = _row(checkpoint, text, after) or _row(checkpoint, text, None)
         if known and row and len(asked) < SENTENCES:
-            longest = max(known, key=lambda word: word.end - word.start)
+            longest = max(known, key=lambda word: (word.pieces[0] not in taken, word.end - word.start))
+            taken.add(longest.pieces[0])
             asked.append((text, longest, masked_row(checkpoint, row, longest.first, longest.last)))
     return asked
 

@@ -100,6 +100,12 @@ def baselines(corpus: Corpus, model: Snapshot) -> dict[str, dict[str, Any]]:
     return {name: {"loss": round(loss, 4), "label": label} for name, (loss, label) in found.items()}
 
 
+def shown_name(workspaces: Workspaces, token: str, run: Run) -> str:
+    """The name of a visitor's run, with a person's own words marked."""
+    space = workspaces.lookup(token)
+    return space.shown_title(run.id, space.title_of(run)) if space and run.id in space.runs else ""
+
+
 def monitor_value(workspaces: Workspaces, token: str, run: Run | None) -> dict[str, Any]:
     """The value of the component for a visitor's run."""
     if run is None:
@@ -107,6 +113,7 @@ def monitor_value(workspaces: Workspaces, token: str, run: Run | None) -> dict[s
     return {
         "visitor": token,
         "run": run.id,
+        "title": shown_name(workspaces, token, run),
         "steps": run.recipe.training.total_steps,
         "device": workspaces.service.device_name,
         "step": run.progress().step,  # another value, so that the page asks at once after a button was pressed

@@ -32,8 +32,9 @@ ONE_OCCURRENCE = "The word occurs only once; add a sentence to compare it with."
 HINT = (
     "Level 0 is the word's own vector. Level 1 adds the vectors of its position and segment; each layer then mixes in "
     "the words around it. A whole sentence has one vector, of the last layer: the mean of the vectors of all its "
-    "tokens, or the one at [CLS]. The points are these vectors, projected onto the two directions in which they differ "
-    "most (principal components)."
+    "tokens, or the one at [CLS]. Near means a cosine near 1, which like words give as well as a like subject; no "
+    "training asked for it, and the mean mostly does better. The points are these vectors, projected onto the two "
+    "directions in which they differ most (principal components)."
 )
 WORD_VECTORS, EMBEDDINGS = "Word vectors alone", "Embeddings"
 ONE_WORD = "word"

@@ -187,7 +187,13 @@ class HeadGrid {
     const counts = new Map();
     for (const pattern of names?.flat() ?? []) if (pattern) counts.set(pattern, (counts.get(pattern) ?? 0) + 1);
     const found = [...counts].map(([pattern, count]) =>
-      el("span", el("b", GLYPHS[pattern]), ` ${patterns[pattern]}: ${count === 1 ? "1 head" : `${count} heads`}`),
+      el(
+        "span",
+        el("b", GLYPHS[pattern], " "),
+        el("span", patterns[pattern]),
+        ": ",
+        el("span", count === 1 ? "1 head" : `${count} heads`),
+      ),
     );
     const coming = el("p.b-empty", { "data-no-picture": "" }, "The heads get their names…"),
       first = this.isSorted && this.headsInOrder()[0];

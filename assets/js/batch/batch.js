@@ -107,7 +107,7 @@ function summary({ rows, right, step, again }) {
     ? `Batch of step ${count(step)}, with guesses of the model after the step`
     : "The first batch, with guesses of the untrained model";
   const drawn = again ? `; masks drawn again (${again})` : "";
-  const asks = ` ${known} of ${guesses.length} asked words right (${kinds}), mean loss ${loss.toFixed(2)}.`;
+  const asks = ` ${known} of ${guesses.length} asked words of these pairs right (${kinds}), mean loss ${loss.toFixed(2)}.`;
   return `${before}${drawn}.${guesses.length ? asks : ""}`;
 }
 

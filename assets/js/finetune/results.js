@@ -33,6 +33,7 @@ import { ask, question } from "../frame/question.js";
  * @property {string} [part]
  * @property {string[]} notes
  * @property {[name: string, value: number][]} measures
+ * @property {number} count of examples
  * @property {number} mistakes
  * @property {string[]} labels
  * @property {number[][]} confusion
@@ -118,6 +119,10 @@ function line(example) {
     ),
   );
 }
+
+/** How many examples are right, "" where that is not said of them. @param {Results} results */
+export const verdictOf = ({ part, count, mistakes, examples }) =>
+  part && examples[0]?.right !== null ? `${count - mistakes} of ${part} right.` : "";
 
 /** The confusion matrix as a picture. @param {ReturnType<typeof heatMap>} map @param {Results} value */
 function drawConfusion(map, { labels, confusion }) {

@@ -9,7 +9,7 @@ import { curves } from "../train/curves.js";
 import { FIRST, HIDDEN_MS, news, RETRY_MS, statusLine, whyNoNews } from "../train/monitor.js";
 import { hasEnded, STATUS_NAMES } from "../compare/runs.js";
 import { asking } from "../views.js";
-import { answered, results } from "./results.js";
+import { answered, results, verdictOf } from "./results.js";
 
 const TYPING_MS = 300;
 const CHOICES = "Choices, one on each line";
@@ -20,6 +20,7 @@ class FineTune {
   /** @type {string | null} */
   run = null;
   status = "";
+  verdict = "";
   isBegun = false;
   typing = 0;
   cursors = FIRST;
@@ -58,7 +59,7 @@ class FineTune {
   /** @param {{run: string | null} | null} shown */
   draw(shown) {
     if (shown?.run && shown.run !== this.run) {
-      Object.assign(this, { run: shown.run, cursors: FIRST, status: "", isBegun: false });
+      Object.assign(this, { run: shown.run, cursors: FIRST, status: "", verdict: "", isBegun: false });
       this.board.bar.element.hidden = this.drawing.hidden = false;
     }
     this.judge();
@@ -98,7 +99,7 @@ class FineTune {
     const { board, pause, stop } = this;
     this.cursors = cursors;
     const far = `Training step ${count(step)} of ${count(steps)}${left ? `, about ${duration(left)} left` : ""}`;
-    board.say(STATUS_NAMES[status], reason || far, status);
+    board.say(STATUS_NAMES[status], reason || this.verdict || far, status);
     board.bar.show(steps ? step / steps : 0);
     pause.hidden = stop.hidden = hasEnded(status);
     pause.textContent = status === "paused" ? "Resume" : "Pause";
@@ -121,6 +122,8 @@ class FineTune {
     await visitor.known;
     const found = await this.server.results_value(visitor.token, question);
     this.panel.show(found);
+    this.verdict = found.key === this.run ? verdictOf(found) : "";
+    if (this.verdict && this.status === "finished") this.board.say(STATUS_NAMES.finished, this.verdict, "finished");
     this.trial.hidden = !found.key;
     this.choices.hidden = found.task !== "multiple-choice";
     await this.attempt();

@@ -322,7 +322,13 @@ class Frame {
       }
       if (key !== question.model) return; // the person has gone on
       if (run.error) this.turn(`The model of this link cannot be trained again: ${run.error}`);
-      else this.turn("The model of this link is being trained again, with the same recipe and seed.", run);
+      else
+        this.turn(
+          question.lesson
+            ? "The model of this step is being trained here, with the recipe and seed of the lesson."
+            : "The model of this link is being trained again, with the same recipe and seed.",
+          run,
+        );
     }
   }
 

@@ -73,13 +73,14 @@ function lens({ rows, candidates, watched, words, size }) {
 
 /** @param {Common & LeaveOneOut} value */
 function mattered({ answer, probability, masks = [], words }) {
-  const word = hiddenWord(answer);
+  const word = hiddenWord(answer),
+    digits = words.every(({ change }) => Math.abs(change) < 0.01) ? 2 : 0;
   return [
     masks.length > 1
       ? el("p", "With these masks, ", word, ` has ${percent(probability)}.`)
       : el("p", "With only ", word, ` hidden: ${percent(probability)}.`),
     sentences(words, ({ word, change }) =>
-      tint(el("span.b-seen", el("bdi", word), el("small.b-number", signed(100 * change))), effect(-change)),
+      tint(el("span.b-seen", el("bdi", word), el("small.b-number", signed(100 * change, digits))), effect(-change)),
     ),
     effectLegend((loss) => signed(-100 * loss, 0)),
   ];

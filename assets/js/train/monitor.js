@@ -2,7 +2,7 @@
 // so that many pages cost the server little, and zoom and hover survive.
 
 import { progress } from "../controls.js";
-import { draws, el } from "../parts/elements.js";
+import { draws, el, fill, nodes } from "../parts/elements.js";
 import { count, duration } from "../parts/numbers.js";
 import { announce, on, orError, tabs } from "../frame/page.js";
 import { polling } from "../parts/polling.js";
@@ -18,7 +18,8 @@ import { hasEnded, runs, STATUS_NAMES } from "../compare/runs.js";
 const NEXT = { paused: "One step trains a single step, Resume continues." };
 const BLOCKED =
   "Something between this page and the server blocks /balcony/news, such as an extension of the browser. Allow it to see the numbers; the run continues.";
-const HELLO = "Press Start to train a model of your own. The pale curves are those of an earlier run.";
+const HELLO =
+  "BERT is a model that learns to fill in hidden words. Press Start to train a small one of your own. The pale curves are those of an earlier run.";
 const EAGER_MS = 120;
 const EAGER_POLLS = 5; // after a button was pressed: its effect takes a little time
 export const HIDDEN_MS = 60000; // a hidden page only renews the lease
@@ -67,7 +68,9 @@ export function statusLine(name, id, hello) {
 
 /** Status in words, progress bar and numbers. @param {HTMLElement} root */
 function dashboard(root) {
-  const { line, bar, say } = statusLine("Training progress", "run-status", HELLO);
+  const { line, bar, say } = statusLine("Training progress", "run-status", HELLO),
+    of = el("p.b-reason", { id: "run-name", hidden: "" });
+  line.append(of);
   const names = {
     step: "Step",
     mlm: "MLM loss, this step",
@@ -83,6 +86,11 @@ function dashboard(root) {
   return {
     line,
     say,
+    /** Name the run where the page shows another model. @param {ShownRun | null} run */
+    name(run) {
+      of.hidden = !run?.title || !question.model || question.model === run.run;
+      if (run && !of.hidden) fill(of, nodes(`This is “${run.title}”; the model chosen above is another one.`));
+    },
     begin(run) {
       for (const tile of Object.values(tiles)) tile.textContent = "–";
       device = tiles.device.textContent = run.device;
@@ -103,7 +111,7 @@ function dashboard(root) {
   };
 }
 
-/** @typedef {{visitor: string, run: string, device: string, steps: number, isSlow: boolean}} ShownRun */
+/** @typedef {{visitor: string, run: string, title: string, device: string, steps: number, isSlow: boolean}} ShownRun */
 
 class RunMonitor {
   /** @type {ShownRun | null} */
@@ -149,6 +157,7 @@ class RunMonitor {
     on("limits", () => trigger("limits"));
     on("fill", (values) => trigger("fill", { values }));
     on("question", ({ changed }) => {
+      if (changed.has("model")) this.board.name(this.run);
       if (!this.run || question.model !== this.run.run || !changed.has("step") || question.step === this.selected)
         return;
       this.selected = question.step;
@@ -200,6 +209,7 @@ class RunMonitor {
       verdict: "",
     });
     this.board.begin(run);
+    this.board.name(run);
     this.chart.begin(run);
     this.table.begin();
     this.next.show(false);
@@ -209,6 +219,7 @@ class RunMonitor {
   /** The last run was removed. */
   end() {
     this.run = null;
+    this.board.name(null);
     this.board.begin({ device: "–" });
     this.board.say("No run yet", HELLO);
     this.chart.begin(null);

@@ -30,7 +30,7 @@ export function view(root, { trigger }) {
   // What a button of the run does stands below the form, and why one is refused stands in it.
   let isPressed = false;
   document.addEventListener("click", ({ target }) => {
-    if (/** @type {Element} */ (target).closest("#run-buttons button")) isPressed = true;
+    if (/** @type {Element} */ (target).closest(":is(#run-buttons, #more-control) button")) isPressed = true;
   });
   on("refused", ({ text }) => {
     if (text) isPressed = false;
@@ -39,6 +39,9 @@ export function view(root, { trigger }) {
     if (!isPressed) return;
     isPressed = false;
     unfold(false);
+    document.getElementById("run-status")?.scrollIntoView({ block: "nearest" });
+  });
+  on("verdict", () => {
     if (isFirst) trigger("stale");
   });
   root.append(el("div.b-preview-head", line, change), rest);
