@@ -222,7 +222,7 @@ class Curves {
     return this.marked === null ? [] : [line];
   }
 
-  /** The names of the baselines, on the background of the page (in the style sheet), so that no line crosses the letters: at the right, where the curves have left them; that of the pairs apart from low ones of the words. */
+  /** The names of the baselines: at the right, where the curves have left them; that of the pairs apart from low ones of the words. */
   labels() {
     const shown = this.figure.data.filter(({ meta }) => meta.kind === "baseline" && this.baselines[meta.series]);
     const isLow = shown.some(({ meta: { series } }) => series !== "coin" && this.baselines[series].loss < LOW);
