@@ -59,7 +59,7 @@ def test_the_batch_of_the_selected_step(page: Page) -> None:
         batch.locator("ol"),
     )
     expect_seen(summary, "Batch of step 40")
-    expect_seen(summary, re.compile(r"\d+ of \d+ asked words right \(masked \d+ of \d+"))
+    expect_seen(summary, re.compile(r"\d+ of \d+ asked words of these pairs right \(masked \d+ of \d+"))
     expect(pairs).to_have_text("Pairs 1 to 4 of 48")
     expect(batch.locator("section")).to_have_count(4)
     asked = batch.locator("section li").filter(has_text="true:")

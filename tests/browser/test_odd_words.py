@@ -167,7 +167,7 @@ def test_heads_that_are_switched_off(odd: Page, tmp_path: Path, complaints: list
     expect(probability).to_contain_text("שלום")  # in the middle, as no word is hidden
     for odd_word in ("<b>", "$x$", "=1+1"):
         words_of(odd).nth(ODD.index(odd_word)).dblclick()
-        expect(probability).to_have_text(f"Probability of {odd_word} at its position")
+        expect(probability).to_have_text(f"Probability of “{odd_word}” at its position")
     assert json.loads(download(odd, "#switches-download-json", tmp_path, "heads-off.json"))["answer"] == "=1+1"
     literal(odd, "#attention-switches")
 

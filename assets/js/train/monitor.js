@@ -69,7 +69,7 @@ export function statusLine(name, id, hello) {
 /** Status in words, progress bar and numbers. @param {HTMLElement} root */
 function dashboard(root) {
   const { line, bar, say } = statusLine("Training progress", "run-status", HELLO),
-    of = el("p.b-reason", { id: "run-name", hidden: "" });
+    of = el("p.b-empty", { id: "run-name", hidden: "" });
   line.append(of);
   const names = {
     step: "Step",
