@@ -203,6 +203,8 @@ def test_stages_follow_the_arrow_keys_and_show_the_models_numbers(shared: Page, 
 
 def test_a_pressed_cell_of_the_attention_map_unfolds(shared: Page, found: Stages, complaints: list[str]) -> None:
     show(shared, "attention", **FIRST, head="1.0")
+    expect(shared.locator("#attention-map .b-map-title")).to_have_text("Layer 2, head 1")
+    wait_for_answer(shared.locator("#attention-map"))
     shared.locator("#attention-map .b-map").press("ArrowDown")  # the first cell
     shared.locator("#attention-map .b-map").press("Enter")
     card = shared.locator("#attention-cell .b-unfolded")
