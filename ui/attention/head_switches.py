@@ -14,7 +14,6 @@ from bert_core.storage.checkpoint import Checkpoint
 from ui.frame.masking import mask_words, maskable
 from ui.frame.page import Page, PageRequest
 from ui.frame.question import TEXTS, Question
-from ui.handlers import own
 from ui.parts.downloads import exporter
 from ui.parts.export import Numbers, ablation_numbers, python_code
 from ui.server.probe_lock import probe_lock
@@ -113,7 +112,7 @@ def switches_value(checkpoint: Checkpoint, question: Question, corpus: Corpus, a
 def titles_of(answer: str) -> dict[str, str]:
     """Labels of the measured answers. answer: the hidden word."""
     return {
-        "word": f"Probability of “{own(answer)}” at its position",
+        "word": f"Probability of “{answer}” at its position",
         "is_next": "P(IsNext) of the pair",
         "loss": "MLM loss on the corpus",
     }

@@ -3,7 +3,7 @@
 import "./asked_heads.js";
 import { effect, effectLegend } from "../colours.js";
 import { options, select, table } from "../controls.js";
-import { button, disable, draws, el, fill, nodes, notes, roam, showError, tools } from "../parts/elements.js";
+import { button, disable, draws, el, fill, notes, roam, showError, tools } from "../parts/elements.js";
 import { signed } from "../parts/numbers.js";
 import { on, visitor } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
@@ -107,7 +107,7 @@ class HeadSwitches {
       const [before, after] = rows[name],
         digits = name === "loss" ? 3 : 4,
         now = [after.toFixed(digits), signed(after - before, digits)];
-      return [nodes(title), before.toFixed(digits), ...now.map((text) => count > 0 && (isMeasured ? text : "…"))];
+      return [title, before.toFixed(digits), ...now.map((text) => count > 0 && (isMeasured ? text : "…"))];
     });
     fill(this.answers, table(["Answer", "All heads", without, "Difference"], lines));
   }

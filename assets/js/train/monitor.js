@@ -2,7 +2,7 @@
 // so that many pages cost the server little, and zoom and hover survive.
 
 import { progress } from "../controls.js";
-import { draws, el, fill, nodes } from "../parts/elements.js";
+import { draws, el } from "../parts/elements.js";
 import { count, duration } from "../parts/numbers.js";
 import { announce, on, orError, tabs } from "../frame/page.js";
 import { polling } from "../parts/polling.js";
@@ -89,7 +89,7 @@ function dashboard(root) {
     /** Name the run where the page shows another model. @param {ShownRun | null} run */
     name(run) {
       of.hidden = !run?.title || !question.model || question.model === run.run;
-      if (run && !of.hidden) fill(of, nodes(`This is “${run.title}”; the model chosen above is another one.`));
+      if (run && !of.hidden) of.textContent = `This is “${run.title}”; the model chosen above is another one.`;
     },
     begin(run) {
       for (const tile of Object.values(tiles)) tile.textContent = "–";
