@@ -77,7 +77,8 @@ STAGES = (
         "joined",
         "Heads joined",
         "The outputs of all heads stand side by side and pass through a learned matrix (the projection). The residual "
-        "adds the vector from before the attention; LayerNorm follows.",
+        "adds the vector from before the attention, so that nothing gets lost; LayerNorm keeps the numbers in one "
+        "range.",
     ),
     (
         "feed-forward",
