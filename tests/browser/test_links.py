@@ -8,6 +8,7 @@ from pathlib import Path
 from browser_steps import (
     change_setting,
     download,
+    expect_seen,
     open_tab,
     paste,
     show,
@@ -89,6 +90,9 @@ def test_a_link_shows_the_same_to_another_visitor(visit: Callable[..., Page], tm
     expect(other.locator("#attention-switches table")).to_have_text(
         page.locator("#attention-switches table").inner_text(), use_inner_text=True
     )
+    # Of another model, no head is off.
+    other.locator("#model-picker").select_option(label="romeo-juliet")
+    expect_seen(other.locator("#attention-switches thead"), "Heads off")
     open_tab(other, "Train")
     wait_for_status(other, "Finished")
     assert losses(other, tmp_path) == losses(page, tmp_path)

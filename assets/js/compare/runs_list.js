@@ -6,7 +6,7 @@ import { asksFirst, keepingFocus, row, scrolling, table } from "../controls.js";
 import { button, disable, dot, draws, el, fill, note, notes } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
 import { keep, kept, on } from "../frame/page.js";
-import { ask, question, turnTo } from "../frame/question.js";
+import { ask, question } from "../frame/question.js";
 import { curves } from "../train/curves.js";
 import { hasEnded, runs, STATUS_NAMES } from "./runs.js";
 import { asking } from "../views.js";
@@ -168,7 +168,7 @@ class RunsList {
   removal({ run, number, status }) {
     const remove = () => {
       if (question.other.split("@")[0] === run) ask({ other: "" });
-      if (question.model === run) turnTo("");
+      if (question.model === run) ask({ model: "", step: null });
       this.trigger("remove", { run });
     };
     const asked = `Remove run ${number} with its curves and its model? It cannot come back.`,

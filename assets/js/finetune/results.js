@@ -120,9 +120,12 @@ function line(example) {
   );
 }
 
+/** Whether examples are right or wrong: some have nothing to be judged by. @param {Results} results */
+const isJudged = ({ part, examples }) => Boolean(part) && examples[0]?.right !== null;
+
 /** How many examples are right, "" where that is not said of them. @param {Results} results */
-export const verdictOf = ({ part, count, mistakes, examples }) =>
-  part && examples[0]?.right !== null ? `${count - mistakes} of ${part} right.` : "";
+export const verdictOf = (results) =>
+  isJudged(results) ? `${results.count - results.mistakes} of ${results.part} right.` : "";
 
 /** The confusion matrix as a picture. @param {ReturnType<typeof heatMap>} map @param {Results} value */
 function drawConfusion(map, { labels, confusion }) {
@@ -170,8 +173,7 @@ export function results(root) {
         fill(root, error && note(error, true));
         return;
       }
-      const isJudged = part && examples[0]?.right !== null;
-      fill(head, name, part && (isJudged ? `: ${mistakes} of ${part} wrong` : `: ${part}`));
+      fill(head, name, part && (isJudged(next) ? `: ${mistakes} of ${part} wrong` : `: ${part}`));
       fill(root, head, part && [measures, notes(value.notes), body], question.model !== key && show);
       if (!part) return;
       const numbers = value.measures.map(([name, number]) => fact([name, number.toFixed(3)]));

@@ -7,7 +7,7 @@ import { linkButton } from "../parts/downloads.js";
 import { button, disable, el, fill, nodes, own, svg } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
 import { announce, choice, latest, setVisitor, on, visitor } from "./page.js";
-import { ask, parsed, question, restore, turnTo } from "./question.js";
+import { ask, parsed, question, restore } from "./question.js";
 import { asking } from "../views.js";
 
 const REPLAY_MS = 250;
@@ -157,7 +157,7 @@ class Frame {
     "aria-label": "Model",
     onchange: () => {
       this.time.stop();
-      turnTo(this.picker.value);
+      ask({ model: this.picker.value, step: null });
     },
     onfocus: () => this.list().catch(console.warn),
   });
@@ -296,11 +296,8 @@ class Frame {
     fill(this.notice, nodes(why));
     this.notice.hidden = false;
     this.notice.dataset.model = model;
-    if (model) ask({ model });
-    else {
-      turnTo("");
-      ask({ other: "" });
-    }
+    const { off, zeroed } = question; // of a link, whose model is the same one again
+    ask(model ? { model, off, zeroed } : { model, step: null, other: "" });
   }
 
   /** The visitor does not have the model of the question. The recipe of a link is trained again. @param {string} key @param {string} why */
@@ -393,8 +390,8 @@ class Frame {
       isLive = question.model === before && question.step === null,
       isNew = current !== before && current !== this.repeated;
     // A new run is shown where it was started, and where the run before it was shown live.
-    if (value.show) turnTo(value.show);
-    else if (current && isNew && (question.tab === "train" || isLive)) turnTo(current);
+    if (value.show) ask({ model: value.show, step: null });
+    else if (current && isNew && (question.tab === "train" || isLive)) ask({ model: current, step: null });
     this.list().catch(console.warn);
   }
 }

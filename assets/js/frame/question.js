@@ -64,6 +64,8 @@ addEventListener("beforeunload", () => {
  * @param {Record<string, any>} update
  */
 export function ask(update) {
+  // Heads and parts that are switched off belong to the model that was shown.
+  if ((update.model ?? question.model) !== question.model) update = { off: [], zeroed: [], ...update };
   /** @param {any} value */
   const text = (value) => JSON.stringify(value);
   const changed = Object.keys(update).filter((key) => text(update[key]) !== text(question[key]));
@@ -73,9 +75,6 @@ export function ask(update) {
   writing = setTimeout(write, Math.max(0, written + WRITE_MS - performance.now()));
   announce("question", { changed: new Set(changed) });
 }
-
-/** Show another model, at its last step: the heads and parts that are switched off belong to the one before. @param {string} model */
-export const turnTo = (model) => ask({ model, step: null, off: [], zeroed: [] });
 
 /** The parts of the question that have another value than at first. @returns {Record<string, any>} */
 export const changes = () =>
