@@ -4,7 +4,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-from browser_steps import change_setting, expect_seen, open_tab, press_save, shown_model, start, wait_for_status
+from browser_steps import (
+    change_setting,
+    expect_seen,
+    open_tab,
+    press_save,
+    shown_model,
+    start,
+    wait_for_question,
+    wait_for_status,
+)
 from playwright.sync_api import Locator, Page, ViewportSize, expect
 
 LONG = 60_000
@@ -102,6 +111,7 @@ def test_a_tick_of_a_freed_run_is_dropped(page: Page) -> None:
             sessionStorage.setItem("balcony-ticks", JSON.stringify([visitor, [...ticked, freed]])); }}"""
     )
     assert page.evaluate(f"{kept}[1].length") == 3
+    wait_for_question(page, tab="compare")  # it is in the address a moment after the press
     page.reload()
     page.wait_for_function(DRAWN + "8")
     assert {other["name"] for other in curves_of_others(page)} == set(NAMES)
