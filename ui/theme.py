@@ -61,14 +61,17 @@ _OPENING = """if (/[#&]tab=(?!train(&|$))/.test(location.hash)) {
   Object.assign(hidden, { id: "opening", textContent: "#tabs [role=tabpanel] { visibility: hidden; }" });
   document.head.append(hidden);
 }"""
-# A browser may refuse storage to a frame of another site; Gradio's page would not load then. What is kept is forgotten
-# with the document.
+# A browser may refuse storage to a frame of another site; Gradio's page would not load then. What is kept stands in the
+# frame's entry of the history instead, so that a reload of the frame finds it; no link and no other site sees it there.
 _STORAGE = """for (const name of ["localStorage", "sessionStorage"]) {
   try { window[name].setItem("balcony", ""); window[name].removeItem("balcony"); } catch {
-    const kept = new Map();
+    const kept = new Map(history.state?.[name]);
+    const write = () => history.replaceState({ ...history.state, [name]: [...kept] }, "");
+    const written = (change) => (...values) => { change(...values); write(); };
+    addEventListener("hashchange", write);  // a new entry
     Object.defineProperty(window, name, { value: {
-      getItem: (key) => kept.get(`${key}`) ?? null, setItem: (key, value) => { kept.set(`${key}`, `${value}`); },
-      removeItem: (key) => { kept.delete(`${key}`); }, clear: () => kept.clear() } });
+      getItem: (key) => kept.get(`${key}`) ?? null, setItem: written((key, value) => kept.set(`${key}`, `${value}`)),
+      removeItem: written((key) => kept.delete(`${key}`)), clear: written(() => kept.clear()) } });
     Balcony.forgets = true;
   }
 }"""

@@ -34,7 +34,7 @@ def test_without_storage_the_page_loads_trains_and_answers(tabs: Tabs, complaint
         for _ in range(LOADS):
             page.frames[1].goto(tabs.address)
             expect(app.locator("#start")).to_be_enabled()
-        told = app.get_by_text("a reload forgets your runs and models")
+        told = app.get_by_text("gives this page no storage. A reload keeps your runs")
         expect(told).to_have_count(1)
         expect(told).to_be_in_viewport()
         app.locator("#start").click()
@@ -46,6 +46,10 @@ def test_without_storage_the_page_loads_trains_and_answers(tabs: Tabs, complaint
         expect(app.locator("#masked-guesses h3").first).to_be_visible()
         frame = page.frames[1]
         frame.wait_for_function("new URLSearchParams(location.hash.slice(1)).get('model')?.length === 32")
+        app.get_by_role("tab", name="Train").click()
+        frame.evaluate("location.hash += '&seed=5'")  # a new entry of the history
+        frame.evaluate("location.reload()")
+        expect(app.locator("#run-status")).to_have_text("Finished")
         assert complaints == []
 
 

@@ -11,7 +11,7 @@ import { announce, on, orError, visitor } from "./page.js";
 const LOST = "The server does not answer. Check that it still runs and that this machine is online.";
 const NO_ANSWER = "The server did not answer; try again.";
 const FORGETS =
-  "This browser lets the page keep nothing here, so a reload forgets your runs and models. Download what you want to keep.";
+  "This browser gives this page no storage. A reload keeps your runs and models; a new tab forgets them, and so does a reload of another site's page around this one. Download what you want to keep.";
 const FOLLOW_MS = 400;
 const BUTTONS = "button, summary, [role=button]";
 
