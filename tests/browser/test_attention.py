@@ -54,6 +54,33 @@ def test_the_keyboard_reads_each_weight_of_the_map(page: Page, tmp_path: Path) -
     expect(page.locator("#attention-map .b-readout")).to_be_empty()
 
 
+def test_the_word_of_a_row_is_pressed_and_the_map_says_what_rows_are(page: Page, tmp_path: Path) -> None:
+    page.set_viewport_size(LAPTOP)
+    detail, axes = page.locator("#attention-map"), "A row is the word that attends"
+    words, row = detail.locator(".b-map-word"), detail.locator(".b-map-line").first
+    page.evaluate("scrollTo(0, 0)")
+    expect_seen(detail.locator(".b-map-hint"), axes, in_window=True)
+    assert detail.locator(".b-map-hint").bounding_box()["y"] < detail.locator("image").bounding_box()["y"]
+    maps = json.loads(download(page, "#attention-download-json", tmp_path, "attention.json"))
+    weights = maps["weights"][0][0][3]
+    best = weights.index(max(weights))
+    said = f"{maps['tokens'][3]} attends most to {maps['tokens'][best]} {weights[best]:.3f}, "
+    words.nth(3).click()
+    expect_seen(detail.locator(".b-readout"), said)
+    page.locator("#title").hover()
+    expect_seen(detail.locator(".b-map-hint"), said, in_window=True)
+    expect(row).to_have_css("visibility", "visible")
+    assert abs(row.bounding_box()["y"] - words.nth(3).bounding_box()["y"]) < row.bounding_box()["height"]
+    expect(page.locator(".b-computation")).to_have_count(0)
+    picture = " ".join(download(page, "#attention-download-svg", tmp_path, "attention.svg").split())
+    assert axes in picture
+    assert "attends most to" in picture
+    for key in ("ArrowDown", "ArrowDown", "ArrowUp"):  # the pressed row, the next one, and back
+        detail.get_by_role("application").press(key)
+    expect_seen(detail.locator(".b-readout"), said)
+    page.set_viewport_size(VIEWPORT)
+
+
 def test_a_cell_says_its_weight_at_the_pointer_and_its_computation_beside_the_map(page: Page) -> None:
     page.set_viewport_size(LAPTOP)
     detail, readout = page.locator("#attention-map"), page.locator("#attention-map .b-readout")

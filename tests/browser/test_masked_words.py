@@ -113,7 +113,7 @@ def test_a_word_that_the_vocabulary_lacks_is_named_with_the_sentence(page: Page,
 
 def test_a_pressed_guess_shows_its_path(page: Page) -> None:
     closer = page.locator("#masked-closer")
-    page.get_by_role("button", name=re.compile("^The path of")).nth(1).click()
+    page.get_by_role("button", name=re.compile("^Look closer at")).nth(1).click()
     token = page.locator("#masked-guesses bdi.b-guess-word").nth(1).text_content()
     expect(closer.get_by_role("columnheader").nth(1)).to_have_text(f"Rank of {token}")
     expect(closer).to_contain_text(f"If “{token}” is right, the loss is −ln 0.")
@@ -121,6 +121,30 @@ def test_a_pressed_guess_shows_its_path(page: Page) -> None:
     closer.get_by_role("button", name="Follow it step by step").click()
     wait_for_question(page, tab="step-by-step", stage="layers", guess=token)
     expect(page.locator("#steps h3").first).to_have_text("9 All layers")
+
+
+def test_the_open_view_follows_a_pressed_guess(page: Page) -> None:
+    closer, guess = page.locator("#masked-closer"), page.locator("#masked-guesses .b-path").nth(1)
+    token = guess.inner_text()
+    page.get_by_role("radio", name="Which words mattered").check()
+    expect_seen(closer, re.compile("With this mask, [Jj]uliet has"))
+    guess.click()
+    expect_seen(closer, f"With this mask, {token} has")
+    expect_seen(closer, f"the change of the probability of “{token}”")
+    expect(page.get_by_role("radio", name="Which words mattered")).to_be_checked()
+    page.get_by_role("radio", name="Other words in one place").check()
+    expect(closer.get_by_role("columnheader", name=token, exact=True)).to_be_visible()
+
+
+def test_the_bar_says_whether_a_sentence_is_from_the_text(page: Page) -> None:
+    choices = [page.locator(f"#choose-{key} option:checked") for key in ("text", "pair")]
+    for choice in choices:
+        expect(choice).to_have_text("from the text")
+    type_sentence(page, "My dog is old.")
+    expect(choices[0]).to_have_text("not in the text")
+    expect(choices[1]).to_have_text("from the text")
+    page.locator("#choose-text").select_option(index=2)
+    expect(choices[0]).to_have_text("from the text")
 
 
 def test_each_closer_view_answers(page: Page, words: Locator) -> None:

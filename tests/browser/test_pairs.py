@@ -49,6 +49,10 @@ def test_the_map_of_all_pairs_is_seen_first_and_the_answer_for_one_beside_it(pag
     cells, answer = page.locator("#next-matrix image"), page.locator("#next-verdict .b-ends")
     for part in (cells, answer):
         expect(part).to_be_in_viewport(ratio=0.75)
+    for text in ("Judges ", "Rows are first sentences", "Crossed: judged wrong"):
+        said = page.locator("#next-matrix").get_by_text(text)
+        expect_seen(said, text, in_window=True)
+        assert said.bounding_box()["y"] < cells.bounding_box()["y"]
     assert cells.bounding_box()["x"] + cells.bounding_box()["width"] <= answer.bounding_box()["x"]
     cells.hover(position={"x": 50, "y": 50})
     readout = page.locator("#next-matrix .b-readout")

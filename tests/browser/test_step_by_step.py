@@ -262,6 +262,20 @@ def test_every_stage_is_drawn_and_has_python(shared: Page, complaints: list[str]
     assert shared.evaluate("window.listening") == 0, "a map that is gone listens to the window no longer"
 
 
+def test_the_picture_of_a_stage_begins_in_the_window_below_one_row_of_stages(shared: Page, complaints) -> None:
+    shared.set_viewport_size({"width": 1366, "height": 657})
+    long = "Hello, how are you? I am Romeo. My name is Juliet. Nice to meet you."
+    for stage, picture in (("weights", ".b-map image"), ("feed-forward", ".b-strip canvas")):
+        show(shared, "step-by-step", text=long, pair=long, hidden="12", stage=stage)
+        expect(shared.locator(f"#steps {picture}").first).to_be_visible()
+        wait_for_answer(shared.locator("#steps"))
+        names = shared.locator("#steps .b-stages button")
+        assert len({box["top"] for box in names.evaluate_all("all => all.map(e => e.getBoundingClientRect())")}) == 1
+        expect(shared.locator("#steps [aria-current=step]")).to_be_in_viewport(ratio=1)
+        assert shared.locator(f"#steps {picture}").first.bounding_box()["y"] < 560
+    shared.set_viewport_size(VIEWPORT)
+
+
 def test_a_visit_without_a_hidden_word_says_what_to_do(visit: Callable[..., Page], complaints: list[str]) -> None:
     page = visit(at="#tab=step-by-step&stage=probabilities&text=hello&hidden=")
     expect(page.locator("#steps")).to_contain_text("No word is hidden")

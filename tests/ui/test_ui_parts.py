@@ -137,6 +137,11 @@ def test_the_closer_views_agree_with_the_guesses(tiny_checkpoint: Checkpoint) ->
     mattered = closer_value(tiny_checkpoint, dataclasses.replace(asked, view=MATTERED, mask=7))
     assert [word["word"] for word in mattered["words"]] == ["my", "how", "are", "you"]
     assert mattered["probability"] == pytest.approx(lens["rows"][-1]["cells"][lens["candidates"].index("name")])
+    other = closer_value(tiny_checkpoint, dataclasses.replace(asked, view=MATTERED, guess="are"))
+    rated = rate_guess(tiny_checkpoint, "are", "[MASK] my [MASK]", "how are you", mask=1)
+    assert (other["answer"], other["probability"]) == ("are", pytest.approx(rated.probability))
+    strange = closer_value(tiny_checkpoint, dataclasses.replace(asked, view=MATTERED, guess="zyzzyva"))
+    assert (strange["answer"], strange["text"].split(" is")[0]) == ("name", "“zyzzyva”")
     assert "Click a word" in closer_value(tiny_checkpoint, Question("hello", view=MATTERED))["text"]
 
 

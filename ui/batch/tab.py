@@ -20,6 +20,7 @@ from ui.views import view
 PAIRS_SHOWN = 4
 NO_RUN = "Press Start under Train; the batch of the newest step appears here."
 NO_RUN_SELECTED = "This model has no batches; choose one of your runs above."
+READY_MADE = "This model was trained elsewhere, and the text of its batches did not come with it. "
 HINT = (
     "In this step the model was asked for some words of each pair, and whether B follows A. Every step draws new pairs "
     "and new words. The curve shows the loss before the update; these answers come after it, with dropout off."
@@ -42,7 +43,7 @@ def lay_out(page: Page) -> None:
     def batch(space: Workspace, key: str | None, step: int | None, first: int, again: int) -> dict[str, Any]:
         """Some pairs of the batch of a step, None for the newest."""
         if (run := space.runs.get(key or "")) is None or is_finetuning(run):
-            return {"text": NO_RUN_SELECTED if space.runs else NO_RUN}
+            return {"text": ("" if run else READY_MADE) + (NO_RUN_SELECTED if space.runs else NO_RUN)}
         return batch_value(space, run, step, max(0, first), max(0, again))
 
     [served] = functions(page.workspaces, batch, error="text")

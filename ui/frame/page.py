@@ -241,7 +241,8 @@ def _sentence_bar(workspaces: Workspaces, tabs: Sequence[Tab], answers: Answers)
 
     def sentences(space: Workspace, key: str) -> dict[str, Any]:
         corpus = corpus_of(space, key)
-        return {"first": first_pair(corpus), "all": list(dict.fromkeys(corpus.sentences))[:MOST_CHOICES]}
+        found = list(itertools.islice(dict.fromkeys(corpus.sentences), MOST_CHOICES + 1))
+        return {"first": first_pair(corpus), "all": found[:MOST_CHOICES], "whole": len(found) <= MOST_CHOICES}
 
     def words(space: Workspace, question: object, before: dict | None) -> dict[str, Any]:
         if before is not None and not {"words", "second", "hidden"} <= before.keys():

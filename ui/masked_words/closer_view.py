@@ -1,6 +1,7 @@
 """Closer views of masked words: layer by layer, every word hidden once, one more word hidden, and other words in the
 place of one."""
 
+import contextlib
 import dataclasses
 import math
 from typing import Any
@@ -31,8 +32,10 @@ LENS_HINT = (
 PATH = "If “{word}” is right, the loss is −ln {p} = {loss:.4f}; a uniform guess has ln {size:,} = {chance:.4f}. "
 MATTERED_HINT = (
     "Every other word was hidden too, one at a time. The numbers are the change of the probability of {answer} in "
-    "percentage points; a minus means that the word helped. Words that stand in for each other can each change little."
+    "percentage points; a minus means that the word helped. Words that stand in for each other can each change little. "
+    "Click a guess of the list to ask about that word."
 )
+NOT_ASKED = "“{guess}” is not one word of this model, so it cannot be asked about at this mask. "
 SWEEP_HINT = (
     "Each word was hidden once; the stronger the colour, the likelier the model finds the word. Click a word to see "
     "alternatives. Mean log-probability {mean} (0 is certain): how well words fit their positions, each predicted "
@@ -108,6 +111,8 @@ def lens_words(word: MaskedWord, guess: str) -> tuple[str, list[str]]:
 def mattered_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> dict[str, Any]:
     """The words of both sentences, each with the change of the answer's probability when it is hidden too."""
     answer, left = left_out(checkpoint, masked, word)
+    guess = masked.guess.strip()
+    refused = NOT_ASKED.format(guess=guess) if guess and guess != answer else ""
     named = answer if answer and len(left.answer) == word.masks else " ".join(left.answer)
     words = [
         {"word": each.text, "sentence": each.sentence, "start": each.start, "change": without - left.probability}
@@ -115,7 +120,7 @@ def mattered_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -
     ]
     return {
         "kind": MATTERED,
-        "text": MATTERED_HINT.format(answer=f"“{named}”"),
+        "text": refused + MATTERED_HINT.format(answer=f"“{named}”"),
         "answer": named,
         "probability": left.probability,
         "words": words,
@@ -123,12 +128,13 @@ def mattered_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -
 
 
 def left_out(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> tuple[str | None, LeaveOneOut]:
-    """The word whose probability is followed, None for the likeliest guess, and its probabilities."""
-    answer = word.word.text if word.index is not None and word.word.is_known else masked.guess.strip() or None
-    try:
-        return answer, leave_one_out(checkpoint, *masked.texts, mask=word.mask, answer=answer)
-    except InputError:  # a person's own guess that does not fit here
-        return None, leave_one_out(checkpoint, *masked.texts, mask=word.mask)
+    """The word whose probability is followed and its probabilities: a guess that was pressed or typed, else the hidden
+    word, else None for the likeliest guess."""
+    hidden = word.word.text if word.index is not None and word.word.is_known else ""
+    for answer in filter(None, (masked.guess.strip(), hidden)):
+        with contextlib.suppress(InputError):  # a person's own guess that does not fit here
+            return answer, leave_one_out(checkpoint, *masked.texts, mask=word.mask, answer=answer)
+    return None, leave_one_out(checkpoint, *masked.texts, mask=word.mask)
 
 
 def sweep_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
@@ -193,7 +199,8 @@ def chosen_swap(checkpoint: Checkpoint, question: Question) -> Swap:
         swaps = tuple(dict.fromkeys([word.text, *guesses(hidden, place)]))
     if answers is None:
         likely = guesses(question, -1)[:2]
-        answers = PRONOUNS if set(likely) & set(PRONOUNS) else tuple(likely)
+        rated = PRONOUNS if set(likely) & set(PRONOUNS) else likely
+        answers = tuple(dict.fromkeys(filter(None, (question.guess.strip(), *rated))))
     for texts, most in ((swaps, MOST_SWAPS), (answers, MOST_ANSWERS)):
         if len(texts) > most:
             raise InputError(f"This list has {len(texts):,} words; the view shows {most}. Remove some.")

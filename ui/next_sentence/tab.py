@@ -28,14 +28,6 @@ VERDICTS = {
     (False, False): "The model judges that this pair does not belong to the class {label}:",
 }
 HINT = "Type or choose two sentences; the model judges whether the second follows the first."
-ACROSS_HINT = (
-    "A row is [CLS] or a word of the first sentence; point at a cell to read how much it attends to a word of the "
-    "second."
-)
-MATRIX_HINT = (
-    "Rows are first sentences, columns second ones; point at a cell to read it, click it to put the pair into the "
-    "boxes above."
-)
 ALL = "Every sentence with every other"
 HIDDEN = {"hidden": True}
 
@@ -48,8 +40,8 @@ def lay_out(page: Page) -> None:
     with gr.Column(elem_id="next-stage"):
         with gr.Column(elem_id="next-all"):
             with gr.Column(elem_id="next-matrices"):
-                view("next_sentence/matrix", options={"hint": MATRIX_HINT}, elem_id=MATRIX)
-                view("next_sentence/matrix", options={"hint": MATRIX_HINT}, elem_id=BESIDE)
+                view("next_sentence/matrix", elem_id=MATRIX)
+                view("next_sentence/matrix", elem_id=BESIDE)
             exporter(
                 *(page, "the matrix"),
                 of="next-matrices",
@@ -62,7 +54,7 @@ def lay_out(page: Page) -> None:
         with gr.Column(elem_id="next-one"):
             with gr.Column(elem_id="next-pair"):
                 view("next_sentence/verdict", elem_id=VERDICT)
-                view("next_sentence/across", options={"hint": ACROSS_HINT}, elem_id=ACROSS)
+                view("next_sentence/across", elem_id=ACROSS)
             exporter(
                 *(page, "the pair"),
                 of="next-pair",

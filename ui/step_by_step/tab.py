@@ -59,13 +59,13 @@ STAGES = (
         "scores",
         "Scores",
         "A row's query times a column's key: the products are added, and the sum is divided by √d, so that scores do "
-        "not grow with the size d of a head. Padding would get −∞ here; one text has none. Click a cell to unfold it.",
+        "not grow with the size d of a head. Padding would get −∞ here; one text has none.",
     ),
     (
         "weights",
         "Weights",
         "Softmax turns a row of scores into weights: e to the power of each score, divided by their sum. Each row sums "
-        "to 1. Click a cell to unfold it.",
+        "to 1.",
     ),
     (
         "context",
@@ -96,7 +96,7 @@ STAGES = (
     ),
     (
         "scores-of-words",
-        "Scores of words",
+        "Word scores",
         "The last layer's vector at [MASK] passes through a matrix, the activation function and LayerNorm. The score "
         "(logit) of a word is the product of this vector with the word's own embedding, plus a bias.",
     ),

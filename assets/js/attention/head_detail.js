@@ -33,7 +33,9 @@ const MEANS_HINTS = {
     "Attention rollout (Abnar & Zuidema 2020): attention multiplied through the layers up to this one, half of " +
     "each replaced by the residual path.",
 };
-const HINT = "A row is the word that attends, a column the word it attends to; point at a cell to read the weight.";
+const MOST_OF_LINE = 5; // weights
+const AXES = "A row is the word that attends, a column the word it attends to.";
+const HINT = "Point at a cell to read the weight, click a word for its largest weights.";
 const LINES_HINT =
   "Words on the left attend to words on the right; point at a word to see its lines alone, click it to keep them.";
 const CHIPS_HINT = "Click a head to show or hide it; double-click or Shift-click it to see it alone";
@@ -69,7 +71,7 @@ class HeadDetail {
   );
   mean = select("Average over", Object.entries(MEANS), (mean) => change({ mean: /** @type {any} */ (mean) }));
   chips = el("div.b-tools", { role: "group", "aria-label": "Heads that are drawn", title: CHIPS_HINT });
-  extra = el("div.b-tools.b-extra", { "data-no-picture": "" });
+  extra = el("div.b-tools");
   title = el("h3.b-map-title");
   difference = el("p.b-empty");
   without = button("Switch this head off", () => {
@@ -88,7 +90,7 @@ class HeadDetail {
     const tablist = el("div.b-tools", { role: "tablist", "aria-label": "How attention is drawn" }, this.tabs);
     roam(tablist);
     const least = el("label", "Hide weights below ", this.threshold, this.limit);
-    this.tools = tools(tablist, least);
+    this.tools = tools(tablist, least, this.extra);
     onChange(root, () => {
       if (!this.tools.isConnected) return;
       // A head of the same layer needs no answer from the server.
@@ -104,12 +106,12 @@ class HeadDetail {
 
   /** @param {Layer & {error?: string} | null} next */
   draw(next) {
-    const { root, tools, extra, title, body, difference } = this;
+    const { root, tools, title, body, difference } = this;
     if (!next?.tokens) return showError(root, next);
     this.value = { ...next };
     for (const name of /** @type {const} */ (["weights", "averages", "rollout", "mean"]))
       this.all[name] = unpacked(next[name]);
-    if (!tools.isConnected) fill(root, tools, extra, title, body, difference);
+    if (!tools.isConnected) fill(root, tools, title, body, difference);
     this.show();
   }
 
@@ -132,7 +134,7 @@ class HeadDetail {
     const { layer, head, apart } = this.value;
     fill(this.extra, this.unfolds && this.without);
     this.title.textContent = `Layer ${layer + 1}, head ${head + 1}`;
-    this.drawMap(this.matrix("weights", head), this.unfolds ? `${HINT} Click it to see how it is computed.` : HINT);
+    this.drawMap(this.matrix("weights", head), AXES);
     if (apart)
       this.difference.textContent = `${percent(apart[head])} of a word's attention goes to other words than in the other model.`;
   }
@@ -158,7 +160,7 @@ class HeadDetail {
       rollout: `Rollout up to layer ${layer + 1}`,
     }[mean];
     const matrix = mean === "all" ? this.all.mean : this.matrix(mean === "heads" ? "averages" : mean, layer - first);
-    this.drawMap(matrix, MEANS_HINTS[mean]);
+    this.drawMap(matrix, `${MEANS_HINTS[mean]} ${AXES}`);
   }
 
   /** @param {"weights" | "averages" | "rollout"} name @param {number} index */
@@ -172,11 +174,21 @@ class HeadDetail {
     return new Set([...(settings.active ?? [this.value.head])].filter((head) => head < this.value.heads));
   }
 
-  /** @param {Float32Array} matrix @param {string} hint */
-  drawMap(matrix, hint) {
+  /** @param {Float32Array} matrix @param {string} axes */
+  drawMap(matrix, axes) {
     const { tokens, segments } = this.value,
       n = tokens.length,
-      second = segments.indexOf(1);
+      second = segments.indexOf(1),
+      unfolds = this.unfolds && settings.mode === "map";
+    const line = (/** @type {number} */ i, /** @type {number} */ j) => {
+      const weights = tokens.map((token, k) => /** @type {const} */ ([token, matrix[j < 0 ? i * n + k : k * n + j]])),
+        most = weights.sort(([, a], [, b]) => b - a).slice(0, MOST_OF_LINE);
+      return [
+        el("bdi", tokens[Math.max(i, j)]),
+        j < 0 ? " attends most to " : " gets most attention from ",
+        most.map(([token, weight], k) => [k > 0 && ", ", el("bdi", token), ` ${written(weight)}`]),
+      ];
+    };
     if (!this.map.element.isConnected) fill(this.body, this.map.element);
     this.map.draw({
       rows: tokens,
@@ -186,9 +198,11 @@ class HeadDetail {
       level,
       least: settings.threshold,
       border: second > 0 ? second : undefined,
-      press: this.unfolds && settings.mode === "map" ? (i, j) => this.unfold(i, j) : undefined,
+      press: unfolds ? (i, j) => this.unfold(i, j) : undefined,
       label: `${this.title.textContent}; the arrow keys go from cell to cell`,
-      hint,
+      axes,
+      hint: unfolds ? `${HINT} Click a cell to see how its weight is computed.` : HINT,
+      line,
       describe: (i, j) => [el("bdi", tokens[i]), " → ", el("bdi", tokens[j]), `: ${written(matrix[i * n + j])}`],
     });
   }

@@ -1,12 +1,11 @@
 // The pressed cell of the attention map, unfolded into query, key, scores and weights beside the map.
 
-import { button, el, fill, note, tools } from "../parts/elements.js";
+import { bringIn, button, el, fill, note, tools } from "../parts/elements.js";
 import { floats } from "../parts/numbers.js";
 import { latest, on, orError, visitor } from "../frame/page.js";
 import { question } from "../frame/question.js";
 import { unfolded } from "../parts/row.js";
 
-const LEAST_SEEN = 160; // pixels of the computation that are in the window
 const INPUT = ["model", "step", "newest", "text", "pair", "hidden", "head"];
 
 /** @type {View} */
@@ -23,9 +22,7 @@ export function view(root, { server }) {
     const closing = tools(button("✕", close, { "aria-label": "Close the computation", title: "Close" })),
       panel = el("div.b-computation", { "data-no-picture": "" }, closing, content);
     fill(root, panel);
-    // On a phone it comes below the map.
-    const { top } = panel.getBoundingClientRect();
-    if (top > innerHeight - LEAST_SEEN) scrollBy({ top: top - innerHeight / 2 });
+    bringIn(panel);
   }
   document.addEventListener("keydown", ({ key, target }) => {
     const isHere = target === document.body || (target instanceof Element && target.closest("#attention-stage"));

@@ -107,7 +107,12 @@ function summary({ rows, right, step, again }) {
     ? `Batch of step ${count(step)}, with guesses of the model after the step`
     : "The first batch, with guesses of the untrained model";
   const drawn = again ? `; masks drawn again (${again})` : "";
-  const asks = ` ${known} of ${guesses.length} asked words of these pairs right (${kinds}), mean loss ${loss.toFixed(2)}.`;
+  const labels = guesses.map(({ label }) => label),
+    often = (/** @type {string} */ word) => labels.filter((each) => each === word).length,
+    frequent = labels.reduce((one, other) => (often(other) > often(one) ? other : one), labels[0]);
+  const asks =
+    ` ${known} of ${guesses.length} asked words of these pairs right (${kinds}), mean loss ${loss.toFixed(2)}.` +
+    ` Always answering “${frequent}”, the most frequent of them, would be right for ${often(frequent)}.`;
   return `${before}${drawn}.${guesses.length ? asks : ""}`;
 }
 

@@ -137,7 +137,8 @@ function drawConfusion(map, { labels, confusion }) {
     measure: "Fraction of a label's examples",
     ticks: [0, 0.25, 0.5, 0.75, 1],
     largest: 56,
-    hint: "A row is a label, a column what the model predicted; point at a cell to read it.",
+    axes: "A row is a label, a column what the model predicted.",
+    hint: "Point at a cell to read it.",
     label: "Labels and predictions; the arrow keys go from cell to cell",
     describe: (i, j) => [
       el("bdi", labels[i]),

@@ -32,7 +32,7 @@ const parts = (key) => ({
   list: el("select", {
     class: "b-from-text",
     id: `choose-${key}`,
-    title: "A sentence from the text",
+    title: "Choose a sentence from the text",
     "aria-label": `${LABELS[key]} from the text`,
   }),
 });
@@ -44,8 +44,10 @@ const parts = (key) => ({
  */
 export function field(key, typed, give) {
   const { chips, editor, edit, list } = parts(key);
+  const origin = el("option", { value: "" });
   /** @type {string[]} */
   let sentences = [];
+  let isWhole = false; // whether these are all of the text
 
   function close() {
     editor.hidden = Boolean(question[key].trim());
@@ -60,9 +62,9 @@ export function field(key, typed, give) {
   return {
     element: el("div", { class: "b-field", "data-field": key }, chips, editor, edit, list),
     chips,
-    /** The sentences to choose from. @param {string[]} all */
-    offer(all) {
-      sentences = all;
+    /** The sentences to choose from. @param {string[]} all @param {boolean} whole whether the text has no others */
+    offer(all, whole) {
+      [sentences, isWhole] = [all, whole];
       const options = all.map((text, index) =>
         el(
           "option",
@@ -70,7 +72,8 @@ export function field(key, typed, give) {
           text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text,
         ),
       );
-      list.replaceChildren(el("option", { value: "" }, "from the text"), ...options);
+      list.replaceChildren(origin, ...options);
+      this.rest();
     },
     /** Show these words; about those of the text while none are known. @param {Node[] | null} words @param {(Node | string)[]} [between] all parts of the line */
     show(words, between = words ?? []) {
@@ -78,8 +81,12 @@ export function field(key, typed, give) {
       chips.dir = direction((words ?? []).map((item) => item.textContent ?? ""));
       if (words?.length) roam(chips);
     },
-    /** Close the editor, unless the person types in it. */
+    /** Say where the sentence comes from, and close the editor, unless the person types in it. */
     rest() {
+      const isIn = sentences.includes(question[key]),
+        isOther = isWhole && question[key].trim();
+      const text = isIn ? "from the text" : isOther ? "not in the text" : "choose one";
+      if (origin.textContent !== text) origin.textContent = text;
       if (document.activeElement !== editor) close();
     },
   };

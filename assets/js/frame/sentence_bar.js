@@ -289,7 +289,7 @@ function offering(fields, server, tabs) {
     offered = key;
     const earlier = new Set(sentences);
     sentences = found.all;
-    for (const each of fields) each.offer(sentences);
+    for (const each of fields) each.offer(sentences, found.whole);
     const isOther = (/** @type {string} */ text) => earlier.has(text) && !sentences.includes(text);
     const [text, pair] = found.first;
     if (!question.text && !question.pair) ask({ text, pair });

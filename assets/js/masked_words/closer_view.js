@@ -76,9 +76,7 @@ function mattered({ answer, probability, masks = [], words }) {
   const word = hiddenWord(answer),
     digits = words.every(({ change }) => Math.abs(change) < 0.01) ? 2 : 0;
   return [
-    masks.length > 1
-      ? el("p", "With these masks, ", word, ` has ${percent(probability)}.`)
-      : el("p", "With only ", word, ` hidden: ${percent(probability)}.`),
+    el("p", masks.length > 1 ? "With these masks, " : "With this mask, ", word, ` has ${percent(probability)}.`),
     sentences(words, ({ word, change }) =>
       tint(el("span.b-seen", el("bdi", word), el("small.b-number", signed(100 * change, digits))), effect(-change)),
     ),

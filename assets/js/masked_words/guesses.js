@@ -1,6 +1,6 @@
 // The guesses for the masked words.
 
-import { bar, button, direction, el, fill, note, notes } from "../parts/elements.js";
+import { bar, bringIn, button, direction, el, fill, note, notes } from "../parts/elements.js";
 import { count, percent, signed } from "../parts/numbers.js";
 import { announce, orError, visitor } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
@@ -53,17 +53,22 @@ const filled = (parts, masks) =>
     parts.map((part) => (typeof part === "string" ? el("bdi", part) : filling(masks[part]))),
   );
 
+/** Show a guess in the closer view that is open, or else layer by layer. @param {number} mask @param {string} guess */
+function lookCloser(mask, guess) {
+  const { view, answers } = question,
+    rated = view === "swap" && answers ? [...new Set([...answers, guess])] : answers;
+  ask({ view: view === "sweep" ? "lens" : view, mask, guess, answers: rated });
+  bringIn(document.getElementById("masked-beside"));
+}
+
 /**
- * A guess, with its path through the layers: the lens shows the first piece of a word.
+ * A guess, of which the closer view shows more: of a word of several pieces the first.
  * @param {Guess | Answer} guess @param {number | null | undefined} rank of the word that was hidden @param {number} mask @param {number} piece @param {Put | null} put
  */
 function line([token, probability], rank, mask, piece, put) {
   const word = el("bdi.b-guess-word", { title: token }, token);
-  const follow = () => {
-    ask({ view: "lens", mask, guess: token });
-    announce("restored", null);
-  };
-  const path = { class: "b-path", "aria-label": `The path of ${token} through the layers` };
+  const follow = () => lookCloser(mask, token),
+    path = { class: "b-path", "aria-label": `Look closer at ${token}` };
   const insert = { class: "b-small b-put", "data-no-picture": "", "aria-label": `Insert ${token} into the sentence` };
   const mark = rank === 1 ? "✓ the hidden word" : rank ? `the hidden word, rank ${count(rank)}` : "the hidden word";
   return el(

@@ -17,13 +17,15 @@ import { ask, question } from "../frame/question.js";
  * @property {string} note
  */
 
-const LARGEST = 44;
+const LARGEST = 44,
+  AXES = "A row is [CLS] or a word of the first sentence, a column a word of the second.",
+  HINT = "Point at a cell to read how much its row attends to its column.";
 
 /** @param {Head} head */
 const keyOf = (head) => (head ? head.join(".") : "mean");
 
 /** @type {View} */
-export function view(root, { options: { hint } }) {
+export function view(root) {
   /** @type {Across} */
   let value;
   const heads = select("Attention of", [], () => ask({ across: value.choices[heads.selectedIndex][0] })),
@@ -52,7 +54,8 @@ export function view(root, { options: { hint } }) {
       measure: "Weight",
       level,
       largest: LARGEST,
-      hint,
+      axes: AXES,
+      hint: HINT,
       label: "Attention of the first sentence to the second; the arrow keys go from cell to cell",
       describe: (i, j) => [el("bdi", rows[i]), " → ", el("bdi", columns[j]), `: ${weights[i][j].toFixed(3)}`],
     });

@@ -23,8 +23,10 @@ import { ask, question } from "../frame/question.js";
  */
 
 const ORDERS = { text: "reading order", next: "P of the true next sentence", right: "fraction judged right" };
+const AXES = "Rows are first sentences, columns second ones.",
+  HINT = "Point at a cell to read it, click it to put the pair into the boxes above.";
 const LARGEST = 44,
-  OF_WINDOW = 1 / 22; // of its height a cell has at most, so that a text of ten sentences is seen whole
+  OF_WINDOW = 1 / 26; // of its height a cell has at most, so that a text of ten sentences is seen whole
 
 /** Whether a pair is judged wrong: null where the text has no label or the model no answer. @param {Matrix} value @param {number} i @param {number} j */
 function judgedWrong({ probabilities, pair_labels: labels }, i, j) {
@@ -61,7 +63,6 @@ class PairMatrix {
   value = /** @type {any} */ (null);
   title = el("h3", { dir: "auto" });
   notes = el("div.b-notes");
-  legend = el("p.b-empty");
   extent = el("output");
   map = heatMap();
   // All matrices of the page have the same order of rows, so that two models can be compared.
@@ -76,13 +77,11 @@ class PairMatrix {
   });
   moving = el("label", this.start, " ", this.extent);
 
-  /** @param {HTMLElement} root @param {string} hint */
-  constructor(root, hint) {
+  /** @param {HTMLElement} root */
+  constructor(root) {
     this.root = root;
-    this.hint = hint;
-    const choices = tools(el("label", "Rows by ", this.order), this.moving),
-      picture = el("div", choices, this.map.element);
-    this.panel = el("div.b-matrix", this.title, picture, el("div", this.notes, this.legend));
+    const choices = tools(el("label", "Rows by ", this.order), this.moving);
+    this.panel = el("div.b-matrix", this.title, choices, this.notes, this.map.element);
     on("question", ({ changed }) => {
       if (["order", "text", "pair"].some((part) => changed.has(part)) && this.panel.isConnected) this.show();
     });
@@ -91,13 +90,12 @@ class PairMatrix {
   /** @param {Matrix & {error?: string} | null} next */
   draw(next) {
     if (!next?.sentences) return showError(this.root, next);
-    const { caption, notes, labels, total, size, start, beside } = (this.value = next);
+    const { caption, notes, total, size, start, beside } = (this.value = next);
     fill(this.title, caption);
     fill(
       this.notes,
       notes.map((sentence) => el("p", sentence)),
     );
-    this.legend.textContent = `Outlined: ${labels[0]} in the text. Crossed: judged wrong. Framed: the pair above.`;
     this.start.max = `${Math.max(0, total - size)}`;
     this.start.value = `${start}`;
     this.moving.hidden = total <= size || Boolean(beside);
@@ -125,9 +123,12 @@ class PairMatrix {
       values: rows.flatMap((i) => probabilities[i]),
       measure: `P(${names[0]})`,
       ticks: [0, 0.25, 0.5, 0.75, 1],
-      largest: Math.min(LARGEST, OF_WINDOW * innerHeight),
+      get largest() {
+        return Math.min(LARGEST, OF_WINDOW * innerHeight);
+      },
       letters: 36,
-      hint: this.hint,
+      axes: `${AXES} Outlined: ${names[0]} in the text. Crossed: judged wrong. Framed: the pair above.`,
+      hint: HINT,
       describe: (row, j) => described(value, rows[row], j),
       label: `${this.title.textContent}: which follows which; the arrow keys go from cell to cell, Enter puts the pair into the boxes above`,
       outlined: (row, j) => labels[rows[row]][j] === 1,
@@ -142,4 +143,4 @@ class PairMatrix {
 }
 
 /** @type {View} */
-export const view = (root, { options: { hint } }) => draws(new PairMatrix(root, hint));
+export const view = (root) => draws(new PairMatrix(root));

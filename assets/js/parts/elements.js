@@ -168,5 +168,13 @@ export function putBelow(tip, { left, top, bottom }, origin = { left: 0, top: 0 
   tip.style.top = `${(bottom + height + 12 > innerHeight ? top - height - 6 : bottom + 6) - origin.top}px`;
 }
 
+const LEAST_SEEN = 160; // pixels of a part that are in the window
+
+/** Scroll to a part of the page that stands below the window, as on a phone. @param {Element | null} part */
+export function bringIn(part) {
+  const top = part?.getBoundingClientRect().top ?? 0;
+  if (top > innerHeight - LEAST_SEEN) scrollBy({ top: top - innerHeight / 2 });
+}
+
 /** The function that draws the values of a component. @param {{draw: (value: any) => void}} view */
 export const draws = (view) => (/** @type {any} */ value) => view.draw(value);

@@ -15,8 +15,10 @@ import { el, fill, putBelow, svg } from "./elements.js";
  * @property {number} [largest] side of a cell in pixels, at most
  * @property {number} [letters] letters of a word, at most; fewer where there is little room
  * @property {string} label name of the picture for a screen reader
- * @property {string} hint below the map, before a cell is pressed
+ * @property {string} [axes] what rows and columns are: above the map, in a picture too
+ * @property {string} hint after that what can be done here, until a cell is pressed
  * @property {(i: number, j: number) => import("./elements.js").Child} describe what a cell says
+ * @property {(i: number, j: number) => import("./elements.js").Child} [line] what a row (j is -1) or a column (i is -1) says; without it their words cannot be chosen
  * @property {number} [border] row and column after a dashed line
  * @property {(i: number, j: number) => boolean} [outlined]
  * @property {(i: number, j: number) => boolean} [crossed]
@@ -51,6 +53,10 @@ const BETWEEN = 1.2; // pixels between the words of two rows; a browser rounds t
 const pen = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
 /** @param {number} value */
 const itself = (value) => value;
+/** @param {boolean} is */
+const seen = (is) => (is ? "visible" : "hidden");
+/** Whether it is the word of a row or a column. @param {number} i @param {number} j */
+const isLine = (i, j) => i < 0 || j < 0;
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
 /** @type {Record<string, [number, number]>} */
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
@@ -213,9 +219,10 @@ addEventListener("resize", () => {
 
 class HeatMap {
   map = el("div.b-map", { tabindex: 0, role: "application" });
-  hint = el("p.b-empty.b-map-hint");
+  hint = el("span");
+  guide = el("p.b-empty.b-map-hint");
   readout = el("p.b-tip.b-readout", { "aria-live": "polite", "data-no-picture": "" });
-  element = el("div.b-map-frame", this.map, this.hint, this.readout);
+  element = el("div.b-map-frame", this.guide, this.map, this.readout);
   mark = svg("rect", { class: "b-map-mark" });
   row = svg("rect", { class: "b-map-line" });
   column = svg("rect", { class: "b-map-line" });
@@ -225,9 +232,9 @@ class HeatMap {
   heat;
   /** @type {Place | undefined} */
   place;
-  /** The cell under the pointer, or which the arrow keys have reached. @type {[number, number] | null} */
+  /** The cell under the pointer, or which the arrow keys have reached; -1 is the word of a line. @type {[number, number] | null} */
   chosen = null;
-  /** The cell that was pressed, which stays marked. @type {[number, number] | null} */
+  /** The cell or the line that was pressed, which stays marked. @type {[number, number] | null} */
   pressed = null;
 
   constructor() {
@@ -286,52 +293,59 @@ class HeatMap {
     else this.leave();
   }
 
-  /** Mark a cell, and say beside it what it says. @param {number} i @param {number} j */
+  /** Mark a cell or a line, and say beside it what it says. @param {number} i @param {number} j */
   choose(i, j) {
-    const { heat, place, row, column, readout } = this;
-    if (!heat || !place || i < 0 || j < 0 || i >= heat.rows.length || j >= heat.columns.length) return null;
+    const { heat, place, readout } = this,
+      least = heat?.line && Math.max(i, j) >= 0 ? -1 : 0;
+    if (!heat || !place || Math.min(i, j) < least || i >= heat.rows.length || j >= heat.columns.length) return null;
     this.chosen = [i, j];
-    const { x, y } = this.marked(i, j);
-    set(row, { y, visibility: "visible" });
-    set(column, { x, visibility: "visible" });
-    fill(readout, heat.describe(i, j));
+    this.marked(i, j, true);
+    fill(readout, this.said(i, j));
     putBelow(readout, this.mark.getBoundingClientRect(), this.element.getBoundingClientRect());
     return this.chosen;
   }
 
   /** @param {number} i @param {number} j */
-  marked(i, j) {
+  said = (i, j) => (isLine(i, j) ? this.heat?.line : this.heat?.describe)?.(i, j);
+
+  /** @param {number} i @param {number} j @param {boolean} hasLines whether the lines through a cell are marked too */
+  marked(i, j, hasLines = isLine(i, j)) {
     const { side, left, top } = /** @type {Place} */ (this.place),
-      [x, y] = [left + j * side, top + i * side];
-    set(this.mark, { x, y, visibility: "visible" });
-    return { x, y };
+      [x, y] = [left + Math.max(0, j) * side, top + Math.max(0, i) * side];
+    set(this.mark, { x, y, visibility: seen(!isLine(i, j)) });
+    set(this.row, { y, visibility: seen(hasLines && i >= 0) });
+    set(this.column, { x, visibility: seen(hasLines && j >= 0) });
   }
 
-  /** No cell is chosen; the pressed one stays marked, and the line below the map describes it. */
+  /** Nothing is chosen; what was pressed stays marked, and the text above the map describes it. */
   leave() {
-    const { heat, mark, row, column, hint, readout, pressed } = this;
+    const { heat, mark, row, column, hint, guide, readout, pressed } = this;
     if (!heat) return;
     this.chosen = null;
     for (const each of [mark, row, column]) set(each, { visibility: "hidden" });
     fill(readout);
     const marked = pressed ?? heat.here;
     if (marked) this.marked(...marked);
-    fill(hint, pressed ? heat.describe(...pressed) : heat.hint);
-    hint.toggleAttribute("data-no-picture", !pressed);
+    const isSaid = pressed && heat.here === undefined; // else the page shows it elsewhere
+    fill(hint, isSaid ? this.said(...pressed) : heat.hint);
+    hint.toggleAttribute("data-no-picture", !isSaid);
+    fill(guide, heat.axes && el("span", heat.axes), " ", hint);
   }
 
+  /** Press what is chosen, if something comes of it. */
   press() {
     const { heat, chosen } = this;
-    if (!heat?.press || !chosen) return;
+    if (!heat || !chosen || !(heat.press || isLine(...chosen))) return false;
     this.pressed = chosen;
-    heat.press(...chosen);
+    if (!isLine(...chosen)) heat.press?.(...chosen);
+    return true;
   }
 
   /** Choose the cell under the pointer, if there is one. @param {MouseEvent} event */
   point({ clientX, clientY }) {
     const box = this.picture.getBoundingClientRect(),
       { side, left, top } = /** @type {Place} */ (this.place),
-      [i, j] = [clientY - box.top - top, clientX - box.left - left].map((at) => Math.floor(at / side)),
+      [i, j] = [clientY - box.top - top, clientX - box.left - left].map((at) => Math.max(-1, Math.floor(at / side))),
       cell = this.choose(i, j);
     if (!cell) this.leave();
     return cell;
@@ -341,9 +355,9 @@ class HeatMap {
   type(event) {
     const { chosen } = this,
       step = MOVES[event.key];
-    if (this.heat?.press && chosen && (event.key === "Enter" || event.key === " ")) this.press();
-    else if (!step) return;
-    else {
+    const isPressed = (event.key === "Enter" || event.key === " ") && this.press();
+    if (!isPressed && !step) return;
+    if (step) {
       if (chosen) this.choose(chosen[0] + step[0], chosen[1] + step[1]);
       else this.choose(...(this.pressed ?? /** @type {[number, number]} */ ([0, 0])));
       this.mark.scrollIntoView({ block: "nearest", inline: "nearest" });

@@ -21,8 +21,7 @@ const ROW = 15, // pixels; as in the style sheet
   BESIDE_NARROW = 104,
   LAYER = 160,
   LAYER_NARROW = 88,
-  PAIR_HEIGHT = 92, // of the answers
-  WORDS_HEIGHT = 116,
+  CARD = 116, // pixels of an answer
   GUESSES = 3;
 let room = 1000; // pixels of the last map
 
@@ -223,9 +222,9 @@ function answersColumn(shown, rows) {
   const height = Math.max(rows.length, LEAST_ROWS) * ROW,
     [pair, words] = answers(shown),
     at = (rowWith(rows, shown.value.words?.position ?? shown.value.token) + 0.5) * ROW,
-    top = Math.max(PAIR_HEIGHT + 8, Math.min(at - WORDS_HEIGHT / 2, height - WORDS_HEIGHT));
+    top = Math.max(CARD + 8, Math.min(at - CARD / 2, height - CARD));
   words.style.top = `${top}px`;
-  const whole = Math.max(height, top + WORDS_HEIGHT),
+  const whole = Math.max(height, top + CARD),
     line = (/** @type {number} */ from, /** @type {number} */ to) =>
       svg("path", { class: "b-bert-way", d: `M0 ${from}C14 ${from} 10 ${to} 24 ${to}` }),
     size = { viewBox: `0 0 24 ${whole}`, width: 24, height: whole, "aria-hidden": "true" },

@@ -117,7 +117,8 @@ function map({ value, vectors, title }, isWeights) {
     border: second > 0 ? second : undefined,
     label: `${title}, ${n} × ${n}; the arrow keys go from cell to cell, Enter unfolds one`,
     press: (i, j) => fill(cell, unfolded({ tokens, query, key, value: vectors.value }, i, j)),
-    hint: "A row is the token that attends, a column the token it attends to; point at a cell for its formula, click it to unfold it.",
+    axes: "A row is the token that attends, a column the token it attends to.",
+    hint: "Point at a cell for its formula, click it to unfold it.",
     describe: (i, j) => [el("bdi", tokens[i]), " → ", el("bdi", tokens[j]), formula(i, j)],
   });
   return [heat.element, cell];

@@ -16,6 +16,7 @@ import { STAGES } from "./stages.js";
 const MAP = "map";
 const IN_HEAD = ["projections", "scores", "weights", "context"];
 const IN_LAYER = [...IN_HEAD, "joined", "feed-forward"];
+const OF_TOKEN = ["embeddings", "projections", "context", "joined", "feed-forward", "layers"];
 
 class StepByStep {
   /** @type {Steps} */
@@ -25,7 +26,7 @@ class StepByStep {
   head = select("Head", [], () => this.pick());
   back = button("‹ Back", () => ask({ stage: this.stages[this.at - 1].key }));
   next = button("Next ›", () => ask({ stage: this.stages[this.at + 1].key }));
-  tokens = el("div.b-tools", { role: "group", "aria-label": "The token that is followed" });
+  tokens = el("div.b-tools.b-tokens", { role: "group", "aria-label": "The token that is followed" });
   title = el("h3", { tabindex: -1 });
   place = el("span");
   text = el("p");
@@ -45,7 +46,8 @@ class StepByStep {
       button(k ? `${k} ${title}` : title, () => ask({ stage: key })),
     );
     const name = "Stages; the arrow keys go from one to the next";
-    const row = el("div.b-tools", { role: "group", "aria-label": name, "data-no-picture": "" }, this.buttons);
+    const row = el("div.b-tools.b-stages", { role: "group", "aria-label": name, "data-no-picture": "" }, this.buttons);
+    this.row = row;
     roam(row);
     row.addEventListener("keydown", ({ key }) => {
       if (/^Arrow|^Home|^End/.test(key) && document.activeElement instanceof HTMLButtonElement)
@@ -119,20 +121,23 @@ class StepByStep {
       isPressed = key !== this.key && (this.body.contains(focused) || this.place.contains(focused));
     this.key = key;
     this.root.classList.toggle("is-map", isMap);
-    for (const part of [this.moves, this.tokens, this.answer]) part.hidden = isMap;
+    this.moves.hidden = this.answer.hidden = isMap;
+    this.tokens.hidden = !OF_TOKEN.includes(key);
     fill(this.place, !isMap && place(value, key, value.head, name));
     this.title.textContent = isMap ? name : `${at} ${name}`;
-    this.text.textContent = text;
     const open = (/** @type {string[]} */ names, /** @type {number} */ index, word = "") => {
       this.open(names, index, word).catch(console.warn);
     };
     const shown = { value, vectors, missing, open, title: this.title.textContent };
     const [shape, ...parts] = STAGES[key](shown);
+    fill(this.text, el("span", text), shape && [" ", el("span.b-empty", shape)]);
     const drawn = JSON.stringify([key, value.tokens]),
-      draw = () => fill(this.body, shape && el("p.b-empty", shape), parts);
+      draw = () => fill(this.body, parts);
     if (drawn === this.drawn) keepingFocus(this.body, draw);
     else draw();
     this.drawn = drawn;
+    const { offsetLeft, offsetWidth } = this.buttons[at];
+    this.row.scrollLeft = offsetLeft - this.row.offsetLeft - (this.row.clientWidth - offsetWidth) / 2;
     if (isPressed) this.title.focus();
     this.presses += 1;
     fill(this.opened);
