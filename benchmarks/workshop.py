@@ -116,7 +116,8 @@ class Workshop:
         steps.open_tab(self.ada, "Train")
         steps.wait_for_status(self.ada, "Finished")
         end = int(self.ada.locator("#run-step").inner_text().split(" of ")[1]) + 100
-        self.ada.locator("#continue").click()
+        self.ada.get_by_label("More steps").fill("100")
+        self.ada.locator("#go-on").click()
         expect(self.ada.locator("#run-step")).to_have_text(f"{end} of {end}")
         self.ada.wait_for_function(END, arg=end)
         return f"the curves end at step {end}"

@@ -283,7 +283,11 @@ class OptimizerConfig(Schedule):
         "Number format of the matrix products. auto: bfloat16 where it makes a step of this size faster.",
     )
     parts: tuple[TrainingPart, ...] = field(
-        default=(), metadata={"hint": "Later parts of the training, each with a start and a schedule of its own."}
+        default=(),
+        metadata={
+            "hint": "Later parts of the training, each with a start and a schedule of its own.",
+            "label": "Changed later",
+        },
     )
 
     def __post_init__(self) -> None:

@@ -37,6 +37,16 @@ for (const name of ["keydown", "input"]) {
 }
 addEventListener("compositionend", ({ target }) => target?.dispatchEvent(new Event("input", { bubbles: true })), true);
 
+const OPENING_MS = 500; // in which what is opened gets its height
+// What a person opens comes into the window.
+addEventListener("click", ({ target }) => {
+  const opened = target instanceof Element && target.closest(".label-wrap, summary")?.parentElement;
+  if (!opened) return;
+  const watch = new ResizeObserver(() => opened.scrollIntoView({ block: "nearest" }));
+  watch.observe(opened);
+  setTimeout(() => watch.disconnect(), OPENING_MS);
+});
+
 /** Why Gradio's buttons cannot be pressed, which have no title of their own. */
 const WHY = {
   reset: "There is no run yet; press Start.",

@@ -174,8 +174,9 @@ class Run:
             seconds = recent[-1].seconds if recent else 0.0
             spent = seconds - recent[0].seconds if recent else 0.0
             speed = sum(row.tokens for row in recent[1:]) / spent if spent else 0.0
-            is_estimated = status == "running" and self._step_seconds is not None
-            left = (steps - done) * self._step_seconds if is_estimated else None
+            left = None
+            if status == "running" and self._step_seconds is not None:
+                left = (steps - done) * max(self._step_seconds, 1 / (self.pace or math.inf))
             ahead, wait, sharing = self._scheduler.place_of(self)
             reason = self.reason or self._slice_note()
             return Progress(status, reason, done, steps, seconds, speed, left, ahead, wait, self._stage, sharing)
@@ -247,8 +248,11 @@ class Run:
             if paused_by != "lease":
                 self._renewed = self._scheduler.now()
             self.reason = reason
-            if paused_by and self._slice_began is None:
-                self._keep_newest()  # first, for readers who do not take the lock
+            if self._slice_began is None:
+                if paused_by:
+                    self._keep_newest()  # first, for readers who do not take the lock
+                elif self._paused_by:
+                    self._slice_ended = time.monotonic()  # the pause is no part of a step
             self._single_steps = self._single_steps + single_steps if paused_by else 0
             self._paused_by = paused_by
             self._changed.notify_all()
@@ -326,7 +330,8 @@ class Run:
 
     @checked
     def continue_for(self, steps: int, learning_rate: float | None = None) -> None:
-        """Train a finished or stopped run for more steps, bit for bit as if its recipe had contained both parts.
+        """Train a finished or stopped run for more steps, bit for bit as if its recipe had contained both parts, or as
+        if it had not been stopped where these are the steps that it had left.
 
         learning_rate: peak of the new part; None for the present peak. Raises RunError where the run has not ended, has
         failed or was freed, ConfigError for a number out of range.
@@ -337,7 +342,8 @@ class Run:
             if self.worker is None:
                 raise RunError("The state that this run needs to continue is no longer kept; start it again.")
             check_steps(len(self._history) + steps, self._scheduler.limits)
-            self.recipe = self.worker.add_part(steps, learning_rate)
+            if learning_rate is not None or steps != self.recipe.training.total_steps - len(self._history):
+                self.recipe = self.worker.add_part(steps, learning_rate)
             self._scheduler.enlist(self)
             self.reason, self._stop_reason, self._paused_by, self._single_steps = "", None, "", 0
             self._ended, self._slice_ended = None, time.monotonic()

@@ -89,8 +89,9 @@ def test_the_keyboard_trains_hides_a_word_and_reads_a_head(page: Page) -> None:
 
 def test_the_verdict_of_a_run_stands_beside_its_status_with_what_to_do_next(visit: Callable[..., Page]) -> None:
     page = visit()
-    verdict, further = page.locator("#run-monitor .b-reason"), page.locator("#go-on")
-    for steps, rate, advice in (("3", "0.001", "Train 3 more steps"), ("40", "0.3", "Train again, learning rate ÷ 10")):
+    verdict, slower = page.locator("#run-monitor .b-reason"), ("#train-slower", "Train again, learning rate ÷ 10")
+    for steps, rate, (button, advice) in (("3", "0.001", ("#go-on", "Train 3 more steps")), ("40", "0.3", slower)):
+        further = page.locator(button)
         page.set_viewport_size({"width": 1600, "height": 900})  # the form is open
         change_setting(page, "steps", steps)
         change_setting(page, "learning-rate", rate)

@@ -71,10 +71,10 @@ def test_in_a_frame_as_tall_as_its_page_start_and_refusals_are_in_sight(tabs: Ta
         expect(app.locator("#start")).to_be_enabled()
         expect(app.locator("#start")).to_be_in_viewport(ratio=1)
         app.get_by_role("button", name="Close this message").click()
-        app.get_by_role("button", name="Learning rate, more steps").click()
+        app.get_by_role("button", name="Change the learning rate").click()
         refused = app.locator("#messages").get_by_role("alert")
         for _ in range(2):  # the same sentence comes again
-            app.locator("#continue").click()
+            app.locator("#change-rate").click()
             expect(refused).to_have_text("There is no run yet; press Start.")
             expect(refused).to_be_in_viewport(ratio=1)
             app.get_by_role("button", name="Close this message").click()

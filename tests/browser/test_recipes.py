@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser_steps import change_setting, choose_source, expect_seen, show, start, wait_for_status
+from browser_steps import change_setting, choose_source, expect_seen, show, shown_model, start, wait_for_status
 from playwright.sync_api import Page, ViewportSize, expect
 
 
@@ -102,6 +102,20 @@ def test_an_example_is_taken_by_one_press_and_start_stays_in_sight(visit: Callab
     page.get_by_role("button", name="Text and settings").click()
     expect(own).to_be_in_viewport(ratio=1)
     expect(begin).to_be_in_viewport(ratio=1)
+    # What a person typed comes back by one press, also where an example was changed after it.
+    again = page.locator("#own-text-again")
+    expect(again).to_be_hidden()
+    own.fill("my own first line\nand my second")
+    page.locator("#example-en-dish").click()
+    expect(own).to_have_value(re.compile("^Soup for Four People"))
+    own.press_sequentially("!")
+    page.locator("#example-en-song").click()
+    expect(own).to_have_value(re.compile("^Who is knocking"))
+    again.click()
+    expect(own).to_have_value(re.compile("^Soup for Four People.*!$", re.DOTALL))
+    again.click()
+    expect(own).to_have_value("my own first line\nand my second")
+    expect_seen(page.locator("#preview"), "This text has 2 sentences.")
     group = page.get_by_role("group", name="Deutsch")
     group.get_by_role("button", name="A song").click()
     expect(own).to_have_value(re.compile("^Wer klopft so früh am Morgen an"))
@@ -109,6 +123,8 @@ def test_an_example_is_taken_by_one_press_and_start_stays_in_sight(visit: Callab
     expect_seen(page.locator("#preview-line"), re.compile(r"28 sentences · .* · about \d+ s"))
     expect(page.get_by_role("radio", name="Paste a text")).to_be_checked()
     expect(page.get_by_role("combobox", name="Recipe")).to_have_value("Chosen by the size of your text")
+    page.get_by_role("button", name="More settings").click()
+    expect(page.locator("#setting-vocab-size")).to_be_in_viewport(ratio=1)
     change_setting(page, "steps", "20")
     expect_seen(page.locator("#preview"), re.compile(r", 20 steps of \d+ pairs, 4 sentences held out\."))
     expect(begin).to_be_in_viewport(ratio=1)
@@ -116,6 +132,16 @@ def test_an_example_is_taken_by_one_press_and_start_stays_in_sight(visit: Callab
     wait_for_status(page, "Finished")
     page.wait_for_function(f"() => {{ const {{ visible, x }} = ({HELD_OUT})(); return visible && x.length > 1; }}")
     expect(own).to_be_hidden()  # the form is folded, so that the run is in sight
+    title = "Wer klopft so früh am Morgen an, wer klopft an meine Tür?"
+    expect(shown_model(page)).to_have_text(title)
+    # As many more steps as a person types, and the name says how many there are.
+    page.get_by_label("More steps").fill("5")
+    expect(page.locator("#go-on")).to_have_text("Train 5 more steps")
+    page.locator("#go-on").click()
+    expect(page.locator("#run-step")).to_have_text("25 of 25")
+    wait_for_status(page, "Finished")
+    expect(shown_model(page)).to_have_text(f"25 steps · {title}")
+    expect(page.get_by_label("More steps")).to_have_value("25")
     page.get_by_role("button", name="Text and settings").click()
     own.fill("one two three\nfour five six\nseven eight nine")
     expect_seen(page.locator("#preview"), "This text has 3 sentences.")

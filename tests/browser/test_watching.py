@@ -140,7 +140,7 @@ def test_the_slider_takes_the_guesses_below_the_curves_back_in_time(trained: Pag
 
 def test_a_paused_run_takes_a_new_learning_rate_and_an_ended_one_continues(page: Page) -> None:
     change_setting(page, "steps", "12")
-    page.get_by_role("button", name="Learning rate, more steps").click()
+    page.get_by_role("button", name="Change the learning rate").click()
     choose_pace(page, "1 step a second")
     start(page)
     page.locator("#pause").click()
@@ -149,9 +149,15 @@ def test_a_paused_run_takes_a_new_learning_rate_and_an_ended_one_continues(page:
     page.locator("#new-rate input").fill("0.0005")
     page.locator("#change-rate").click()
     page.locator("#pause").click()
+    page.locator("#stop").click()
+    wait_for_status(page, "Stopped")
+    page.locator("#go-on").filter(has_text="Train the remaining ").click()
     wait_for_status(page, "Finished")
-    page.locator("#extra-steps input").fill("4")
-    page.locator("#continue").click()
+    expect(page.locator("#run-step")).to_have_text("12 of 12")
+    page.get_by_label("More steps").fill("")
+    expect(page.locator("#go-on")).to_be_disabled()
+    page.get_by_label("More steps").fill("4")
+    page.locator("#go-on").click()
     expect(page.locator("#run-step")).to_have_text("16 of 16")
     wait_for_status(page, "Finished")
     assert points(page) == 16

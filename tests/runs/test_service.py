@@ -410,6 +410,24 @@ def test_a_stopped_run_can_be_continued(service, recipe):
     run.continue_for(10)
     both = dataclasses.replace(recipe, training=recipe.training.then(7, 10))
     assert numbers(finished(run).history()) == alone(both, 5)
+    rest = stepped(service.start(recipe, seed=5, paused=True), 7)
+    rest.stop()
+    rest.continue_for(recipe.training.total_steps - 7)
+    assert numbers(finished(rest).history()) == alone(recipe, 5)
+
+
+def test_the_remaining_time_follows_the_pace_and_leaves_out_a_pause(service, recipe):
+    run = service.start(recipe.override({"training.steps": 60}), seed=1)
+    run.set_pace(4)
+    wait(lambda: len(run.history()) >= 2)
+    assert run.progress().seconds_left > 0.9 * 58 / 4
+    run.pause()
+    time.sleep(3)
+    run.resume()
+    before = len(run.history())
+    wait(lambda: len(run.history()) > before)
+    assert run.progress().seconds_left < 1.5 * 58 / 4
+    run.stop()
 
 
 def test_a_run_resumed_from_its_files_gives_the_same_losses_at_any_cut(service, recipe, tmp_path):

@@ -19,6 +19,7 @@ from ui.compare.experiments import answer, experiment_named, start_experiment
 from ui.compare.runs_list import run_curve, run_row, what_differs
 from ui.compare.trials import format_number, trial_news
 from ui.frame.shown_model import choices
+from ui.handlers import own
 from ui.server.workspace import STOP_IT_FIRST, Workspace
 from ui.server.workspaces import Workspaces
 from ui.train.settings import in_words, label_of
@@ -89,6 +90,14 @@ def test_the_name_of_a_run_begins_with_what_tells_it_from_the_first(workspaces, 
     assert [space.title_of(run).partition(" · ")[0] for run in runs[1:]] == ["1 layer", "rate 0.5", "Run 4", "seed 5"]
 
 
+def test_a_name_says_how_many_steps_a_run_has_got(workspaces, space) -> None:
+    first, second = [finished(workspaces.start(space, RECIPE.override({"training.steps": n}), None)) for n in (9, 4)]
+    assert space.title_of(second) == "4 steps · Romeo and Juliet, quick"
+    second.continue_for(3)
+    first.continue_for(2)
+    assert [space.title_of(run).partition(" · ")[0] for run in (first, second)] == ["11 steps", "7 steps"]
+
+
 def test_a_removed_run_is_forgotten_with_all_that_it_keeps(workspaces, space) -> None:
     first, second = [finished(workspaces.start(space, RECIPE, None, seed)) for seed in (1, 2)]
     space.rename(first.id, "mine")
@@ -139,16 +148,25 @@ def test_what_differs_has_the_labels_of_the_form(workspaces, space) -> None:
     ]
     assert found["alike"] is True
     found = what_differs(space, runs[1:])
-    assert [row[1] for row in found["rows"]] == ["text", "seed", "data.mask_probability", "data.random_share"]
-    assert found["rows"][0][3] == "Your text, 3 sentences"
+    first, begins, vocabulary, *others = found["rows"]
+    assert [row[1] for row in others] == ["seed", "data.mask_probability", "data.random_share"]
+    assert (first[3], begins[0], begins[3]) == ("Your text, 3 sentences", "Text begins", own("one two three"))
+    assert vocabulary == ["Vocabulary", "vocabulary", "41", "13"]
     assert found["alike"] is False
+    # The same number of steps in all, of which one run has got some later.
+    longer = finished(workspaces.start(space, RECIPE.override({"training.steps": 30}), None, 7))
+    runs[0].continue_for(5)
+    rows = what_differs(space, [finished(runs[0]), longer])["rows"]
+    assert [row for row in rows if row[0] != "Warmup steps"] == [
+        ["Changed later", "training.parts", "from step 25: 5 steps, rate 0.009", "–"]
+    ]
 
 
 def test_values_are_shown_in_words() -> None:
     values = (None, (), True, 0.00100, 12, "word")
     assert [in_words(value) for value in values] == ["–", "–", "yes", "0.001", "12", "word"]
     assert label_of("training.nsp_weight") == "NSP weight"
-    assert in_words([{"start": 20, "steps": 15, "learning_rate": 0.01}]) == "from step 20 on 15 steps at 0.01"
+    assert in_words([{"start": 20, "steps": 15, "learning_rate": 0.01}]) == "from step 20: 15 steps, rate 0.01"
 
 
 def test_runs_that_keep_more_than_a_visitor_may_make_room(workspaces, space, monkeypatch) -> None:

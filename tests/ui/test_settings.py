@@ -185,11 +185,15 @@ def test_a_text_takes_the_recipe_of_its_size_with_it_and_leaves_a_chosen_one() -
     assert recipe_of(UPLOADED, QUICK.name) == BY_SIZE
     assert recipe_of(OWN_TEXT, BY_SIZE) == QUICK.name
     assert [len(texts) for _, texts in examples()] == [3] * 5
-    chosen = gr.EventData(None, {"name": "en-song"})
+    chosen = gr.EventData(None, {"name": "en-song", "text": ""})
     text, *others = example(OWN_TEXT, QUICK.name, chosen)
     assert (text.splitlines()[0], others) == ("Who is knocking at my door so early in the morning?", [PASTED, BY_SIZE])
+    form = filled(source=PASTED, pasted=text, recipe_name=BY_SIZE)
+    assert form.corpus(form.recipe()).name == text.splitlines()[0], "an example has its own name"
+    mine = gr.EventData(None, {"name": "", "text": "mine"})
+    assert example(PASTED, QUICK.name, mine)[0] == "mine"
     with pytest.raises(InputError):
-        example(OWN_TEXT, QUICK.name, gr.EventData(None, {"name": "../../app"}))
+        example(OWN_TEXT, QUICK.name, gr.EventData(None, {"name": "../../app", "text": ""}))
 
 
 def finished(run: Any) -> Any:

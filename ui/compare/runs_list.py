@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
+from textwrap import shorten
 from typing import Any
 
 import gradio as gr
@@ -27,6 +28,7 @@ HINT = (
     "The ticked runs are drawn below. Numbers are means over the last 20 steps. Run again and Reset begin with the "
     "same weights, bit for bit."
 )
+LONGEST_BEGIN = 40  # letters of a text
 
 
 def runs_list(page: Page, training: TrainTab) -> None:
@@ -95,12 +97,15 @@ def run_row(space: Workspace, run: Run) -> dict[str, Any]:
 def what_differs(space: Workspace, runs: Sequence[Run]) -> dict[str, Any]:
     """The settings that differ between runs as [label, name, a value for each run], and whether all began with the
     same weights, None if that is unknown. Raises RunError for a run without a text."""
-    texts = []
+    texts, settings = [], []
     for run in runs:
         if run.prepared is None:
             raise RunError(f"Run {space.entries[run.id].number} is not prepared yet, or its text is no longer kept.")
-        texts.append(run.prepared.source)
-    found = differences([settings_of(run.recipe, text) for run, text in zip(runs, texts, strict=True)])
+        texts.append(text := run.prepared.source)
+        begin = own(shorten(text.sentences[0], LONGEST_BEGIN, placeholder="…"))
+        first = {"text": "", "text_begins": begin, "vocabulary": f"{run.prepared.tokenizer.get_vocab_size():,}"}
+        settings.append(first | settings_of(run.recipe, text))
+    found = differences(settings)
     if "text" in found:
         names = [own(text.name) if own_text_of(run) else text.name for run, text in zip(runs, texts, strict=True)]
         found["text"] = [f"{name}, {len(text.sentences):,} sentences" for name, text in zip(names, texts, strict=True)]
@@ -115,6 +120,7 @@ def settings_of(recipe: Recipe, corpus: Corpus) -> dict[str, Any]:
     """All settings of a run with a prepared recipe, by names such as "data.batch_size"; the text by its fingerprint."""
     content = recipe.content()
     flat = {"text": corpus.fingerprint, "seed": content.pop("seed")}
+    content["training"]["steps"] = recipe.training.total_steps
     del content["title"], content["description"], content["scale"]
     for name in ("file", "kind", "needs"):  # the fingerprint says more
         del content["corpus"][name]

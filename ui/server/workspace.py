@@ -60,10 +60,9 @@ def own_text_of(run: Run) -> str:
     return title if is_own and title != PASTED_TEXT else ""
 
 
-def difference(recipe: Recipe | FinetuningRecipe, first: Recipe | FinetuningRecipe) -> list[str]:
-    """The settings of a recipe, in words, that the first one has otherwise."""
-    values = [_named_settings(each) for each in (recipe, first)]
-    found = (words.format(values[0][name]) for name, words in DIFFERENCES.items() if _is_other(name, *values))
+def difference(settings: dict[str, Any], first: dict[str, Any]) -> list[str]:
+    """The settings of a run, in words, that the first one has otherwise."""
+    found = (words.format(settings[name]) for name, words in DIFFERENCES.items() if _is_other(name, settings, first))
     return ["1 layer" if each == "1 layers" else each for each in found][:MOST_DIFFERENCES]
 
 
@@ -73,7 +72,9 @@ def _is_other(name: str, values: dict[str, Any], first: dict[str, Any]) -> bool:
 
 def _named_settings(recipe: Recipe | FinetuningRecipe) -> dict[str, Any]:
     scaled = recipe.at_scale() if isinstance(recipe, Recipe) else recipe
-    return {name: attrgetter(name)(scaled) for name in DIFFERENCES if name == "seed" or name in recipe.settings()}
+    names = [name for name in DIFFERENCES if name == "seed" or name in recipe.settings()]
+    found = {name: attrgetter(name)(scaled) for name in names}
+    return found | {"training.steps": scaled.training.total_steps} if "training.steps" in found else found
 
 
 @dataclass(eq=False)
@@ -95,13 +96,14 @@ class Model:
 class Entry:
     """A run in the visitor's list. number: counted from 1, never reused. variant: title of its variant in an
     experiment, else "". colour, is_dotted: of its curves over another run's; runs of one variant share them.
-    difference: from the first run of its recipe and variant, in words."""
+    settings, first: those that names tell, as it was asked for, and of the first run of its recipe and variant."""
 
     number: int
     variant: str
     colour: str
     is_dotted: bool = False
-    difference: tuple[str, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+    first: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -172,8 +174,10 @@ class Workspace:
             missing = ["random start"] * run.recipe.random_weights
         else:
             missing = [f"without {name.upper()}" for name in ("mlm", "nsp") if not getattr(weights, f"{name}_weight")]
-        title = run.recipe.title.removesuffix(".txt")
-        return " · ".join([*([entry.variant] if entry.variant else missing), *entry.difference, title])
+        title, training = run.recipe.title.removesuffix(".txt"), run.recipe.training
+        steps = {"training.steps": training.total_steps} if training.parts else {}  # it was asked for more
+        differing = difference(entry.settings | steps, entry.first)
+        return " · ".join([*([entry.variant] if entry.variant else missing), *differing, title])
 
     def rename(self, key: str, name: str) -> None:
         """Give a run or a model another name, "" for its first one. RunError for another visitor's."""
@@ -250,7 +254,7 @@ class Workspace:
         at = number % len(RUN_LOOKS)
         free = (look for look in RUN_LOOKS[at:] + RUN_LOOKS[:at] if look not in looks)
         look = next(itertools.chain(alike, free, RUN_LOOKS[at : at + 1]))
-        self.entries[run.id] = Entry(number, variant, *look, tuple(difference(asked, first)))
+        self.entries[run.id] = Entry(number, variant, *look, _named_settings(asked), _named_settings(first))
         self.runs[run.id] = run
         ended = [other for other in self.runs.values() if other.status not in ACTIVE and other is not run]
         for old in (other for other in ended if not self.names.get(other.id)):

@@ -131,7 +131,9 @@ class Filled:
             raise CorpusError(self.missing)
         if (kind, encoding) not in self._read:
             if self.source == PASTED:
-                text = Corpus.from_text(self.pasted or "", kind, name=PASTED_TEXT, limits=self.limits)
+                pasted = self.pasted or ""
+                name = titles().get(pasted.strip(), PASTED_TEXT)
+                text = Corpus.from_text(pasted, kind, name=name, limits=self.limits)
             else:
                 path = Path(self.uploaded or "")
                 text = Corpus.from_bytes(path.read_bytes(), kind, path.name, encoding, self.limits)
@@ -285,9 +287,20 @@ def examples() -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def example(source: str, recipe: str, event: gr.EventData) -> tuple[str, Any, Any]:
-    """An example in place of the person's text. Raises InputError for one that the page does not have."""
-    name = known(sent(event, "name", str), [name for _, texts in examples() for name, _ in texts])
-    return (EXAMPLES / f"{name}.txt").read_text(encoding="utf-8"), *typed(source, recipe)
+    """An example in place of the person's text, or without a name that text again. Raises InputError for an example
+    that the page does not have."""
+    text, name = sent(event, "text", str), sent(event, "name", str)
+    if name:
+        known(name, [name for _, texts in examples() for name, _ in texts])
+        text = (EXAMPLES / f"{name}.txt").read_text(encoding="utf-8")
+    return text, *typed(source, recipe)
+
+
+@functools.cache
+def titles() -> dict[str, str]:
+    """The first line of each example, by its text."""
+    texts = (path.read_text(encoding="utf-8").strip() for path in EXAMPLES.glob("*.txt"))
+    return {text: text.partition("\n")[0] for text in texts}
 
 
 def given_by_a_model(recipe: Recipe) -> list[str]:

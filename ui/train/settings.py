@@ -107,7 +107,7 @@ def in_words(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):  # the later phases of a training
-        parts = (f"from step {part['start']} on {part['steps']} steps at {part['learning_rate']:g}" for part in value)
+        parts = (f"from step {part['start']}: {part['steps']} steps, rate {part['learning_rate']:g}" for part in value)
         return "; ".join(parts) or "–"
     return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 

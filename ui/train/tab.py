@@ -76,20 +76,11 @@ class TrainTab:
         self._connect_commands()
 
     def _lay_out_changes(self) -> None:
-        with gr.Accordion("Change this run: learning rate, more steps", open=False, elem_id="more-control"):
-            info = "For the remaining steps. Pause the run first."
-            with gr.Row():
-                # Not a field of numbers, which begins with 0.
-                self.rate = gr.Textbox(
-                    label="New learning rate", info=info, max_lines=1, elem_id="new-rate", min_width=140
-                )
-                self.change_rate = gr.Button("Change", elem_id="change-rate", min_width=90)
-            info = "For an ended run."
-            with gr.Row():
-                self.extra = gr.Number(
-                    100, label="More steps", info=info, precision=0, elem_id="extra-steps", min_width=140
-                )
-                self.go_on = gr.Button("Train more steps", elem_id="continue", min_width=90)
+        info = "For the remaining steps. Pause the run first."
+        with gr.Accordion("Change the learning rate", open=False, elem_id="more-control"), gr.Row():
+            # Not a field of numbers, which begins with 0.
+            self.rate = gr.Textbox(label="New learning rate", info=info, max_lines=1, elem_id="new-rate", min_width=140)
+            self.change_rate = gr.Button("Change", elem_id="change-rate", min_width=90)
 
     def _lay_out_buttons(self) -> None:
         self.start = gr.Button("Start", variant="primary", elem_id="start", min_width=90)
@@ -124,7 +115,6 @@ class TrainTab:
         self._on_click(self.faster, lambda run: run.set_pace(None))
         self.faster.click(lambda: FULL_SPEED, None, self.pace, **QUIET)
         self._on_click(self.change_rate, change_rate, self.rate)
-        self._on_click(self.go_on, lambda run, steps: run.continue_for(int(steps or 0)), self.extra)
         self.stop.click(self.stop_all, page.visitor, live, **QUIET)
         self.pace.input(self.change_pace, [page.visitor, self.pace], live, **QUIET)
         opens = saved.opened.upload(self.open_saved, {saved.opened, *form}, [saved.problem, *live], **QUIET)

@@ -170,7 +170,7 @@ class RunMonitor {
       if (step !== null && step !== newest.step) return; // of an earlier step, which is not what has become of the run
       this.verdict = text;
       this.board.show(newest, text);
-      this.next.show(newest.status !== "failed", advice, newest.steps);
+      this.next.show(newest, advice);
     });
     tabs.addEventListener("message", ({ data }) => {
       if (data === this.visitor) trigger("elsewhere");
@@ -212,7 +212,7 @@ class RunMonitor {
     this.board.name(run);
     this.chart.begin(run);
     this.table.begin();
-    this.next.show(false);
+    this.next.show(null);
     runs.show(this.visitor, run.run);
   }
 
@@ -224,7 +224,7 @@ class RunMonitor {
     this.board.say("No run yet", HELLO);
     this.chart.begin(null);
     this.table.begin();
-    this.next.show(false);
+    this.next.show(null);
   }
 
   /** Get all points again. */
@@ -296,7 +296,7 @@ class RunMonitor {
     const { status } = news;
     this.status = status;
     this.verdict = "";
-    this.next.show(status === "finished" || status === "stopped");
+    this.next.show(news);
     announce("status", null);
     runs.show(this.visitor, run.run);
     this.trigger("status");

@@ -1,18 +1,18 @@
-// After a run: one thing to do next, and what its verdict advises.
+// After a run: what its verdict advises, more steps, and one thing to do next.
 
-import { button, el } from "../parts/elements.js";
+import { button, disable, el } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
 import { announce, keep, kept, on, visitor } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 
 /**
  * @param {HTMLElement} root @param {[tab: string, text: string][]} story what to do next, in which tab
- * @param {(advice: string, steps: number) => void} follow does what the verdict advises
+ * @param {(advice: string, steps?: number) => void} follow does it: "longer" for a number of steps, or "slower"
  */
 export function nextStep(root, story, follow) {
   let isOver = false,
-    advised = "",
-    steps = 0;
+    at = 0, // the step at which the run has ended
+    left = 0; // steps of the run that it has not done
   const seen = () => kept("seen", visitor.token) ?? [],
     next = () => story.find(([tab]) => !seen().includes(tab));
   const open = () => {
@@ -20,14 +20,24 @@ export function nextStep(root, story, follow) {
     announce("open", null);
   };
   const go = button("", open, { class: "b-next", id: "next-step" }),
-    further = button("", () => follow(advised, steps), { class: "b-next", id: "go-on" });
-  root.append(el("p.b-next-line", further, go));
+    slower = button("Train again, learning rate ÷ 10", () => follow("slower"), { class: "b-next", id: "train-slower" }),
+    steps = el("input", { type: "number", min: 1, "aria-label": "More steps", id: "more-steps", oninput: name }),
+    longer = button("", () => follow("longer", Number(steps.value)), { id: "go-on" }),
+    line = el("p.b-next-line", slower, steps, longer, go);
+  root.append(line);
+  function name() {
+    const { value, validity } = steps,
+      isRest = left > 0 && Number(value) === left;
+    longer.textContent = isRest
+      ? `Train the remaining ${count(left)} steps`
+      : `Train ${count(Number(value))} more steps`;
+    disable(longer, !(value && validity.valid) && "Type a number of steps.");
+  }
   function paint() {
     const to = next();
     go.textContent = to?.[1] ?? "";
-    go.style.display = isOver && to ? "" : "none";
-    further.style.display = isOver && advised ? "" : "none";
-    further.textContent = advised === "slower" ? "Train again, learning rate ÷ 10" : `Train ${count(steps)} more steps`;
+    line.hidden = !isOver;
+    go.hidden = !to;
   }
   on("question", ({ changed }) => {
     if (!changed.has("tab") || seen().includes(question.tab)) return;
@@ -36,12 +46,17 @@ export function nextStep(root, story, follow) {
   });
   paint();
   return {
-    /** @param {boolean} ended @param {string} [advice] "longer", "slower" or "" @param {number} [more] steps to offer */
-    show(ended, advice = "", more = 0) {
-      isOver = ended;
-      advised = advice;
-      steps = more;
+    /** @param {{status: string, step: number, steps: number} | null} [news] of the run @param {string} [advice] "longer", "slower" or "" */
+    show(news, advice = "") {
+      isOver = news?.status === "finished" || news?.status === "stopped";
+      slower.hidden = advice !== "slower";
+      longer.className = advice === "longer" ? "b-next" : "b-small";
       paint();
+      if (news?.step === at) return; // what a person has typed stays
+      at = news?.step ?? 0;
+      left = (news?.steps ?? 0) - at;
+      steps.value = `${left || at}`;
+      name();
     },
   };
 }

@@ -30,7 +30,7 @@ export function view(root, { trigger }) {
   // What a button of the run does stands below the form, and why one is refused stands in it.
   let isPressed = false;
   document.addEventListener("click", ({ target }) => {
-    if (/** @type {Element} */ (target).closest(":is(#run-buttons, #more-control) button")) isPressed = true;
+    if (/** @type {Element} */ (target).closest(":is(#run-buttons, #more-control) button, #go-on")) isPressed = true;
   });
   on("refused", ({ text }) => {
     if (text) isPressed = false;
