@@ -166,10 +166,12 @@ class Page:
         """Lay out the tabs. The question names the open one, whether the person opens it or the page."""
         with gr.Tabs(elem_id="tabs") as tabs:
             for tab in self.tabs:
-                with gr.Tab(tab.title, id=tab.name, elem_id=f"tab-{tab.name}") as opened:
+                with gr.Tab(tab.title, elem_id=f"tab-{tab.name}") as opened:
                     self.laid_out[tab.name] = tab.lay_out(dataclasses.replace(self, tab=tab))
                 opened.select(None, None, None, js=f"() => Balcony.ask({{ tab: {tab.name!r} }})", **QUIET)
-        js = "(question) => ({ selected: question.tab, __type__: 'update' })"
+        # Tabs have Gradio's own numbers: up to 6.29, the one that is open first fires no event if it has a name.
+        number = "gradio_config.components.find(({ props }) => props.elem_id === `tab-${question.tab}`).id"
+        js = f"(question) => ({{ selected: {number}, __type__: 'update' }})"
         self.bar.open(None, self.bar, tabs, js=js, **QUIET)
 
 
