@@ -124,3 +124,18 @@ def as_json(value: Any) -> Any:
 def test_parts_that_a_question_lacks_are_left_out(empty: Page) -> None:
     wrong = "#constructor=1&__proto__=2&toString=3&number=4&step=x&head=1&off=1.2,3&heads={&hidden=1,a"
     assert empty.evaluate(f"async (hash) => ({MODULE}).parsed(hash)", wrong) is None
+
+
+def test_presses_just_before_a_reload_are_in_the_address(empty: Page) -> None:
+    empty.goto("http://localhost/")
+    empty.evaluate(
+        f"""async () => {{
+            const {{ ask }} = {MODULE};
+            for (const start of [1, 2, 3]) {{
+                ask({{ start }});
+                await new Promise((done) => setTimeout(done, 30));
+            }}
+        }}"""
+    )
+    empty.reload()
+    assert empty.url.endswith("#start=3")

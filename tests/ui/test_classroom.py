@@ -186,7 +186,11 @@ def test_the_teacher_clears_the_board_and_sets_the_limits(room, workspaces, clas
     room.teach("clear")
     assert room.ask("", "", 0)["numbers"] == []
     workspaces.service.limits = PUBLIC
-    assert room.teach("enter") == {"steps": PUBLIC.steps, "parameters": PUBLIC.parameters}
+    assert room.teach("enter") == {
+        "steps": PUBLIC.steps,
+        "parameters": PUBLIC.parameters,
+        "problem": "",
+    }
     assert room.teach("limit", 100, 50_000, False) == {}
     assert (workspaces.service.limits.steps, workspaces.service.limits.parameters) == (100, 50_000)
     trained(workspaces, room.tokens[0])
@@ -548,7 +552,10 @@ def test_a_kept_class_goes_on_after_a_restart(room, workspaces, service, tmp_pat
     second.teach("uncover")
     assert len(second.ask("", "", 0)["round"]["bars"][0]) >= 5, "the model's guesses are kept too"
     (tmp_path / KEPT).write_text("{}")
-    assert serve().ask("", "", 0)["runs"] == [], "a class that cannot be read is begun anew"
+    third = serve()
+    assert third.ask("", "", 0)["runs"] == [], "a class that cannot be read is begun anew"
+    assert third.teach("enter")["problem"].startswith("The class that was kept cannot be read, so it begins anew.")
+    assert [path.name for path in tmp_path.glob("class*")] == ["class.unread.json"], "reading writes nothing"
     assert run.status == "finished"
 
 

@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from bert_core.config import LOCAL
 from bert_core.errors import BertCoreError, InputError, RunError, one_line
+from bert_core.machine import replace
 from bert_core.runs.run import TRAINING, Run
 from ui.classroom.board import Shared, board_numbers
 from ui.classroom.covered import ASKED, WORDS
@@ -35,6 +36,7 @@ ADDRESS = "/balcony/class"
 LONGEST_VERDICT = 400  # characters
 FOLLOW_SECONDS = 1.5  # at most so often the board looks at the runs that are on it
 KEPT = "class.json"  # in the folder of `app.py --keep`, which reads the teacher's token from there
+READS = ("board", "enter", "given", "lesson")  # the actions that change nothing
 MALFORMED = "This request is malformed; reload the page."
 Judge = Callable[[Workspace, Run], str]
 Reader = Callable[[bytes, str], dict[str, Any]]
@@ -85,6 +87,7 @@ class Actions:
         self._shared: dict[str, Shared] = {}  # by visitor
         self._following, self._followed = threading.Lock(), 0.0
         self._kept, self._keeping = keep and keep / KEPT, threading.Lock()
+        self._problem = ""  # for the teacher
         self._of_visitor = _by_name(  # by the token's digest
             classroom.withdraw, classroom.guess, classroom.answer, classroom.given
         )
@@ -109,7 +112,8 @@ class Actions:
         except TypeError:
             raise InputError(MALFORMED) from None
         done = work(*arguments) if work else None
-        self.keep()
+        if action not in READS:
+            self.keep()
         return done
 
     def share(self, visitor: str, run_id: Any, name: str) -> dict[str, Any]:
@@ -197,7 +201,8 @@ class Actions:
     def enter(self) -> dict[str, Any]:
         """What the teacher's page shows."""
         limits = self.workspaces.service.limits
-        return {"steps": limits.steps, "parameters": limits.parameters, **self.classroom.join}
+        shown = {"steps": limits.steps, "parameters": limits.parameters, "problem": self._problem}
+        return shown | self.classroom.join
 
     def limit(self, steps: Any, parameters: Any, is_sharing: Any) -> None:
         """Limit the runs of all, and open or close the board."""
@@ -233,7 +238,10 @@ class Actions:
                 if run is not None:
                     self._shared[visitor] = Shared(space, run, content["board"][visitor].get("text", ""))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, BertCoreError) as error:
-            _log.error("the class in %s cannot be read: %s", path, one_line(error))
+            unread = path.with_suffix(".unread.json")
+            replace(path, unread)
+            self._problem = f"The class that was kept cannot be read, so it begins anew. Its file is now {unread}."
+            _log.error("%s %s", self._problem, one_line(error))
 
 
 def _by_name(*actions: Callable[..., Any]) -> dict[str, Callable[..., Any]]:

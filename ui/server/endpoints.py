@@ -114,12 +114,12 @@ class Endpoints:
     def start_training(self, recipe: str = DEFAULT_RECIPE, corpus_text: str = "", seed: int = 0) -> str:
         """Start a run and return its id, the only credential for it. An empty text means the recipe's own corpus;
         the recipe "by-size" is chosen by the size of the text."""
-        limits = self.workspaces.service.limits
+        read = functools.partial(Corpus.from_text, corpus_text, name="The text", limits=self.workspaces.service.limits)
         if recipe == BY_SIZE:
-            text = Corpus.from_text(corpus_text, name="The text", limits=limits)
-            return self.workspaces.start_for_program(recipe_for(text), text, seed, caller=_caller()).id
-        chosen = recipe_named(recipe)
-        corpus = Corpus.from_text(corpus_text, chosen.text_kind, "The text", limits) if corpus_text else None
+            chosen = recipe_for(corpus := read())
+        else:
+            chosen = recipe_named(recipe)
+            corpus = read(kind=chosen.text_kind) if corpus_text else None
         return self.workspaces.start_for_program(chosen, corpus, seed, caller=_caller()).id
 
     def training_status(self, run_id: str) -> dict[str, Any]:

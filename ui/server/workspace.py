@@ -5,6 +5,7 @@ can see or stop another's run, and a wrong token and an unknown run give the sam
 """
 
 import itertools
+import re
 import secrets
 import threading
 from collections.abc import Iterator
@@ -63,7 +64,7 @@ def own_text_of(run: Run) -> str:
 def difference(settings: dict[str, Any], first: dict[str, Any]) -> list[str]:
     """The settings of a run, in words, that the first one has otherwise."""
     found = (words.format(settings[name]) for name, words in DIFFERENCES.items() if _is_other(name, settings, first))
-    return ["1 layer" if each == "1 layers" else each for each in found][:MOST_DIFFERENCES]
+    return [re.sub("^(1 .*)s$", r"\1", each) for each in found][:MOST_DIFFERENCES]
 
 
 def _is_other(name: str, values: dict[str, Any], first: dict[str, Any]) -> bool:

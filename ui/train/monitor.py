@@ -100,20 +100,14 @@ def baselines(corpus: Corpus, model: Snapshot) -> dict[str, dict[str, Any]]:
     return {name: {"loss": round(loss, 4), "label": label} for name, (loss, label) in found.items()}
 
 
-def shown_name(workspaces: Workspaces, token: str, run: Run) -> str:
-    """The name of a visitor's run, with a person's own words marked."""
-    space = workspaces.lookup(token)
-    return space.shown_title(run.id, space.title_of(run)) if space and run.id in space.runs else ""
-
-
-def monitor_value(workspaces: Workspaces, token: str, run: Run | None) -> dict[str, Any]:
+def monitor_value(workspaces: Workspaces, space: Workspace, run: Run | None) -> dict[str, Any]:
     """The value of the component for a visitor's run."""
     if run is None:
-        return {"visitor": token, "run": None}
+        return {"visitor": space.token, "run": None}
     return {
-        "visitor": token,
+        "visitor": space.token,
         "run": run.id,
-        "title": shown_name(workspaces, token, run),
+        "title": space.shown_title(run.id, space.title_of(run)),
         "steps": run.recipe.training.total_steps,
         "device": workspaces.service.device_name,
         "step": run.progress().step,  # another value, so that the page asks at once after a button was pressed

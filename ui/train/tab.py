@@ -159,7 +159,7 @@ class TrainTab:
         space.is_readmitted = False
         return said | {
             page.visitor: space.token,
-            self.monitor: monitor_value(self.workspaces, space.token, run),
+            self.monitor: monitor_value(self.workspaces, space, run),
             page.frame: {"visitor": space.token} | ({} if is_variant else {"run": run.id if run else None}),
             self.start: gr.update(interactive=not is_active),
             self.pause: gr.update(interactive=is_active, value="Resume" if is_paused else "Pause"),

@@ -79,8 +79,8 @@ export function desk(lessons) {
     const title = lessons.find(([name]) => name === list.value)?.[1] ?? ""; // in English; each page translates it
     return own ? run("send", "", own) : run("send", title, `#lesson=${list.value}`);
   };
-  teach("enter").then(({ error, address, size, path, steps: most, parameters: largest }) => {
-    status.textContent = error ?? "";
+  teach("enter").then(({ error, problem, address, size, path, steps: most, parameters: largest }) => {
+    status.textContent = error ?? problem;
     if (error) return;
     [steps.value, parameters.value] = [most, largest];
     fill(join, joining({ address, size, path }));

@@ -6,7 +6,8 @@ import { announce } from "./page.js";
 /** Of each part of the question its kind and its first value; the server writes it into the page. */
 const { schema } = window.Balcony;
 const FIRST = Object.fromEntries(Object.entries(schema).map(([part, [, first]]) => [part, first]));
-const WRITE_MS = 350; // browsers forbid more than about three changes of the address in a second
+const WRITE_MS = 350; // browsers forbid more than about 100 changes of the address in half a minute
+const BURST = 12; // changes that are written at once
 const NUMBER = /^\d{1,9}$/;
 
 /** @param {string} text */
@@ -54,7 +55,7 @@ const KINDS = {
  */
 export const question = { ...FIRST, number: 0, newest: "" };
 let writing = 0;
-let written = -Infinity;
+let due = -Infinity; // when the next change may be written
 addEventListener("beforeunload", () => {
   if (writing) write();
 });
@@ -72,7 +73,7 @@ export function ask(update) {
   if (!changed.length) return;
   Object.assign(question, update, { number: question.number + 1 });
   clearTimeout(writing);
-  writing = setTimeout(write, Math.max(0, written + WRITE_MS - performance.now()));
+  writing = setTimeout(write, Math.max(0, due - performance.now()));
   announce("question", { changed: new Set(changed) });
 }
 
@@ -111,7 +112,7 @@ export const restore = (found) => ask({ ...FIRST, ...found });
 
 function write() {
   writing = 0;
-  written = performance.now();
+  due = Math.max(due, performance.now() - BURST * WRITE_MS) + WRITE_MS;
   history.replaceState(history.state, "", `${location.pathname}${location.search}${address()}`);
 }
 
