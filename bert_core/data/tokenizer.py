@@ -24,8 +24,9 @@ SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
 NAMED_TOKENS = {f"{token.strip('[]').lower()}_token": token for token in SPECIAL_TOKENS}
 
 # Regular expressions. The word tokenizer drops the marks . , ! ? - as BERT tutorials on the dialogue do, and their
-# counterparts in other scripts, also the Greek question mark ; and the space without width.
-DROPPED_MARKS = rf"(?:[.,!?\-…{ENDS}，､、،՝፣၊\u200b]|(?<![^{GREEK}]);)"
+# counterparts in other scripts, also the Greek question mark ; and the space without width, and quotation marks.
+_UNQUOTED_MARKS = rf"(?:[.,!?\-…{ENDS}，､、،՝፣၊\u200b]|(?<![^{GREEK}]);)"
+DROPPED_MARKS = f'(?:["“”„‟«»‹›「」『』]|{_UNQUOTED_MARKS})'
 _EARLIER_DROPPED_MARKS = r"[.,!?\-]"
 UNKNOWN_WORD = "<unk>"  # in WikiText, and in tokenizers that split at white space
 
@@ -50,7 +51,8 @@ class Scheme:
     (Google's BasicTokenizer) or "steps" (NFD, then lower case and accents if they are set; neighbouring marks are one
     word, as in the documentation of `tokenizers`). lowercase, strip_accents, handle_chinese_chars: as in
     `BertNormalizer`, where None follows lowercase. any_script: composed characters (NFC), and all scripts without
-    spaces are split into characters, not only Han; without it, "words" is that of earlier versions.
+    spaces are split into characters, not only Han; without it, "words" is that of earlier versions. drops_quotes:
+    "words" removes quotation marks too, which some versions kept.
     """
 
     model: str = "WordLevel"
@@ -59,6 +61,7 @@ class Scheme:
     strip_accents: bool | None = None
     handle_chinese_chars: bool = True
     any_script: bool = False
+    drops_quotes: bool = False
 
 
 @checked
@@ -84,7 +87,8 @@ def train_tokenizer(
     """
     config = TokenizerConfig(kind, vocab_size, min_frequency, lowercase, strip_accents)
     model, normalizer, train = _KINDS[kind]
-    scheme = Scheme(model, normalizer, lowercase, strip_accents, any_script=normalizer != "spaces")
+    is_newest = {"any_script": normalizer != "spaces", "drops_quotes": normalizer == "words"}
+    scheme = Scheme(model, normalizer, lowercase, strip_accents, **is_newest)
     tokenizer = train(corpus, _reported(corpus, progress), config, scheme)
     if tokenizer.get_vocab_size() <= len(SPECIAL_TOKENS):
         raise CorpusError(
@@ -173,7 +177,8 @@ def notes_on_words(sentences: Iterable[str], kind: str) -> list[str]:
     dropped = sum(count for word, count in words.items() if re.fullmatch(f"{DROPPED_MARKS}+", word)) / words.total()
     if kind == "word" and dropped > _WORTH_A_NOTE:
         notes.append(
-            f"The word tokenizer drops . , ! ? and -: {percent(dropped)} of the words here. Wordpiece keeps them."
+            f"The word tokenizer drops . , ! ? - and quotation marks: {percent(dropped)} of the words here. Wordpiece "
+            "keeps them."
         )
     return notes
 
@@ -281,7 +286,8 @@ def _without_special_tokens(model: models.Model, scheme: Scheme) -> Tokenizer:
         lowercase=scheme.lowercase,
     )
     if scheme.any_script:
-        dropped = [normalizers.Replace(Regex(DROPPED_MARKS), "")] if is_words else []
+        marks = DROPPED_MARKS if scheme.drops_quotes else _UNQUOTED_MARKS
+        dropped = [normalizers.Replace(Regex(marks), "")] if is_words else []
         tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), tokenizer.normalizer, *dropped])
         characters = pre_tokenizers.Split(Regex(rf"[{UNSPACED}]\p{{M}}*"), "isolated")
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([tokenizer.pre_tokenizer, characters])

@@ -13,6 +13,7 @@ from bert_core.config import LOCAL, Limits
 from bert_core.data.sentences import MAX_WORD_CHARACTERS
 from bert_core.data.tokenizer import (
     CLS,
+    DROPPED_MARKS,
     NAMED_TOKENS,
     PREFIX,
     SEP,
@@ -217,8 +218,10 @@ def _read_scheme(content: Json, kind: str) -> Scheme:
     normalizer, pre_tokenizer = _mapping(content, "normalizer"), _mapping(content, "pre_tokenizer")
     steps, splits = _steps(normalizer, "normalizers"), _steps(pre_tokenizer, "pretokenizers")
     style = next((style for name, style in _STYLES.items() if name in splits), "bert")
-    style = "spaces" if steps.get("Replace", {}).get("pattern") == {"String": UNKNOWN_WORD} else style
-    scheme = Scheme(kind, style, "Lowercase" in steps, "StripAccents" in steps, any_script="Split" in splits)
+    replaced = steps.get("Replace", {}).get("pattern")
+    style = "spaces" if replaced == {"String": UNKNOWN_WORD} else style
+    versions = {"any_script": "Split" in splits, "drops_quotes": replaced == {"Regex": DROPPED_MARKS}}
+    scheme = Scheme(kind, style, "Lowercase" in steps, "StripAccents" in steps, **versions)
     if bert := steps.get("BertNormalizer"):
         flags = [bert.get(name) for name in ("lowercase", "strip_accents", "handle_chinese_chars")]
         scheme = _with_flags(scheme, flags, "its normalizer's flags must be true or false.")

@@ -157,7 +157,9 @@ def test_the_preview_says_what_becomes_of_the_words():
     [note] = preview(recipe, Corpus.from_text("我们去学校。\n他们在家里。\n今天很好。")).warnings
     assert note.endswith("other scripts without spaces between words are split into characters (82% of this text).")
     [note] = preview(recipe, Corpus.from_text("a , b , c\nd , e @-@ f -\n")).warnings
-    assert note == "The word tokenizer drops . , ! ? and -: 36% of the words here. Wordpiece keeps them."
+    assert (
+        note == "The word tokenizer drops . , ! ? - and quotation marks: 36% of the words here. Wordpiece keeps them."
+    )
     wordpiece = recipe.override({"tokenizer.kind": "wordpiece"})
     assert preview(wordpiece, Corpus.from_text("a , b , c\nd , e @-@ f -\n")).warnings == ()
 

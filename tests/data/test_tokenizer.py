@@ -248,11 +248,21 @@ def test_lowercase_and_strip_accents_mean_what_they_mean_in_bert_and_are_saved(
     assert ours.normalizer.normalize_str("Café") == unicodedata.normalize("NFC", normalized)
 
 
-def test_a_word_tokenizer_of_earlier_versions_opens(word_tokenizer, tmp_path):
-    earlier = build_tokenizer(word_tokenizer.get_vocab(), Scheme())
+def test_quotation_marks_belong_to_no_word():
+    corpus = Corpus((("“I want to fly,” said the tortoise.", '«I» "want" 「to」 fly, don’t the tortoise\'s said'),))
+    learned = train_tokenizer(corpus)
+    assert {"fly", "i", "want", "to", "don’t", "tortoise's"} <= learned.get_vocab().keys()
+    assert not [word for word in learned.get_vocab() if set(word) & set('"“”«»「」')]
+    assert learned.encode("“Fly!” ‹fly›").tokens[1:-1] == ["fly", "fly"]
+
+
+@pytest.mark.parametrize("scheme", [Scheme(), Scheme(strip_accents=False, any_script=True)])
+def test_a_word_tokenizer_of_earlier_versions_opens(word_tokenizer, tmp_path, scheme):
+    earlier = build_tokenizer(word_tokenizer.get_vocab(), scheme)
     save_tokenizer(earlier, tmp_path / "tokenizer.json")
     loaded = load_tokenizer(tmp_path / "tokenizer.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
     assert loaded.to_str() == earlier.to_str()
+    assert loaded.encode("“hello").tokens[1] == UNK
     text = "Hello, how are you? I am Romeo. don't"
     assert loaded.encode(text).ids == word_tokenizer.encode(text).ids
 
@@ -473,7 +483,7 @@ def test_a_word_with_the_name_of_a_special_token_is_no_special_token():
 def test_learned_words_never_become_a_dict_which_stops_all_other_threads(monkeypatch):
     corpus = Corpus((("Romeo, a b b", "a c ÉTÉ b"),))
     learned = train_tokenizer(corpus)
-    rebuilt = build_tokenizer(learned.get_vocab(), Scheme(strip_accents=False, any_script=True))
+    rebuilt = build_tokenizer(learned.get_vocab(), Scheme(strip_accents=False, any_script=True, drops_quotes=True))
     assert json.loads(learned.to_str()) == json.loads(rebuilt.to_str())
     monkeypatch.setattr("bert_core.data.tokenizer.build_tokenizer", None)
     assert train_tokenizer(corpus).get_vocab() == learned.get_vocab()
