@@ -214,7 +214,23 @@ def load_task(
     examples = kind.read(file)
     if not examples:
         raise CorpusError(f"{path.name} has no examples; a {task} file has {kind.form}.")
+    notes += _doubts(examples) if labelled else []
     return TaskData(task, examples, path.name, tuple(notes), tuple(file.chosen), tuple(file.blanks))
+
+
+def _doubts(examples: Sequence[Example]) -> list[str]:
+    """What may be wrong with the labels of examples, one sentence each."""
+    names = dict.fromkeys(label for example in examples for label, _ in example.named_labels)
+    alike: dict[str, list[str]] = {}
+    for name in sorted(names):
+        alike.setdefault(name.casefold(), []).append(quoted(name))
+    rights: dict[tuple[str, ...], str] = {}
+    wrong = sum(rights.setdefault(each.texts, repr(each.right)) != repr(each.right) for each in examples)
+    several = first_three(" and ".join(each) for each in alike.values() if len(each) > 1)
+    return [
+        *[f"Labels that differ only in capitals are different labels: {several}."] * bool(several),
+        *[f"Examples with the same text as an earlier one but another label: {wrong:,}."] * bool(wrong),
+    ]
 
 
 def learned_columns(checkpoint: Checkpoint) -> tuple[str, ...]:

@@ -3,6 +3,7 @@ one on each line. The form is detected, the notes say what was read, and an erro
 
 import csv
 import io
+import itertools
 import json
 import math
 import re
@@ -36,6 +37,7 @@ _NO_LABELS = ("-1", "-")
 # A name or number of a row, no text.
 _ID = re.compile(r"(?=\D*\d)[\w.:#/-]{1,40}", re.ASCII)
 _MOST_SHOWN = 20  # names of columns
+_COUNTED = 100  # lines, in which commas and semicolons are counted
 _RARE = 1000  # lines, of which one may have other columns than the rest, as in GLUE's QQP
 
 
@@ -105,6 +107,10 @@ class TaskFile:
         return tuple(dict.fromkeys(filter(None, (name.strip() for name in names))))
 
 
+class Nested(str):
+    """A field of a JSON object that has an object or a list."""
+
+
 class Table:
     """The rows of a file. line, first: the number and the fields of its first row; of JSON objects, the names.
     separator: None to detect it, { for JSON lines. is_even: all rows need as many columns as the first one."""
@@ -115,7 +121,10 @@ class Table:
         self.separator = separator or _separator(line, file)
         self.is_json = self.separator == "{"
         file.count({"{": "\n,[{", ",": "\n,", ";": "\n;"}.get(self.separator, "\n\t"))
-        self.first = list(self._object(line, self.line)) if self.is_json else []
+        self.first: list[str] = []
+        self.is_csv = self.separator in (",", ";") or self._has_quotes(line)
+        file.notes += ["Quotes around fields were taken away."] * (self.is_csv and self.separator == "\t")
+        self.first = self._object_names() if self.is_json else []
         self.first = self.first or next((fields for _, fields in self.rows() if fields), [])
 
     def names(self, is_named: bool) -> list[str]:
@@ -126,7 +135,7 @@ class Table:
         """Each row's first line, and its fields; none for an empty row."""
         lines, uneven = self.file.text.count("\n"), 0
         # Read again each time: while the garbage collector visits the lists of 100,000 rows, all threads wait.
-        for number, fields in self._csv() if self.separator in (",", ";") else self._lines():
+        for number, fields in self._csv() if self.is_csv else self._lines():
             if fields and self.is_even and len(fields) != len(self.first or fields):
                 uneven += 1
                 if uneven * _RARE > lines:
@@ -178,6 +187,27 @@ class Table:
             remedy = "quote texts that hold commas or quotes"
             raise self.file.wrong(reader.line_num, f"is not CSV ({error})", remedy) from None
 
+    def _has_quotes(self, first_line: str) -> bool:
+        """Whether a file with tabs has quotes around fields as CSV has them: these then make sense everywhere, and the
+        header is quoted, a quote in a field is doubled, or a tab or the end of a line belongs to a field."""
+        if self.separator != "\t" or not re.search(r'(?:^|\t)"', self.file.text, re.MULTILINE):
+            return False
+        try:
+            widths = {len(fields) for _, fields in self._csv() if fields}
+        except CorpusError:
+            return False
+        are_needed = len({line.count("\t") for _, line in self.file.lines() if line}) > 1 or '""' in self.file.text
+        is_quoted = all(len(each) > 1 and each[0] == each[-1] == '"' for each in first_line.split("\t"))
+        return len(widths) == 1 and (are_needed or is_quoted)
+
+    def _object_names(self) -> list[str]:
+        """The names in all JSON objects. Raises CorpusError for too many."""
+        found = [(name, None) for number, line in self.file.lines() if line for name in self._object(line, number)]
+        names = list(dict(found))
+        if len(names) * self.file.text.count("\n") > max(self.file.most, 100 * len(found)):
+            raise self.file.wrong(self.line, f"begins objects with {len(names):,} names", "give all the same names")
+        return names
+
     def _object(self, line: str, number: int) -> Json:
         try:
             content = parse_value(line, self.file.most)
@@ -191,6 +221,8 @@ class Table:
         separator = self.file.separator
         if isinstance(value, list) and separator and {*map(type, value)} <= {str}:
             return separator.join(value) or separator
+        if isinstance(value, list | dict):
+            return Nested(json.dumps(value))
         return value.strip() if isinstance(value, str) else "" if value is None else json.dumps(value)
 
 
@@ -200,7 +232,9 @@ def _separator(line: str, file: TaskFile) -> str:
         return "{"
     if found := next((each for each in (_SEPARATOR, "\t") if each in line), None):
         return found
-    comma = max(",;", key=line.count)
+    lines = [each for _, each in itertools.islice(file.lines(), _COUNTED) if each]
+    counts = {mark: {each.count(mark) for each in lines} for mark in ",;"}
+    comma = max(",;", key=lambda mark: (mark in line and len(counts[mark]) == 1, line.count(mark)))
     names = [_plain(each) for each in line.replace('"', "").split(comma)]
     has_names = len(names) > 1 and any(map(_TEXT_NAME.fullmatch, names))
     return comma if file.labelled or has_names or file.name.lower().endswith(".csv") else "\t"
@@ -251,6 +285,9 @@ class TextTable(Table):
             for columns in (file.learned, file.learned_label)
         )
         self._names = [_plain(each) for each in self.first]
+        self.width = len(self.first)  # without empty last columns
+        while self.width > 2 and not self.first[self.width - 1] and {*self.values(self.width - 1, False)} == {""}:
+            self.width -= 1
         usual, other = (
             [i for i, name in enumerate(self._names) if kind.fullmatch(name)] for kind in (_TEXT_NAME, _OTHER_TEXT_NAME)
         )
@@ -272,7 +309,7 @@ class TextTable(Table):
             found = file.chosen_among(self.names(is_named), 1, 2)
             count = len(found) - file.labelled
             return Columns(found[:count], found[count:], is_named)
-        if file.labelled and len(self.first) == 1:
+        if file.labelled and self.width == 1:
             wanted = f"write a text, or two texts, and a label in columns separated by tabs, commas or {_SEPARATOR}"
             raise file.wrong(self.line, "has 1 column", wanted)
         named = self._by_name()
@@ -310,7 +347,7 @@ class TextTable(Table):
         has_name = any(first[i] not in self.values(i, is_named=True) for i in self._named)
         if not file.labelled:
             return has_name or self._label_column(True) != self._label_column(False)
-        [column] = (named.label if named and has_name else []) or [len(first) - 1]
+        [column] = (named.label if named and has_name else []) or [self.width - 1]
         label, others = first[column], self.values(column, is_named=has_name)
         if not has_name:
             others = others - Counter([label])
@@ -321,7 +358,11 @@ class TextTable(Table):
         is_alone = {*file.several(label)}.isdisjoint(each for other in others for each in file.several(other))
         if is_alone != has_name:
             which = "which no other line has" if is_alone else "which other lines have, and the name of a column"
-            header, example = _listed(first, ","), ",".join(self.names(False))
+            # The label is likely the column with the fewest values, and comes last.
+            known = [i for i in range(self.width) if not _ID_NAME.fullmatch(self._names[i])]
+            last = min(reversed(known), key=lambda i: len(self.values(i, is_named=True)))
+            order = [*(i for i in known if i != last), last]
+            header, example = (_listed([each[i] for i in order], ",") for each in (first, self.names(False)))
             raise file.wrong(
                 self.line,
                 f"has the label {quoted(label)}, {which}, so it may be a header or an example",
@@ -331,12 +372,12 @@ class TextTable(Table):
 
     def _by_order(self) -> Columns:
         """One or two texts and then the label, without a header. Raises CorpusError if that is doubtful."""
-        width = len(self.first)
+        width = self.width
         if not self.file.labelled:
             label = self._label_column(False)
             return Columns([i for i in range(width) if i != label], [], False)
         rows = {tuple(fields) for _, fields in self.rows() if fields} if width <= 3 else set()
-        kinds = [Counter(values) for values in zip(*rows)]
+        kinds = [Counter(values) for values in zip(*rows)][:width]
         # A column with as few values as the label has is a label, or its name.
         is_few = [1 < len(each) <= len(kinds[-1]) and max(each.values()) > 1 for each in kinds[:-1]]
         is_id = [width == 3 and all(map(_ID.fullmatch, each)) for each in kinds[:-1]]

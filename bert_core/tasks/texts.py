@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bert_core.errors import CorpusError, quoted
 from bert_core.tasks import task
-from bert_core.tasks.tables import TaskFile, TextTable, number_in
+from bert_core.tasks.tables import Nested, TaskFile, TextTable, number_in
 from bert_core.tasks.task import Json, Layout, Metrics, Parts, Row, Verdict, fractions, ratio
 from bert_core.training.metrics import Fractions
 
@@ -95,6 +95,10 @@ class TextClassification(LabelTask[TextExample]):
         none = table.no_labels(label[0], is_named) if label else set()
         left_out, examples = Counter[str](), list[TextExample]()
         for line, fields in table.examples(is_named):
+            if nested := [i for i in (*columns, *label) if isinstance(fields[i], Nested)]:
+                several = "one label there, or say what stands between several labels (--label-separator)"
+                remedy = f"write {several if nested[0] in label else 'a text there'}"
+                raise file.wrong(line, f"has an object or a list in {names[nested[0]]}", remedy)
             given = fields[label[0]] if label else ""
             if given in none:
                 left_out[quoted(given) if given else "empty"] += 1
@@ -179,7 +183,9 @@ class TextRegression(TextClassification):
     def label_in(self, field: str, file: TaskFile, line: int) -> float:
         number = number_in(field)
         if number is None or not math.isfinite(number):
-            raise file.wrong(line, f"has the label {quoted(field)}", "text-regression needs a number for a label")
+            raise file.wrong(
+                line, f"has the label {quoted(field)}", "text-regression needs a number for a label, such as 0.5"
+            )
         return number
 
     def target_of(self, example: TextExample, layout: Layout) -> np.ndarray:
