@@ -83,6 +83,7 @@ def test_on_a_laptop_task_button_examples_and_progress_are_in_sight(page: Page) 
     open_tab(page, "Fine-tune")
     samples, facts = page.locator("#task-samples .b-pair"), page.locator("#task-facts")
     expect(samples).to_have_count(3)
+    expect(facts).not_to_contain_text("Texts: ")
     for part in (
         page.locator("#task select"),
         page.locator("#task-start"),
@@ -97,7 +98,9 @@ def test_on_a_laptop_task_button_examples_and_progress_are_in_sight(page: Page) 
     page.locator("#task-pasted textarea").fill(own_task(30))
     expect_seen(facts, "So few held-out examples (3) measure nothing")
     expect_seen(samples.first, re.compile("Label: (him|nobody)"))
+    expect(page.locator("#task-download")).to_be_hidden()  # nothing is learned yet
     fine_tune(page, epochs=1)
+    expect_seen(page.locator("#fine-tune .b-card"), "Try it: the sentences above", in_window=True)
     for part in (page.locator("#task-status"), page.locator("#fine-tune .b-progress")):
         expect(part).to_be_in_viewport(ratio=1)
     expect(samples.first).to_be_hidden()

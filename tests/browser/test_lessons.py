@@ -3,7 +3,16 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from browser_steps import FIRST, show, type_sentence, wait_for_question
+from browser_steps import (
+    FIRST,
+    change_setting,
+    show,
+    shown_model,
+    start,
+    type_sentence,
+    wait_for_question,
+    wait_for_status,
+)
 from playwright.sync_api import Page, expect
 
 HOSTILE = '{"title": "<img src=x onerror=alert(1)>", "steps": [{"text": "<b>$x$</b>", "question": {"tab": "?"}}]}'
@@ -83,6 +92,33 @@ def test_a_lesson_is_made_saved_and_opened_elsewhere(visit: Callable[..., Page],
     (tmp_path / "broken.json").write_text('{"title": "T", "steps": [{"hide": ["body"]}]}')
     other.locator("#lesson-file").set_input_files(tmp_path / "broken.json")
     expect(other.locator("#lesson [role=alert]")).to_have_text(REFUSED)
+
+
+def test_a_lesson_ends_with_the_next_one_and_leads_back_to_what_was_shown(page: Page) -> None:
+    change_setting(page, "steps", "3")
+    start(page)
+    wait_for_status(page, "Finished")
+    mine = shown_model(page).inner_text()
+    page.set_viewport_size({"width": 1366, "height": 657})
+    page.locator("#lessons-list").click()
+    page.locator("#lesson-what-bert-learns").click()
+    expect(page.locator("#lesson-step")).to_have_text("Step 1 of 6")
+    height = "() => document.querySelector('#lesson-body').offsetHeight"
+    assert page.evaluate(height) < 160
+    for k in range(2, 7):
+        page.locator("#lesson-next").click()
+        expect(page.locator("#lesson-step")).to_have_text(f"Step {k} of 6")
+    end, before = page.locator("#lesson-end"), page.locator("#lesson-before")
+    expect(end).to_have_text("Next lesson: What a head attends to")
+    expect(end).to_be_in_viewport(ratio=1)
+    end.click()
+    expect(page.locator("#lesson-step")).to_contain_text("Step 1 of")
+    page.locator("#lesson-close").click()
+    expect(shown_model(page)).to_have_text("romeo-juliet")
+    before.click()
+    expect(shown_model(page)).to_have_text(mine)
+    wait_for_status(page, "Finished")
+    expect(before).to_be_hidden()
 
 
 def test_a_link_opens_a_lesson_and_the_page_answers(visit: Callable[..., Page]) -> None:

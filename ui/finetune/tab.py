@@ -178,9 +178,10 @@ class FinetuneTab:
         def described() -> dict[Any, Any]:
             recipe, parts = recipe_of(values[self.form.task]), self.form.parts(values, self.workspaces)
             facts = task_facts(recipe, parts, self.page.asked(values).checkpoint)
-            own = [] if self.form.is_own(values) else [recipe.description]
-            shown = {"examples": samples(parts.train.examples)}
-            return {self.form.facts: facts | {"notes": [*own, *facts["notes"]]}, self.samples: shown}
+            if not self.form.is_own(values):  # nobody has to know the columns of these files
+                about = [note for note in facts["notes"] if note not in parts.train.notes]
+                facts["notes"] = [recipe.description, *about]
+            return {self.form.facts: facts, self.samples: {"examples": samples(parts.train.examples)}}
 
         return described()
 

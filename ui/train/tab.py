@@ -192,7 +192,7 @@ class TrainTab:
         slowest = counted.total_steps / pace if pace and counted.epochs is None else 0.0
         is_first = pace is not None and values[self.pace] == AUTOMATIC  # the next run will be faster
         found = dataclasses.replace(found, seconds=max(found.seconds, slowest))
-        return preview_value(found, corpus) | {"isFirst": is_first}
+        return preview_value(found, corpus) | {"isFirst": is_first, "few": few_steps(filled, counted)}
 
     def _pace(self, values: dict[Any, Any], recipe: Recipe) -> float | None:
         """The pace of the next run with that recipe."""
@@ -368,6 +368,15 @@ def pace_of(chosen: float, steps_to_watch: int | None = None) -> float | None:
         return chosen
     watched = (steps_to_watch or math.inf) / FIRST_RUN_SECONDS
     return watched if chosen == AUTOMATIC and watched <= MOST_WATCHED else None
+
+
+def few_steps(filled: Filled, training: OptimizerConfig) -> str:
+    """That a person asks for fewer than half of the recipe's steps, so that an experiment may show nothing; else ""."""
+    if "training.steps" not in filled.settings.get("changed", {}) or training.epochs is not None:
+        return ""
+    asked, usual = training.total_steps, filled.own_recipe().at_scale().training.total_steps
+    few = f"The form of the Train tab asks for {asked:,} steps, where the recipe takes {usual:,}. "
+    return few + "After so few, all models of an experiment may be alike." if 2 * asked < usual else ""
 
 
 @functools.lru_cache(maxsize=64)  # every page begins with one, and every Start asks again

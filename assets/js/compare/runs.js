@@ -21,6 +21,7 @@ export const runs = {
   visitor: /** @type {string | null} */ (null),
   shown: /** @type {string | null} */ (null),
   chosen: /** @type {Set<string>} */ (new Set()),
+  few: "", // that the form of Train asks for few steps
   /** The page shows another run, or the status of the shown one changed. */
   show(visitor, run) {
     if (visitor !== runs.visitor) runs.chosen = new Set(kept("ticks", visitor));

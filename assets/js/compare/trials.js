@@ -20,8 +20,11 @@ function variants({ columns, rows }) {
   return scrolling("Variants", table([el("span.b-unseen", "Variant"), ...columns], lines));
 }
 
-/** What stands on the page. @param {HTMLElement} root @param {{id: string, label: string, hello: string}} options @param {() => void} stopAll */
-function layout(root, { id, label, hello }, stopAll) {
+/**
+ * What stands on the page. @param {HTMLElement} root @param {{id: string, label: string, hello: string}} options
+ * @param {() => void} stopAll @param {Node} ticked about the ticks of the list
+ */
+function layout(root, { id, label, hello }, stopAll, ticked) {
   const title = el("h3", { dir: "auto" }),
     question = el("p.b-empty"),
     status = el("p.b-reason", { role: "status", id: `${id}-status` }),
@@ -33,7 +36,7 @@ function layout(root, { id, label, hello }, stopAll) {
     how = el("p.b-empty"),
     result = el("div", { id: `${id}-result` }, answer, numbers, box, how),
     chart = newChart(box),
-    trial = el("div.b-trial", title, question, status, bar.element, stop, result),
+    trial = el("div.b-trial", title, question, status, bar.element, stop, ticked, result),
     before = el("p.b-empty", hello);
   root.append(before, trial);
   return (/** @type {any} */ news, /** @type {boolean} */ isNew) => {
@@ -69,7 +72,19 @@ function choose(id, { number, runs: begun }) {
 
 /** @type {View} */
 export function view(root, { server, options }) {
-  const show = layout(root, options, () => orError(server.stop(visitor.token)).then(poll));
+  /** @type {string[]} */
+  let mine = [];
+  const again = button("Tick mine again", () => runs.choose(mine), { id: `${options.id}-mine` }),
+    ticked = el("p.b-empty", { hidden: "" }, "In the list above, its runs are ticked now and no others. ", again),
+    few = el("p.b-note", { hidden: "" });
+  if (options.hello) root.append(few);
+  const warn = () => {
+    few.textContent = runs.few;
+    few.hidden = !runs.few;
+  };
+  on("refused", warn); // as soon as the form is read
+  warn();
+  const show = layout(root, options, () => orError(server.stop(visitor.token)).then(poll), ticked);
   let [asked, number, done] = ["", 0, 0];
   show({}, false);
 
@@ -79,7 +94,12 @@ export function view(root, { server, options }) {
     asked = visitor.token;
     const news = await server.news(asked, number, done);
     show(news, news.number !== number);
-    if (news.number !== number && choose(options.id, news)) root.scrollIntoView({ block: "nearest" });
+    const before = [...runs.chosen];
+    if (news.number !== number && choose(options.id, news)) {
+      mine = before.filter((run) => !news.runs.includes(run));
+      ticked.hidden = !mine.length || !news.runs.length;
+      root.scrollIntoView({ block: "nearest" });
+    }
     number = news.number ?? 0;
     done = news.done ?? 0;
     return news.fraction === undefined ? undefined : ASK_MS;

@@ -41,7 +41,7 @@ class FineTune {
     const { board, pause, stop, drawing, trial, judged, choices } = this;
     board.line.append(pause, stop);
     for (const part of [board.bar.element, drawing, trial, pause, stop, choices]) part.hidden = true;
-    root.append(board.line, board.bar.element, drawing, trial, judged);
+    root.append(board.line, board.bar.element, trial, drawing, judged);
     this.judge = asking(judged, () => this.showResults());
     this.attempt = asking(this.answer, () => this.showAnswer());
     this.poll = polling(() => this.ask(), HIDDEN_MS);

@@ -7,7 +7,7 @@
 import { asksFirst, popover } from "../controls.js";
 import { button, disable, el, fill, note, own } from "../parts/elements.js";
 import { announce, choice, keep, kept, on, orError, visitor } from "../frame/page.js";
-import { ask, parsed, question, restore } from "../frame/question.js";
+import { ask, changes, parsed, question, restore } from "../frame/question.js";
 import { editor } from "./lesson_editor.js";
 import { terms } from "./terms.js";
 import { tour } from "./tour.js";
@@ -44,6 +44,8 @@ class LessonBar {
   isWhole = false; // its step sets the view when it opens
   isGoing = false;
   painted = ""; // the lesson and the step that are drawn
+  /** What the page showed before a lesson was opened. @type {Record<string, any> | null} */
+  before = null;
   hiding = el("style");
   problem = el("div");
   body = el("section.b-lesson", { id: "lesson-body", hidden: "" });
@@ -66,6 +68,7 @@ class LessonBar {
     );
     on("question", ({ changed }) => {
       if (changed.has("lesson")) this.open().catch(console.warn);
+      if (changed.has("model") && !question.lesson) this.complain("");
     });
     on("restored", () => {
       // An address with nothing but a lesson shows the view of its step; one with more shows that.
@@ -135,6 +138,7 @@ class LessonBar {
   /** Open a lesson of the program at its first step. @param {string} name */
   begin(name) {
     this.edit(false);
+    this.before = question.lesson ? this.before : changes();
     this.opened = "";
     this.isWhole = true;
     ask({ lesson: name, at: 0 });
@@ -212,14 +216,18 @@ class LessonBar {
     this.go(0);
   }
 
-  /** Close the lesson. The page goes on showing what the person looks at. */
+  /** Close the lesson. The page goes on showing what the person looks at, and offers what was there before. */
   close() {
-    this.lesson = null;
+    const { before } = this;
+    this.lesson = this.before = null;
     this.edit(false);
-    ask({ lesson: "", at: 0 });
     this.opened = "";
-    this.paint();
+    this.complain("");
+    ask({ lesson: "", at: 0 });
     document.getElementById("lessons-list")?.focus();
+    if (!before || (before.model ?? "") === question.model) return;
+    const back = button("Back to what you looked at before", () => restore(before), { id: "lesson-before" });
+    fill(this.problem, note("The page still shows the model of the lesson."), back);
   }
 
   /** Draw the lesson, and hide what its step hides: not while it is made, for its maker sets the page. */
@@ -272,8 +280,18 @@ class LessonBar {
     const back = button("Back", () => this.move(-1), { id: "lesson-back" }),
       next = button("Next", () => this.move(1), { id: "lesson-next" });
     disable(back, question.at === 0 && "This is the first step.");
-    disable(next, question.at >= from.steps.length - 1 && "This is the last step.");
-    return [back, next];
+    if (question.at < from.steps.length - 1) return [back, next];
+    disable(next, "This is the last step.");
+    return [back, this.isEdited ? next : this.ending()];
+  }
+
+  /** What comes after the last step. */
+  ending() {
+    const { lessons } = this.options,
+      at = lessons.findIndex((/** @type {string[]} */ [name]) => name === question.lesson),
+      [name, title] = (at >= 0 && lessons[at + 1]) || [];
+    if (!name) return button("Finish", () => this.close(), { id: "lesson-end" });
+    return button(`Next lesson: ${title}`, () => this.begin(name), { id: "lesson-end" });
   }
 
   /** Go to another step; screen readers read its text. @param {number} by */
@@ -293,8 +311,11 @@ class LessonBar {
         question.lesson === OWN && this.edits(),
         button("Close", () => this.close(), { id: "lesson-close" }),
       ),
-      el("p.b-lesson-text", { tabindex: -1, dir: "auto" }, this.theirs(step.text)),
-      step.ask && this.task(step),
+      el(
+        "div.b-lesson-sides",
+        el("p.b-lesson-text", { tabindex: -1, dir: "auto" }, this.theirs(step.text)),
+        step.ask && el("div", this.task(step)),
+      ),
     ];
   }
 

@@ -3,6 +3,7 @@
 
 import { button, el, fill, note, notes } from "../parts/elements.js";
 import { announce, on } from "../frame/page.js";
+import { runs } from "../compare/runs.js";
 import { list } from "./facts.js";
 
 /** @typedef {import("./facts.js").Facts} Facts */
@@ -59,6 +60,7 @@ export function view(root, { trigger }) {
       : error
         ? "This cannot start:"
         : "Not ready yet:";
+    runs.few = value.few ?? "";
     announce("refused", { text: error ?? "" });
     fill(
       rest,
