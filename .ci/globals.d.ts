@@ -26,8 +26,8 @@ interface ViewContext {
   setValue(value: any): void;
 }
 
-/** A view: it fills `root` and returns the function that draws a value. */
-type View = (root: HTMLElement, context: ViewContext) => (value: any) => void;
+/** A view: it fills `root` and returns the function that draws a value, if it has one. */
+type View = (root: HTMLElement, context: ViewContext) => any;
 
 type WaitingView = [name: string, component: GradioComponent];
 

@@ -133,7 +133,7 @@ export function mount(name, view, component) {
   /** @param {any} value */
   const redraw = (value) => {
     try {
-      draw(value);
+      draw?.(value);
     } catch (error) {
       console.error(`Balcony.${name}`, error);
     }

@@ -1,7 +1,7 @@
 // The bar of a class above all tabs: what the teacher sends and gives, and the question to the room.
 
 import { table } from "../controls.js";
-import { bar as share, button, disable, el, fill } from "../parts/elements.js";
+import { bar as share, button, changes, disable, el, fill } from "../parts/elements.js";
 import { announce, kept, on, visitor } from "../frame/page.js";
 import { address, question } from "../frame/question.js";
 import { nameOf, shown } from "../lessons/lesson_bar.js";
@@ -35,7 +35,7 @@ class Bar {
   own = button("Send this lesson", () => this.sendLesson(false), { id: "class-send-lesson" });
   together = button("Take all pages to this step", () => this.sendLesson(true), { id: "class-together" });
   answers = el("div.class-answers");
-  drawn = { offer: "", asked: "", bars: "", answers: "", kind: "" };
+  isNew = { offer: changes(), asked: changes(), bars: changes(), answers: changes(), kind: changes() };
 
   isOffered = false; // what the teacher sent, and the person has not answered
 
@@ -76,8 +76,7 @@ class Bar {
     this.own.hidden = question.lesson !== "file";
     this.together.hidden = !shown.lesson?.steps.length;
     const kind = kindHere();
-    if (this.drawn.kind !== (kind ?? "")) this.ask.textContent = kind ? KINDS[kind].ask : "Ask the room";
-    this.drawn.kind = kind ?? "";
+    if (this.isNew.kind(kind)) this.ask.textContent = kind ? KINDS[kind].ask : "Ask the room";
     disable(this.ask, missing(kind));
     this.gift.paint();
     this.paintOffer();
@@ -96,10 +95,8 @@ class Bar {
 
   /** For the teacher: the answers to the step that is shown, and to all others. */
   paintAnswers() {
-    const { lesson, at } = shown,
-      key = JSON.stringify([lesson?.title, at, room.answers]);
-    if (!room.teacher || key === this.drawn.answers) return;
-    this.drawn.answers = key;
+    const { lesson, at } = shown;
+    if (!room.teacher || !this.isNew.answers(lesson?.title, at, room.answers)) return;
     const { steps = [] } = lesson ?? {},
       isOpen = this.answers.querySelector("details")?.open;
     const all = steps.map((step, k) => step.ask && this.answered(step, k));
@@ -132,10 +129,8 @@ class Bar {
   paintOffer() {
     const { lesson: sent, teacher } = room,
       isNew = Boolean(sent) && room.kept.get("seen") !== sent?.number,
-      isAlone = Boolean(room.kept.get("alone")),
-      key = JSON.stringify([sent, isNew, isAlone]);
-    if (key === this.drawn.offer) return;
-    this.drawn.offer = key;
+      isAlone = Boolean(room.kept.get("alone"));
+    if (!this.isNew.offer(sent, isNew, isAlone)) return;
     if (!sent?.together) room.kept.set("before", "");
     if (isNew && sent?.together && !teacher && !isAlone) {
       room.kept.set("before", room.kept.get("before") || address());
@@ -203,22 +198,17 @@ class Bar {
   paintRound() {
     const { round, teacher } = room;
     this.round.hidden = !round;
-    const asked = JSON.stringify(round && [round.number, round.open, round.own]),
-      bars = JSON.stringify(round?.bars);
     const actions = {
       answer: (/** @type {string[]} */ words) => this.report(act("guess", round?.number, words)),
       uncover: () => this.report(teach("uncover")),
       end: () => this.report(teach("end")),
       look: () => show(round?.link ?? ""),
     };
-    if (asked !== this.drawn.asked) fill(this.asked, round && asking(round, Boolean(teacher), actions));
-    if (bars !== this.drawn.bars) fill(this.bars, round && tables(round));
-    Object.assign(this.drawn, { asked, bars });
+    if (this.isNew.asked(round?.number, round?.open, round?.own))
+      fill(this.asked, round && asking(round, Boolean(teacher), actions));
+    if (this.isNew.bars(round?.bars)) fill(this.bars, round && tables(round));
   }
 }
 
 /** @type {View} */
-export function view(view) {
-  view.append(new Bar().root);
-  return function drawn() {};
-}
+export const view = (root) => root.append(new Bar().root);

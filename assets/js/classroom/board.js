@@ -191,5 +191,4 @@ function line(run) {
 /** @type {View} */
 export function view(root, { options }) {
   fill(root, room.teacher && desk(options.lessons), shareForm(), new Board(options.chart).element);
-  return function drawn() {};
 }

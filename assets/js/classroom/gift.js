@@ -1,6 +1,6 @@
 // What the teacher gives each page of a class: a seed, a learning rate or a text, which a press puts into the form of Train.
 
-import { button, el, fill } from "../parts/elements.js";
+import { button, changes, el, fill } from "../parts/elements.js";
 import { announce } from "../frame/page.js";
 import { ask } from "../frame/question.js";
 import { theirs } from "./rounds.js";
@@ -25,8 +25,8 @@ const GIVEN = {
 /** @param {(answer: Promise<any>) => void} report says why an action failed @param {() => void} repaint */
 export function gift(report, repaint) {
   const element = el("div.b-tools", { id: "class-gift" });
-  let drawn = "",
-    filled = 0; // number of what is in the form; a reload empties that
+  const isOther = changes();
+  let filled = 0; // number of what is in the form; a reload empties that
   const isNew = () => Boolean(room.given) && !room.teacher && room.kept.get("given") !== room.given?.number;
   const answered = () => {
     room.kept.set("given", room.given?.number);
@@ -46,10 +46,8 @@ export function gift(report, repaint) {
     return found;
   }
   function paint() {
-    const { given, teacher } = room,
-      key = JSON.stringify([given, isNew(), filled]);
-    if (key === drawn) return;
-    drawn = key;
+    const { given, teacher } = room;
+    if (!isOther(given, isNew(), filled)) return;
     if (!given) fill(element);
     else if (teacher) {
       const back = button("Take it back", () => report(teach("give", "", "")), { id: "class-take-back" });

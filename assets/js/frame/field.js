@@ -1,40 +1,31 @@
 // One sentence of the bar: its words, an editor in their place, and a list of sentences from the text.
 
-import { direction, el, roam } from "../parts/elements.js";
+import { direction, el, fill, roam } from "../parts/elements.js";
 import { ask, question } from "./question.js";
 
 const TYPING_MS = 300;
 const LONGEST = 90; // letters of a sentence in the list
 /** @typedef {"text" | "pair"} Key of a sentence in the question */
 const LABELS = { text: "Sentence", pair: "Second sentence" };
-const PLACEHOLDERS = { text: "Type a sentence", pair: "A second sentence" };
+const CHOOSE = "Choose a sentence from the text";
+const TYPED = {
+  text: { "aria-label": LABELS.text, placeholder: "Type a sentence" },
+  pair: { "aria-label": LABELS.pair, placeholder: "A second sentence" },
+};
 
 /** What a button with a sign for a text is called. @param {string} title */
 export const named = (title) => ({ title, "aria-label": title });
 
 /** About the words of a text, which keep room for those that the server finds. @param {string} text */
 const early = (text) =>
-  (text.match(/[\p{L}\p{M}\p{N}]+|[^\s]/gu) ?? []).map((word) =>
-    el("span", { class: "b-early", translate: "no" }, word),
-  );
+  (text.match(/[\p{L}\p{M}\p{N}]+|[^\s]/gu) ?? []).map((word) => el("span.b-early", { translate: "no" }, word));
 
 /** @param {string} key */
 const parts = (key) => ({
-  chips: el("div", { class: "b-chips", role: "group", "aria-label": `Words of: ${LABELS[key]}` }),
-  editor: el("textarea", {
-    id: `sentence-${key}`,
-    rows: 1,
-    "aria-label": LABELS[key],
-    hidden: "",
-    placeholder: PLACEHOLDERS[key],
-  }),
-  edit: el("button", { class: "b-icon", id: `edit-${key}`, ...named(`Edit: ${LABELS[key]}`) }, "✎"),
-  list: el("select", {
-    class: "b-from-text",
-    id: `choose-${key}`,
-    title: "Choose a sentence from the text",
-    "aria-label": `${LABELS[key]} from the text`,
-  }),
+  chips: el("div.b-chips", { role: "group", "aria-label": `Words of: ${LABELS[key]}` }),
+  editor: el("textarea", { id: `sentence-${key}`, rows: 1, hidden: "", ...TYPED[key] }),
+  edit: el("button.b-icon", { id: `edit-${key}`, ...named(`Edit: ${LABELS[key]}`) }, "✎"),
+  list: el("select.b-from-text", { id: `choose-${key}`, title: CHOOSE, "aria-label": `${LABELS[key]} from the text` }),
 });
 
 /**
@@ -60,19 +51,13 @@ export function field(key, typed, give) {
   });
 
   return {
-    element: el("div", { class: "b-field", "data-field": key }, chips, editor, edit, list),
+    element: el("div.b-field", { "data-field": key }, chips, editor, edit, list),
     chips,
     /** The sentences to choose from. @param {string[]} all @param {boolean} whole whether the text has no others */
     offer(all, whole) {
       [sentences, isWhole] = [all, whole];
-      const options = all.map((text, index) =>
-        el(
-          "option",
-          { value: index, translate: "no" },
-          text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text,
-        ),
-      );
-      list.replaceChildren(origin, ...options);
+      const shown = all.map((text) => (text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text));
+      fill(list, origin, ...shown.map((text, index) => el("option", { value: index, translate: "no" }, text)));
       this.rest();
     },
     /** Show these words; about those of the text while none are known. @param {Node[] | null} words @param {(Node | string)[]} [between] all parts of the line */

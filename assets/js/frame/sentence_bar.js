@@ -1,7 +1,8 @@
 // The bar below the tabs: one or two sentences as words to press or to edit, and the model to compare with. It holds the
 // question as its component's value and asks the server for what a change concerns in the open tab.
 
-import { disable, el, note } from "../parts/elements.js";
+import { options, select } from "../controls.js";
+import { button, changes, disable, el, showError } from "../parts/elements.js";
 import { latest, on, visitor } from "./page.js";
 import { ask, question } from "./question.js";
 import { answering } from "./answers.js";
@@ -45,15 +46,10 @@ export function view(root, { trigger, server, setValue, options }) {
     ask(update);
     state.isGiven = true;
   };
-  const fields = FIELDS.map((key) =>
-    field(
-      key,
-      () => {
-        state.before = null;
-      },
-      give,
-    ),
-  );
+  const typed = () => {
+    state.before = null;
+  };
+  const fields = FIELDS.map((key) => field(key, typed, give));
   const paint = painter(root, options.tabs, state, fields, give);
   const answers = answering(
     options.answers,
@@ -97,7 +93,6 @@ export function view(root, { trigger, server, setValue, options }) {
   // Tabs that a narrow window does not show have no button to press.
   on("open", open);
   root.hidden = true;
-  return function draw() {};
 }
 
 /**
@@ -136,12 +131,12 @@ function press(part, { words }, index, alone) {
   ask({ hidden: [...hidden].sort((a, b) => a - b) });
 }
 
-/** A word, with a thin line between its pieces; one that the vocabulary lacks is dotted. @param {Words} words @param {number} index */
-function chip({ words, cuts, known }, index) {
+/** A word, with a thin line between its pieces; one that the vocabulary lacks is dotted. @param {Words} words @param {number} index @param {(event: MouseEvent) => void} onclick */
+function chip({ words, cuts, known }, index, onclick) {
   const pieces = cuts[index].map((cut, i) =>
-    el("span", { class: "b-piece", translate: "no" }, words[index].slice(cut, cuts[index][i + 1])),
+    el("span.b-piece", { translate: "no" }, words[index].slice(cut, cuts[index][i + 1])),
   );
-  return el("button", { class: known[index] ? "b-word" : "b-word is-unknown", dir: "auto" }, ...pieces);
+  return el(known[index] ? "button.b-word" : "button.b-word.is-unknown", { dir: "auto", onclick }, pieces);
 }
 
 /** A sentence that names the words which the vocabulary lacks, "" without such. @param {Words} words */
@@ -158,39 +153,34 @@ function unknown({ words, known }) {
  * @param {ReturnType<typeof field>[]} fields @param {(update: object) => void} give
  */
 function painter(root, tabs, state, fields, give) {
-  const [hint, lacking] = ["sentence-hint", "unknown-words"].map((id) => el("p", { class: "b-empty", id })),
-    problem = el("div", {}),
-    beside = comparison();
-  const undo = el("button", { id: "undo", class: "b-small", hidden: "" }, "Undo");
-  const swap = el("button", { id: "swap", class: "b-small", ...named("Swap the sentences") }, "⇄");
-  root.classList.add("b-bar-view");
-  root.append(
-    el("div", { class: "b-sentences" }, fields[0].element, swap, fields[1].element),
-    el("div", { class: "b-bar-line" }, hint, undo, beside),
-    lacking,
-    problem,
-  );
-  undo.addEventListener("click", () => {
+  const [hint, lacking] = ["sentence-hint", "unknown-words"].map((id) => el("p.b-empty", { id })),
+    problem = el("div"),
+    beside = comparison(),
+    swap = button("⇄", () => give(swapped(state.words)), { id: "swap", ...named("Swap the sentences") }),
+    undo = button("Undo", back, { id: "undo", hidden: "" });
+  function back() {
     const earlier = state.before;
     state.before = null;
     if (earlier) give(earlier);
-  });
-  swap.addEventListener("click", () => give(swapped(state.words)));
-  let built = "";
+  }
+  root.classList.add("b-bar-view");
+  root.append(
+    el("div.b-sentences", fields[0].element, swap, fields[1].element),
+    el("div.b-bar-line", hint, undo, beside),
+    lacking,
+    problem,
+  );
+  const isNew = changes();
 
   function build() {
     const { words, read, isLost } = state,
       isKnown = Boolean(read) && !isLost;
-    const shape = JSON.stringify([words, isKnown || [question.text, question.pair]]);
     // The same words keep their buttons, and with them the keyboard focus.
-    if (shape === built) return;
-    built = shape;
-    const all = words.words.map((_, index) => {
-      const item = chip(words, index);
+    if (!isNew(words, isKnown || [question.text, question.pair])) return;
+    const all = words.words.map((_, index) =>
       // The second click of a double click picks this word alone.
-      item.addEventListener("click", ({ detail }) => press(tabs[question.tab].press, state.words, index, detail === 2));
-      return item;
-    });
+      chip(words, index, ({ detail }) => press(tabs[question.tab].press, state.words, index, detail === 2)),
+    );
     for (const [sentence, key] of FIELDS.entries()) {
       const start = sentence ? words.second : 0,
         items = all.slice(start, sentence ? all.length : words.second);
@@ -220,16 +210,14 @@ function painter(root, tabs, state, fields, give) {
     disable(swap, state.read !== textsKey() && "The words of the sentences are still being read.");
     beside.hidden = !tab.compares;
     const { error } = state.words;
-    problem.replaceChildren(...(error && !tab.reads_parts ? [note(error, true)] : []));
+    showError(problem, tab.reads_parts ? null : { error });
   };
 }
 
 /** A sentence's words with its typed [MASK]s. @param {Node[]} items @param {Words} words @param {number} sentence @param {number} start its first word */
 const withMasks = (items, { typed }, sentence, start) =>
   [...items, ""].flatMap((item, i) => [
-    ...typed
-      .filter(([of, index]) => of === sentence && index === start + i)
-      .map(() => el("span", { class: "b-typed" }, "[MASK]")),
+    ...typed.filter(([of, index]) => of === sentence && index === start + i).map(() => el("span.b-typed", "[MASK]")),
     ...(item ? [item] : []),
   ]);
 
@@ -257,22 +245,18 @@ function swapped({ words, second }) {
 
 /** The list of models to compare with. */
 function comparison() {
-  const compare = el("select", { id: "compare-with", "aria-label": "Compare with" });
-  compare.addEventListener("change", () => ask({ other: compare.value }));
+  const compare = select("Compare with", [], (other) => ask({ other }));
+  compare.id = "compare-with";
   on("models", ({ others }) => {
-    const missing =
-      question.other && !others.some(([key]) => key === question.other)
-        ? [[question.other, "a model that is gone"]]
-        : [];
-    compare.replaceChildren(
-      ...[["", "Nothing"], ...others, ...missing].map(([key, title]) => el("option", { value: key }, title)),
-    );
-    compare.value = question.other;
+    const { other } = question,
+      isGone = other && !others.some(([key]) => key === other);
+    if (isGone) others = [...others, [other, "a model that is gone"]];
+    options(compare, [["", "Nothing"], ...others], other);
   });
   on("question", () => {
     compare.value = question.other;
   });
-  return el("label", { class: "b-compare" }, "Compare with ", compare);
+  return el("label.b-compare", "Compare with ", compare);
 }
 
 /**

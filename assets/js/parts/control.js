@@ -1,6 +1,7 @@
 // Controls that show and change one part of the question (see ui/parts/controls.py), and lists of choices of forms.
 
-import { el, fill } from "./elements.js";
+import { toggle } from "../controls.js";
+import { changes, el, fill } from "./elements.js";
 import { on } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 
@@ -13,57 +14,65 @@ import { ask, question } from "../frame/question.js";
 /** @param {string} text */
 const linesOf = (text) => text.split("\n").filter((line) => line.trim());
 
+/** @param {string} label @param {...Node} content below it */
+const named = (label, ...content) => [el("div.b-control-name", label), ...content];
+
+/**
+ * A field in which a person types. @param {string} label @param {HTMLInputElement | HTMLTextAreaElement} box
+ * @param {(text: string) => any} read @param {(value: any) => void} give @returns {Control}
+ */
+function field(label, box, read, give) {
+  box.addEventListener("input", () => give(read(box.value)));
+  return {
+    parts: [el("label.b-control-name", label, box)],
+    show(value = read("")) {
+      if (`${read(box.value)}` !== `${value}`) box.value = [value].flat().join("\n");
+    },
+  };
+}
+
 /** By kind: the control, which calls `give` with what the person chooses. @type {Record<string, (options: Partial<Named>, id: string, give: (value: any) => void) => Control>} */
 export const KINDS = {
-  checkbox({ label }, id, give) {
-    const box = el("input", { type: "checkbox", "aria-describedby": id });
-    box.addEventListener("change", () => give(box.checked));
+  checkbox({ label = "" }, id, give) {
+    const element = toggle(label, give, { "aria-describedby": id });
     return {
-      parts: [el("label", { class: "b-toggle" }, box, label)],
+      parts: [element],
       show(value) {
-        box.checked = value;
+        /** @type {HTMLInputElement} */ (element.firstChild).checked = value;
       },
     };
   },
   radio({ label, choices = [] }, id, give) {
-    const list = el("div", { class: "wrap b-toolbar" });
-    let built = "";
-    list.addEventListener("change", ({ target }) => give(/** @type {HTMLInputElement} */ (target).value));
+    const list = el("div.wrap.b-toolbar", { onchange: ({ target }) => give(target.value) }),
+      isNew = changes();
     return {
-      parts: [el("fieldset", {}, el("legend", { class: "b-control-name" }, label), list)],
+      parts: [el("fieldset", el("legend.b-control-name", label), list)],
       show(value, { first, choices: others = choices }) {
-        if (JSON.stringify(others) !== built) {
-          const item = (/** @type {string} */ key) => el("input", { type: "radio", name: id, value: key });
-          list.replaceChildren(...others.map(([key, text]) => el("label", { class: "b-toggle" }, item(key), text)));
-          built = JSON.stringify(others);
-        }
+        const item = (/** @type {string} */ key) => el("input", { type: "radio", name: id, value: key });
+        if (isNew(others)) fill(list, ...others.map(([key, text]) => el("label.b-toggle", item(key), text)));
         for (const box of list.querySelectorAll("input")) box.checked = box.value === (value || first);
       },
     };
   },
   // The browser's own: Gradio's stays open when the Tab key leaves it, and has its label as the value of a field, which
   // the page cannot translate.
-  select({ label, choices = [] }, id, give) {
-    const items = choices.map(([, text]) => el("option", {}, text)),
-      list = el("select", { "aria-label": label, "aria-describedby": id }, items);
-    list.addEventListener("change", () => give(choices[list.selectedIndex][0]));
+  select({ label = "", choices = [] }, id, give) {
+    const items = choices.map(([, text]) => el("option", text)),
+      onchange = () => give(choices[list.selectedIndex][0]),
+      list = el("select", { "aria-label": label, "aria-describedby": id, onchange }, items);
     return {
-      parts: [el("div", { class: "b-control-name" }, label), list],
+      parts: named(label, list),
       show(value) {
         list.selectedIndex = choices.findIndex(([key]) => key === value);
       },
     };
   },
-  slider({ label, most }, id, give) {
-    const boxes = ["range", "number"].map((type) =>
-      el("input", { type, min: 0, max: most, step: 1, "aria-label": label, "aria-describedby": id }),
-    );
-    for (const box of boxes)
-      box.addEventListener("input", () => {
-        if (box.value && box.validity.valid) give(Number(box.value));
-      });
+  slider({ label = "", most }, id, give) {
+    const oninput = (/** @type {any} */ { target: box }) => box.value && box.validity.valid && give(Number(box.value));
+    const attributes = { min: 0, max: most, step: 1, "aria-label": label, "aria-describedby": id, oninput },
+      boxes = ["range", "number"].map((type) => el("input", { type, ...attributes }));
     return {
-      parts: [el("div", { class: "b-control-name" }, label), el("div", { class: "b-slider" }, ...boxes)],
+      parts: named(label, el("div.b-slider", boxes)),
       show(value, { most: end = most }) {
         for (const box of boxes) {
           box.max = `${end}`;
@@ -72,37 +81,21 @@ export const KINDS = {
       },
     };
   },
-  text({ label }, id, give) {
+  text({ label = "" }, id, give) {
     const box = el("input", { type: "text", "aria-describedby": id, autocomplete: "off" });
-    box.addEventListener("input", () => give(box.value));
-    return {
-      parts: [el("label", { class: "b-control-name" }, label, box)],
-      show(value = "") {
-        if (box.value !== value) box.value = value;
-      },
-    };
+    return field(label, box, (text) => text, give);
   },
-  lines({ label }, id, give) {
-    const box = el("textarea", { rows: 3, "aria-describedby": id });
-    box.addEventListener("input", () => give(linesOf(box.value)));
-    return {
-      parts: [el("label", { class: "b-control-name" }, label, box)],
-      show(value = []) {
-        if (`${linesOf(box.value)}` !== `${value}`) box.value = value.join("\n");
-      },
-    };
-  },
+  lines: ({ label = "" }, id, give) => field(label, el("textarea", { rows: 3, "aria-describedby": id }), linesOf, give),
 };
 
 /** A list of choices of a form; the server may change what it offers. @type {View} */
 function ofForm(root, context) {
-  let offered = "";
+  const isNew = changes();
   /** @type {Control} */
   let control;
   return (value) => {
     const { label, info, choices } = context.options;
-    if (offered !== JSON.stringify(choices)) {
-      offered = JSON.stringify(choices);
+    if (isNew(choices)) {
       control = KINDS.select({ label, choices }, "", (chosen) => {
         context.setValue(chosen);
         context.trigger("input");
@@ -120,7 +113,7 @@ export function view(root, context) {
     id = `info-of-${part}`;
   const { parts, show } = KINDS[kind](context.options, id, (value) => ask({ [part]: value, ...resets }));
   root.classList.add("b-control");
-  root.append(...parts, el("p", { class: "b-empty", id }, info));
+  root.append(...parts, el("p.b-empty", { id }, info));
   /** @type {Shown} */
   let shown = {};
   const paint = () => show(question[part] ?? shown.first, shown);

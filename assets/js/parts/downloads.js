@@ -2,8 +2,8 @@
 
 import { saved } from "../language/language.js";
 import { held } from "../views.js";
-import { button, el, note, roam } from "./elements.js";
-import { copy } from "../controls.js";
+import { button, el, fill, note, roam } from "./elements.js";
+import { copy, popover } from "../controls.js";
 import { announce, orError, visitor } from "../frame/page.js";
 import { link, question } from "../frame/question.js";
 
@@ -19,7 +19,6 @@ const KINDS = {
   py: ["Python", "code that computes the same"],
 };
 
-const EDGE = 12; // pixels between the list and the end of the window
 const LONGEST = 16384,
   LARGEST = 2 ** 27; // pixels of a side and of a picture that browsers draw
 const WAITS = "The view has no answer to the question yet; save it again when it has.";
@@ -76,49 +75,21 @@ async function savePicture(kind, element, name, title) {
  * @param {(kind: string) => void} press
  */
 export function saveMenu({ id, what, kinds }, press) {
-  const items = el(
-    "div",
-    { class: "b-save-kinds", role: "group", "aria-label": `Save ${what} as` },
-    ...kinds.map((kind) => {
-      const [name, hint] = KINDS[kind];
-      const item = el("button", { id: `${id}-${kind}` }, el("b", {}, name), " ", el("span", {}, hint));
-      item.addEventListener("click", () => {
-        menu.open = false;
-        press(kind);
-      });
-      return item;
-    }),
-  );
-  roam(items);
-  const summary = el("summary", { class: "b-small", "aria-label": `Save ${what}` }, "Save ▾");
-  const menu = el("details", { class: "b-save", "data-no-picture": "" }, summary, items);
-  menu.addEventListener("toggle", () => {
-    if (!menu.open) return;
-    items.style.left = "0"; // or further to the left, where the window ends
-    items.style.left = `${Math.min(0, document.documentElement.clientWidth - EDGE - items.getBoundingClientRect().right)}px`;
-    items.scrollIntoView({ block: "nearest" });
+  const items = kinds.map((kind) => {
+    const [name, hint] = KINDS[kind];
+    return el("button", { id: `${id}-${kind}`, onclick: () => press(kind) }, el("b", name), " ", el("span", hint));
   });
-  menu.addEventListener("focusout", ({ relatedTarget }) => {
-    if (relatedTarget instanceof Node && !menu.contains(relatedTarget)) menu.open = false;
-  });
-  menu.addEventListener("keydown", ({ key }) => {
-    if (key === "Escape") {
-      menu.open = false;
-      summary.focus();
-    }
-  });
-  document.addEventListener("pointerdown", ({ target }) => {
-    if (!menu.contains(/** @type {Node} */ (target))) menu.open = false;
-  });
-  return menu;
+  const list = el("div.b-save-kinds", { role: "group", "aria-label": `Save ${what} as` }, items);
+  roam(list);
+  return el("div.b-save", { "data-no-picture": "" }, popover("Save ▾", { "aria-label": `Save ${what}` }, list));
 }
 
 /** @type {View} */
 export function view(root, { server, options: given }) {
   const options = /** @type {ExportOptions} */ (given);
   const { dialog, show } = codeDialog(options.what);
-  const problem = el("div", {}),
-    complain = (/** @type {string} */ text) => problem.replaceChildren(note(text, true));
+  const problem = el("div"),
+    complain = (/** @type {string} */ text) => fill(problem, note(text, true));
 
   /** @param {string} kind @param {string} name of the file @param {string[]} title */
   async function picture(kind, name, title) {
@@ -134,7 +105,7 @@ export function view(root, { server, options: given }) {
 
   /** @param {string} kind */
   async function press(kind) {
-    problem.replaceChildren();
+    fill(problem);
     const value = options.with && held[options.with];
     const found = await orError(server.exported(visitor.token, question, kind, value ?? null));
     if (found.error) announce("said", { text: found.error, until: "press" });
@@ -143,7 +114,6 @@ export function view(root, { server, options: given }) {
     else show(found.code);
   }
   root.append(saveMenu(options, press), problem, dialog);
-  return function draw() {};
 }
 
 /** The button that copies the link to what the page shows, and a line with the link, for browsers that forbid to copy. */
@@ -168,20 +138,22 @@ export function linkButton() {
 
 /** Python to read and copy. While a dialog is open nobody can change the view, so that the code is always that of the view. @param {string} what */
 function codeDialog(what) {
-  const code = el("code", {}),
-    copied = el("span", { class: "b-export-status", role: "status" });
-  const copyIt = el("button", { class: "b-small" }, "Copy"),
-    close = el("button", { class: "b-small" }, "Close");
-  const dialog = el(
-    "dialog",
-    { class: "b-code", "aria-label": `Python for ${what}` },
-    el("pre", { tabindex: "0", "aria-label": "Python" }, code),
-    el("div", { class: "b-tools" }, copyIt, close, copied),
-  );
-  close.addEventListener("click", () => dialog.close());
-  copyIt.addEventListener("click", async () => {
+  const code = el("code"),
+    copied = el("span.b-export-status", { role: "status" });
+  const copyIt = async () => {
     copied.textContent = (await copy(code.textContent, code)) ? "Copied" : "Selected; copy it with the keyboard";
-  });
+  };
+  const dialog = el(
+    "dialog.b-code",
+    { "aria-label": `Python for ${what}` },
+    el("pre", { tabindex: "0", "aria-label": "Python" }, code),
+    el(
+      "div.b-tools",
+      button("Copy", copyIt),
+      button("Close", () => dialog.close()),
+      copied,
+    ),
+  );
   /** @param {string} text */
   const show = (text) => {
     copied.textContent = "";

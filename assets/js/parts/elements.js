@@ -176,5 +176,11 @@ export function bringIn(part) {
   if (top > innerHeight - LEAST_SEEN) scrollBy({ top: top - innerHeight / 2 });
 }
 
+/** A function that says whether it is called with other values than the time before. */
+export function changes() {
+  let before = "";
+  return (/** @type {any[]} */ ...values) => before !== (before = JSON.stringify(values));
+}
+
 /** The function that draws the values of a component. @param {{draw: (value: any) => void}} view */
 export const draws = (view) => (/** @type {any} */ value) => view.draw(value);
