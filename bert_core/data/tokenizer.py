@@ -286,8 +286,8 @@ def _without_special_tokens(model: models.Model, scheme: Scheme) -> Tokenizer:
         lowercase=scheme.lowercase,
     )
     if scheme.any_script:
-        marks = DROPPED_MARKS if scheme.drops_quotes else _UNQUOTED_MARKS
-        dropped = [normalizers.Replace(Regex(marks), "")] if is_words else []
+        pattern = DROPPED_MARKS if scheme.drops_quotes else _UNQUOTED_MARKS
+        dropped = [normalizers.Replace(Regex(pattern), "")] if is_words else []
         tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), tokenizer.normalizer, *dropped])
         characters = pre_tokenizers.Split(Regex(rf"[{UNSPACED}]\p{{M}}*"), "isolated")
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([tokenizer.pre_tokenizer, characters])
