@@ -66,7 +66,7 @@ class Picture {
     this.marks = this.shown.strips.map(() => [el("span.b-strip-mark"), el("span.b-number")]);
     const strips = this.shown.strips.map(([name, values], i) => {
       const [mark, value] = this.marks[i],
-        head = el("span.b-strip-name", el("bdi", name), value);
+        head = el("span.b-strip-name", el("bdi", { translate: "yes" }, name), value);
       return el("div.b-strip", { "aria-hidden": "true" }, head, el("div", this.canvas(values), mark));
     });
     fill(this.element, strips);
