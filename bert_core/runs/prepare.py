@@ -400,7 +400,13 @@ def _used_parts(recipe: FinetuningRecipe, given: TaskParts) -> tuple[TaskParts, 
 
 def _task_notes(parts: TaskParts, batches: TaskBatches, tokenizer: Tokenizer) -> tuple[str, ...]:
     """What the readers changed, and how many words of the training part are unknown."""
-    notes = dict.fromkeys(note for part in (parts.train, parts.validation, parts.test) if part for note in part.notes)
+    others = [part for part in (parts.validation, parts.test) if part]
+    notes = dict.fromkeys(note for part in (parts.train, *others) for note in part.notes)
+    learned = {(each.texts, repr(each.right)) for each in parts.train.examples}
+    for part in others:
+        if known := sum((each.texts, repr(each.right)) in learned for each in part.examples):
+            about = f"{known:,} of {len(part.examples):,} examples are in the training part too"
+            notes[f"{part.name}: {about}, so a model may know them by heart."] = None
     ids, special = np.concatenate([row.ids for row in batches.rows]), special_ids(tokenizer)
     words = ids[~np.isin(ids, [special[CLS], special[SEP]])]
     unknown = float((words == special[UNK]).mean()) if len(words) else 0.0

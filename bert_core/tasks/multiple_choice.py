@@ -1,5 +1,6 @@
 """The choice that goes on from a prompt: multiple-choice, from SWAG's csv and CODAH's tsv."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -56,6 +57,8 @@ class MultipleChoice(LabelTask[ChoiceExample]):
                 remedy = f"all examples need the same number, from 2 to {MAX_CHOICES}"
                 raise file.wrong(line, f"has {count} choices", remedy)
             file.check_texts(line, examples[-1].texts)
+        if file.labelled and examples and all(each.label for each in examples):
+            file.notes.append("No example has the label 0, though labels count from 0.")
         return examples
 
     def rows_of(self, example: ChoiceExample, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
@@ -74,7 +77,8 @@ _Rows = Iterator[tuple[int, str, list[str], str | None]]
 def _swag(file: TaskFile) -> _Rows:
     table = Table(file, ",")
     header = table.first
-    endings = [i for i, column in enumerate(header) if column.startswith("ending")]
+    numbers = {int(column[6:]): i for i, column in enumerate(header) if re.fullmatch("ending[0-9]{1,4}", column)}
+    endings = [numbers[number] for number in sorted(numbers)]
     needed = ["sent1", "sent2", *(["label"] if file.labelled else [])]
     if missing := [column for column in needed if column not in header]:
         raise CorpusError(
@@ -83,6 +87,7 @@ def _swag(file: TaskFile) -> _Rows:
     prompt, start, *label = [header.index(column) for column in needed]
     file.say(header, True, Texts=[prompt, start, *endings], Label=label)
     for line, fields in table.examples(is_named=True):
+        file.check_texts(line, [fields[i] for i in endings])
         choices = [f"{fields[start]} {fields[i]}".strip() for i in endings]
         yield line, fields[prompt], choices, fields[label[0]] if label else None
 
@@ -91,8 +96,10 @@ def _codah(file: TaskFile) -> _Rows:
     table = Table(file, "\t", is_even=False)
     # Of a file with labels that is read without them, the labels are no choices.
     has_labels = file.labelled or all(fields[-1].isdecimal() for _, fields in table.rows() if fields)
-    if has_labels and not file.labelled:
-        file.notes.append("Left out: the last column, which has the labels.")
+    width = len(table.first)
+    end = width - has_labels
+    label = [end] if file.labelled else []
+    file.say(table.names(False), False, Texts=range(1, end), Label=label)
     for line, fields in table.examples(is_named=False):
         end = len(fields) - has_labels
         if end < 4:

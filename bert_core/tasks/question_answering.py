@@ -22,7 +22,7 @@ from torch import Tensor
 
 from bert_core.data.tokenizer import end_of_marks
 from bert_core.errors import CorpusError, first_three, quoted
-from bert_core.storage.untrusted import parse_value
+from bert_core.storage.untrusted import parse_value, part
 from bert_core.tasks import task
 from bert_core.tasks.tables import TaskFile
 from bert_core.tasks.task import Json, Layout, Metrics, Parts, Row, Verdict, ratio
@@ -110,7 +110,7 @@ class QuestionAnswering(task.Task[AnswerExample, AnswerPrediction]):
             line = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else str(error)
             raise CorpusError(f"{file.name} is not JSON ({line}); save it in SQuAD's format.") from None
         examples: list[AnswerExample] = []
-        moved = 0
+        moved = dropped = 0
         for number, (context, entry) in enumerate(_questions(content, file.name)):
             question, answers = entry["question"].strip(), None
             wrong = functools.partial(_wrong, file, number, entry)
@@ -119,10 +119,13 @@ class QuestionAnswering(task.Task[AnswerExample, AnswerPrediction]):
             if file.labelled:
                 answers = _answers(entry, context, wrong)
                 given = [each["answer_start"] for each in entry["answers"]] if answers else []
+                dropped += len(part(entry, "answers", list, [])) - len(answers)
                 moved += sum(start != place for start, (_, place) in zip(given, answers))
             examples.append(AnswerExample(question, context, answers, str(entry.get("id") or "")))
         if impossible := sum(each.answers == () for each in examples):
             file.notes.append(f"Questions without an answer in their context: {impossible:,}.")
+        if dropped:
+            file.notes.append(f"Answers left out because is_impossible is true: {dropped:,}.")
         if moved:
             file.notes.append(f"Answers whose answer_start was wrong, now at the nearest occurrence: {moved:,}.")
         return examples
@@ -240,7 +243,8 @@ def _answers(entry: Json, context: str, wrong: Callable[..., CorpusError]) -> tu
             case _:
                 raise wrong(" with an answer without a text and an answer_start", "add them")
         if place is None:
-            raise wrong(f", whose answer {quoted(words)} is not in its context", "correct it")
+            where = f"near its answer_start, {start}" if words in context else "in its context"
+            raise wrong(f", whose answer {quoted(words)} is not {where}", "correct it")
         answers.append((words, place))
     return tuple(answers)
 

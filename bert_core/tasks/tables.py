@@ -235,12 +235,12 @@ def _separator(line: str, file: TaskFile) -> str:
     lines = [each for _, each in itertools.islice(file.lines(), _COUNTED) if each]
     counts = {mark: {each.count(mark) for each in lines} for mark in ",;"}
     comma = max(",;", key=lambda mark: (mark in line and len(counts[mark]) == 1, line.count(mark)))
-    names = [_plain(each) for each in line.replace('"', "").split(comma)]
+    names = [plain(each) for each in line.replace('"', "").split(comma)]
     has_names = len(names) > 1 and any(map(_TEXT_NAME.fullmatch, names))
     return comma if file.labelled or has_names or file.name.lower().endswith(".csv") else "\t"
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
     """The name of a column as the lists of known names have it."""
     return re.sub(r"[\s_-]", "", name.strip(_BLANK).lower())
 
@@ -284,7 +284,7 @@ class TextTable(Table):
             [self.first.index(each) for each in columns if is_known and each in self.first]
             for columns in (file.learned, file.learned_label)
         )
-        self._names = [_plain(each) for each in self.first]
+        self._names = [plain(each) for each in self.first]
         self.width = len(self.first)  # without empty last columns
         while self.width > 2 and not self.first[self.width - 1] and {*self.values(self.width - 1, False)} == {""}:
             self.width -= 1

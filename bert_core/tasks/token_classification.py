@@ -9,13 +9,18 @@ from typing import ClassVar
 import numpy as np
 from tokenizers import Encoding
 
+from bert_core.errors import first_three, quoted
 from bert_core.tasks import task
-from bert_core.tasks.tables import TaskFile, numbered
+from bert_core.tasks.tables import TaskFile, numbered, plain
 from bert_core.tasks.task import Json, Layout, Metrics, Parts, Row, Verdict, accuracy, ratio
 
 Entity = tuple[str, int, int]  # type, first word, and the word after the last one
 
 _NEW_DOCUMENT = "-DOCSTART-"
+_WORD_NAMES, _TAG_NAMES = (
+    {"word", "words", "token", "tokens", "form"},
+    {"tag", "tags", "label", "labels", "ner", "nertag"},
+)
 _WORD_AND_TAG = "write a word first and its tag last in the same columns on every line"
 _MARKS, _BEGIN, _END = ({*"BIMESLU"}, {*"BSU"}, {*"ESLU"})
 _ONLY_KIND = "entity"  # of tags that are marks alone
@@ -84,12 +89,19 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
             raise file.wrong(first_line, "has 1 columns", _WORD_AND_TAG)
         known = numbered(width)
         if not file.chosen:
+            tag = [_tag_column(file, width)] if file.labelled else []
             learned = [each for each in file.learned[:1] if each in known]
-            file.chosen = [*(learned or known[:1]), *(known[-1:] if file.labelled else [])]
+            file.chosen = [*(learned or known[tag == [0] :][:1]), *(known[i] for i in tag)]
         word, *tag = file.chosen_among(known, 1)
         file.say(known, False, Words=[word], Tags=tag)
-        examples = []
-        for has_words, lines in itertools.groupby(_lines(file), lambda each: each[1] != ""):
+        names = [plain(each) for each in _fields(first)]
+        header = (
+            first_line if width > 1 and names[word] in _WORD_NAMES and names[tag[0] if tag else -1] in _TAG_NAMES else 0
+        )
+        file.notes += ["The first line is a header, which was left out."] * (header > 0)
+        changed, examples = 0, list[TaggedExample]()
+        read = (each for each in _lines(file) if each[0] != header)
+        for has_words, lines in itertools.groupby(read, lambda each: each[1] != ""):
             words: list[str] = []
             tags: list[str] = []
             start = 0
@@ -100,8 +112,15 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
                 start = start or number
                 words.append(fields[word])
                 tags += [_tag(fields[i], tags[-1] if tags else "O", file, number) for i in tag]
+                changed += any(fields[i] != tags[-1] for i in tag)
             if words:
                 examples.append(TaggedExample(tuple(words), tuple(tags) if tag else None, start))
+        types = {each for example in examples for each in example.right if each != "O" and not marked(each)[0]}
+        empty = sum(each.words.count("") for each in examples)
+        said = "Tags without a mark such as B- are read as types of entities"
+        file.notes += [f"{said}: {first_three(map(quoted, sorted(types)))}."] * bool(types)
+        file.notes += [f"Tags with I- that begin an entity, now with B-: {changed:,}."] * bool(changed)
+        file.notes += [f"Empty words, which no model can read: {empty:,}."] * bool(empty)
         return examples
 
     def inputs(self, example: TaggedExample) -> Sequence[Sequence[str]]:
@@ -173,6 +192,15 @@ def _fields(line: str) -> list[str]:
     if "\t" in line:
         return [each.strip(" ") for each in line.split("\t")]
     return [each for each in line.split(" ") if each]
+
+
+def _tag_column(file: TaskFile, width: int) -> int:
+    """The last column with nothing but O and tags such as B-person, else the last one."""
+    found = {*range(width)}
+    for _, line in _lines(file):
+        fields = enumerate(_fields(line)[:width])
+        found -= {i for i, tag in fields if tag != "O" and ("-" not in tag or not marked(tag)[0])}
+    return max(found, default=width - 1)
 
 
 def _has_sentences(file: TaskFile, first: str) -> bool:

