@@ -32,7 +32,7 @@ import torch
 import torch.distributed as dist
 from tqdm import tqdm
 
-from bert_core.config import CORPUS_KINDS, VERSION, BertConfig, build, fields_of, parse
+from bert_core.config import CORPUS_KINDS, VERSION, BertConfig, build, parse
 from bert_core.costs import choose_device, gpu_fault
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError
@@ -382,7 +382,7 @@ def _start(name: str, recipe: Recipe, settings: dict[str, str]) -> Checkpoint:
     if not is_random:
         return start
     own = recipe.model if recipe.start else start.config  # a recipe that began so before has its sizes
-    given = {f"model.{each}": value for each, value in fields_of(own).items()} | sizes
+    given = {f"model.{each}": value for each, value in vars(own).items()} | sizes
     given |= {each: getattr(start.config, each.removeprefix("model.")) for each in OF_THE_TOKENIZER}
     config = build(BertConfig, {each.removeprefix("model."): value for each, value in given.items()}, "model")
     with torch.device("meta"):  # no weights: `prepare` draws them by the seed

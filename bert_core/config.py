@@ -375,11 +375,6 @@ class FinetuningData(_Checked):
     longest_answer: int = _range(30, 1, 8192, "Maximum number of tokens of an answer.", task=_ANSWERS)
 
 
-def fields_of(config: _Checked) -> dict[str, Any]:
-    """The fields of settings by name; fields that are settings themselves stay such."""
-    return {item.name: getattr(config, item.name) for item in dataclasses.fields(config)}
-
-
 def build(kind: type, values: object, section: str) -> Any:
     """Settings of a kind from values by name, which may be texts. Raises ConfigError, which names the section."""
     if not isinstance(values, dict):

@@ -158,7 +158,7 @@ CHECKED_ELSEWHERE = {
 }
 CHECKED_ELSEWHERE |= {"Run", "recipe_names", "finetuning_recipes", "ablation_map"}
 OF_THE_SERVICE = {"prepare", "begin_slice", "train_slice", "interrupt", "check_lease", "free", "enlist", "place_of"}
-OF_THE_SERVICE |= {"watch", "admit", "make_room", "drop"}
+OF_THE_SERVICE |= {"watch", "drop"}
 
 
 def public_names() -> list[str]:

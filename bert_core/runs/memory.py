@@ -6,9 +6,9 @@ its training state. When nobody has any of these, the runs of visitors who have 
 
 import weakref
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 from bert_core.errors import RunError, megabytes
-from bert_core.runs.run import Run
 
 BUDGET_BYTES = 2**30  # of a visitor
 
@@ -17,12 +17,12 @@ class Budget:
     """The bytes that one visitor's runs and models may keep, and the time that the runs have trained.
 
     limit: in bytes; training itself is not counted. seconds: of training so far, by which visitors share the training
-    thread. runs: those that something else refers to, the oldest first. lock: the service's.
+    thread. runs: each `Run` that something else refers to, the oldest first. lock: the service's.
     """
 
     def __init__(self, limit: int = BUDGET_BYTES, lock: AbstractContextManager | None = None) -> None:
         self.limit, self.seconds, self._lock = limit, 0.0, lock or nullcontext()
-        self.runs: weakref.WeakKeyDictionary[Run, None] = weakref.WeakKeyDictionary()
+        self.runs: weakref.WeakKeyDictionary[Any, None] = weakref.WeakKeyDictionary()
         self._models: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
 
     @property
@@ -31,7 +31,7 @@ class Budget:
         with self._lock:
             return sum(run.kept_bytes for run in list(self.runs)) + sum(self._models.values())
 
-    def forget(self, run: Run) -> None:
+    def forget(self, run: Any) -> None:
         """Stop counting a run."""
         with self._lock:
             self.runs.pop(run, None)
@@ -89,10 +89,10 @@ class Memory:
             return sum(budget.used for budget in self._budgets) + sum(run.working_bytes for run in self._runs)
 
     @property
-    def _runs(self) -> list[Run]:
+    def _runs(self) -> list[Any]:
         return [run for budget in self._budgets for run in budget.runs]
 
-    def admit(self, run: Run, nbytes: int) -> None:
+    def admit(self, run: Any, nbytes: int) -> None:
         """Make room for a run and these bytes beside it. Raises RunError when they cannot have it."""
         with self._lock:
             needed, used = nbytes + run.training_bytes, self.used - run.working_bytes

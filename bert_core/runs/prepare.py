@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from bert_core.config import LOCAL, BertConfig, DataConfig, FinetuningData, Limits, fields_of
+from bert_core.config import LOCAL, BertConfig, DataConfig, FinetuningData, Limits
 from bert_core.costs import check_size, choose_device, estimate_seconds, training_bytes
 from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
@@ -264,7 +264,7 @@ def _learned_tokenizer(recipe: Recipe, text: Corpus, progress: Callable[[str], N
         else:
             progress("making the vocabulary")
 
-    return train_tokenizer(text, **fields_of(recipe.tokenizer), progress=show)
+    return train_tokenizer(text, **vars(recipe.tokenizer), progress=show)
 
 
 def _scheduled(recipe: Recipe, steps_per_epoch: float) -> tuple[Recipe, tuple[str, ...]]:
@@ -446,7 +446,7 @@ def largest_scale(recipe: Recipe, limits: Limits) -> float:
     the recipe's own if it allows none. Without a text of its own, it is judged by its largest vocabulary."""
     vocabulary = recipe.tokenizer.vocab_size or recipe.model.vocab_size
     if recipe.corpus.file:
-        vocabulary = train_tokenizer(recipe.source(), **fields_of(recipe.tokenizer)).get_vocab_size()
+        vocabulary = train_tokenizer(recipe.source(), **vars(recipe.tokenizer)).get_vocab_size()
     smaller = (hundredths / 100 for hundredths in range(math.ceil(100 * recipe.scale - 1e-9) - 1, 0, -1))
     for scale in itertools.chain([recipe.scale], smaller):
         scaled = dataclasses.replace(recipe, scale=scale).at_scale()

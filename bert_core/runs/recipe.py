@@ -28,7 +28,6 @@ from bert_core.config import (
     TrainingConfig,
     build,
     check_seed,
-    fields_of,
     parse,
     read_json_file,
 )
@@ -119,7 +118,7 @@ class _Settings(Generic[Source]):
         and later parts. Raises ConfigError, which names the setting, the value and what is allowed.
         """
         sections = self.sections()
-        values = {section: fields_of(getattr(self, section)) for section in sections}
+        values = {section: vars(getattr(self, section)) for section in sections}
         given: dict[str, dict[str, object]] = {section: {} for section in sections}
         for path, value in settings.items():
             section, _, name = path.rpartition(".")
@@ -204,12 +203,12 @@ class Recipe(_Settings[Corpus]):
         A recipe for random weights that gets trained ones gets a learning rate of at most GOING_ON_RATE, because the
         weights of a trained model are lost at its own; only Adadelta, whose rates mean something else, keeps it.
         """
-        dropout = {each: value for each, value in fields_of(self.model).items() if "dropout" in each}
+        dropout = {each: value for each, value in vars(self.model).items() if "dropout" in each}
         training = self.training
         if self.start is None and not self.random_weights and training.optimizer != "adadelta":
             training = dataclasses.replace(_slowed(training), parts=tuple(map(_slowed, training.parts)))
         model = dataclasses.replace(sizes, **dropout)
-        changed = build(DataConfig, fields_of(self.data) | data, "data")
+        changed = build(DataConfig, vars(self.data) | data, "data")
         return dataclasses.replace(self, start=name, model=model, data=changed, training=training)
 
     def at_scale(self) -> "Recipe":

@@ -9,17 +9,17 @@ import dataclasses
 import logging
 import math
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 from bert_core.config import MAX_SEED, Limits
 from bert_core.data.corpus import Corpus
 from bert_core.errors import OUT_OF_MEMORY, BertCoreError, ConfigError, RunError, checked, one_line, reason_of
 from bert_core.probes.batch import BatchView, view_batch
+from bert_core.runs.memory import Budget
 from bert_core.runs.prepare import SMALLER_STEP, Prepared, check_limits, check_steps, prepare
 from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.runs.saved_state import TrainingState
@@ -43,23 +43,6 @@ FREE_AFTER = 18  # leases without a visitor, after which a run is freed: three h
 PACES = (0.05, 1000.0)  # steps a second
 
 _log = logging.getLogger(__name__)
-
-
-class Scheduler(Protocol):
-    """What a run needs of its service. changed: guards all runs; a notification wakes the training thread."""
-
-    changed: threading.Condition
-    limits: Limits
-
-    now: Callable[[], float]
-
-    def admit(self, run: "Run", nbytes: int) -> None: ...
-
-    def make_room(self, run: "Run") -> None: ...
-
-    def enlist(self, run: "Run") -> None: ...
-
-    def place_of(self, run: "Run") -> tuple[int, float | None, int]: ...
 
 
 @dataclass(frozen=True)
@@ -91,14 +74,16 @@ class Run:
     oldest first. best: of a task, the one that did best on the validation part; None before the first result, and if
     its recipe keeps the last weights.
     worker: None until it is prepared and after the state for the next step was freed. pace: steps a second, None for
-    full speed. due: when the pace allows the next step, by the scheduler's clock. training_bytes: estimated.
+    full speed. due: when the pace allows the next step, by the service's clock. training_bytes: estimated. budget: what
+    its visitor may keep.
     """
 
     def __init__(
         self,
         recipe: Any,  # a Recipe or, for a task, a FinetuningRecipe
-        scheduler: Scheduler,
+        service: Any,  # the TrainingService
         *,
+        budget: Budget | None = None,
         paused: bool = False,
         lease: float | None = None,
         keep_step: int | None = None,
@@ -118,11 +103,12 @@ class Run:
         self.training_bytes = self._text_bytes = 0
         self._history: list[StepMetrics] = []
         self._evaluations: Sequence[StepMetrics] = ()
-        self._scheduler, self._changed = scheduler, scheduler.changed
+        self._service, self._changed = service, service.changed
+        self.budget: Budget = budget or service.budget()
         self._saved, self._start = saved, start
         self._kept_steps = {keep_step}
-        self._limits = limits or scheduler.limits
-        self._lease, self._renewed = lease, scheduler.now()
+        self._limits = limits or service.limits
+        self._lease, self._renewed = lease, service.now()
         self._stage = ""  # of the preparation
         self._ended: Status | None = None
         self._stop_reason: str | None = None  # once it was asked to stop
@@ -177,7 +163,7 @@ class Run:
             left = None
             if status == "running" and self._step_seconds is not None:
                 left = (steps - done) * max(self._step_seconds, 1 / (self.pace or math.inf))
-            ahead, wait, sharing = self._scheduler.place_of(self)
+            ahead, wait, sharing = self._service.place_of(self)
             reason = self.reason or self._slice_note()
             return Progress(status, reason, done, steps, seconds, speed, left, ahead, wait, self._stage, sharing)
 
@@ -246,7 +232,7 @@ class Run:
         with self._changed:
             self._refuse_if_ended()
             if paused_by != "lease":
-                self._renewed = self._scheduler.now()
+                self._renewed = self._service.now()
             self.reason = reason
             if self._slice_began is None:
                 if paused_by:
@@ -302,7 +288,7 @@ class Run:
     def touch(self) -> None:
         """Renew the lease; a run that was paused at the end of its lease continues."""
         with self._changed:
-            self._renewed = self._scheduler.now()
+            self._renewed = self._service.now()
             if self._paused_by == "lease" and not self._ended:
                 self.resume()
 
@@ -341,10 +327,10 @@ class Run:
                 raise RunError(f"Only a finished or stopped run can train more steps; this one is {self.status}.")
             if self.worker is None:
                 raise RunError("The state that this run needs to continue is no longer kept; start it again.")
-            check_steps(len(self._history) + steps, self._scheduler.limits)
+            check_steps(len(self._history) + steps, self._service.limits)
             if learning_rate is not None or steps != self.recipe.training.total_steps - len(self._history):
                 self.recipe = self.worker.add_part(steps, learning_rate)
-            self._scheduler.enlist(self)
+            self._service.enlist(self)
             self.reason, self._stop_reason, self._paused_by, self._single_steps = "", None, "", 0
             self._ended, self._slice_ended = None, time.monotonic()
             self._changed.notify_all()
@@ -377,7 +363,7 @@ class Run:
             self._ended = status
             if status == "failed":
                 self.worker = None
-            self._scheduler.make_room(self)
+            self.budget.make_room()
             self._changed.notify_all()
 
     # --- For the service alone ----------------------------------------------------------------------------------------
@@ -390,12 +376,12 @@ class Run:
                 source = source()
             if source is not None:
                 self._text_bytes = source.nbytes
-                self._scheduler.admit(self, PREPARING * source.nbytes)
+                self._service.memory.admit(self, PREPARING * source.nbytes)
 
             def admit(prepared: Prepared) -> None:
                 check_limits(prepared, self._limits)
                 self.training_bytes = prepared.training_bytes
-                self._scheduler.admit(self, 0)
+                self._service.memory.admit(self, 0)
 
             start = self._start if self.recipe.start or isinstance(self.recipe, FinetuningRecipe) else None
             progress = self._show_stage
@@ -478,7 +464,7 @@ class Run:
     def _may_step(self) -> bool:
         """Whether a step may begin now; if so, it is counted, and by its pace the next one is due a period later."""
         with self._changed:
-            now = self._scheduler.now()
+            now = self._service.now()
             if self._lacks_kept_step or not self.wants_steps or now < self.due:
                 return False
             if self.pace is not None:
@@ -501,7 +487,7 @@ class Run:
         self.best = best or self.best
         by_step = {each.step: each for each in (*self.snapshots, self.best, newest) if each}
         self.snapshots = thinned([by_step[step] for step in sorted(by_step)], self._staying)
-        self._scheduler.make_room(self)
+        self.budget.make_room()
 
     @contextlib.contextmanager
     def _fail_on_error(self) -> Iterator[None]:
@@ -533,7 +519,7 @@ class Run:
     @property
     def is_left(self) -> bool:
         """Whether nobody has visited it for longer than its lease."""
-        return self._lease is not None and self._scheduler.now() - self._renewed > self._lease
+        return self._lease is not None and self._service.now() - self._renewed > self._lease
 
     @property
     def working_bytes(self) -> int:

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import torch
 
@@ -39,12 +39,6 @@ CLOSE_SECONDS = 1.0  # for the step in progress to end when the service is close
 _log = logging.getLogger(__name__)
 
 
-class Leased(Protocol):
-    """An object whose lease the service checks every TICK_SECONDS."""
-
-    def check_lease(self, now: float) -> None: ...
-
-
 class TrainingService:
     """Trains runs in the background until `close()`, or to the end of a `with` block.
 
@@ -64,12 +58,11 @@ class TrainingService:
         usable = usable_memory(self.device)
         self.memory = Memory(int(min(usable, limits.memory_bytes)), usable, self.changed)
         self.now = clock
-        self._budgets: weakref.WeakKeyDictionary[Run, Budget] = weakref.WeakKeyDictionary()
         self._active: list[Run] = []
         self._waiting: dict[Run, Source] = {}  # for the visitor's earlier runs to end
         self._queue: list[Run] = []  # to be prepared, first come, first served
         self._served = 0.0  # training time of the last visitor to train, before that slice
-        self._leased: weakref.WeakSet[Leased] = weakref.WeakSet()
+        self._leased: weakref.WeakSet[Any] = weakref.WeakSet()
         self._prepare_seconds: float | None = None  # running mean
         self._is_closing = False
         self._in_slice: Run | None = None
@@ -116,8 +109,7 @@ class TrainingService:
         if start is not None and recipe.start is None:
             recipe = recipe.going_on_from(start.name, start.config)
         options: dict[str, Any] = {"paused": paused, "lease": lease, "keep_step": keep_step, "limits": limits}
-        run = Run(recipe.with_seed(seed), self, start=start, **options)
-        return self._add(run, corpus, budget)
+        return self._add(Run(recipe.with_seed(seed), self, start=start, budget=budget, **options), corpus)
 
     @checked_settings
     def finetune(
@@ -126,8 +118,6 @@ class TrainingService:
         start: Checkpoint,
         parts: TaskParts | Callable[[], TaskParts] | None = None,
         seed: int | None = None,
-        *,
-        budget: Budget | None = None,
         **options: Any,
     ) -> Run:
         """Queue a run that fine-tunes a model, and return at once.
@@ -137,17 +127,10 @@ class TrainingService:
         """
         recipe = finetuning_recipe(recipe) if isinstance(recipe, str) else recipe
         recipe = dataclasses.replace(recipe.with_seed(seed), start=start.name)
-        return self._add(Run(recipe, self, start=start, **options), parts, budget)
+        return self._add(Run(recipe, self, start=start, **options), parts)
 
     @checked_settings
-    def resume(
-        self,
-        folder_or_zip: str | Path,
-        corpus: Corpus | TaskParts | None = None,
-        *,
-        budget: Budget | None = None,
-        **options: Any,
-    ) -> Run:
+    def resume(self, folder_or_zip: str | Path, corpus: Corpus | TaskParts | None = None, **options: Any) -> Run:
         """Continue a run that `Run.save` or `Run.pack` wrote, bit for bit as if it had never stopped.
 
         corpus: its text, or a task's parts, if they are not the recipe's own. options: as for `start`. Raises
@@ -160,13 +143,12 @@ class TrainingService:
                 unpack_checkpoint(folder_or_zip, folder, limits=self.limits)
             checkpoint, state = load_checkpoint(folder, limits=self.limits), read_training_state(folder)
         corpus = state.matching(corpus)
-        return self._add(Run(state.recipe, self, start=checkpoint, saved=state, **options), corpus, budget)
+        return self._add(Run(state.recipe, self, start=checkpoint, saved=state, **options), corpus)
 
-    def _add(self, run: Run, text: Source, budget: Budget | None) -> Run:
+    def _add(self, run: Run, text: Source) -> Run:
         with self.changed:
             self.enlist(run)
-            self._budgets[run] = budget = budget or self.budget()
-            budget.runs[run] = None
+            run.budget.runs[run] = None
             self._waiting[run] = text
             self._queue_first_runs()
             self.watch(run)
@@ -176,7 +158,7 @@ class TrainingService:
         """A byte budget that runs of this service and other threads may share."""
         return self.memory.budget(limit)
 
-    def watch(self, leased: Leased) -> None:
+    def watch(self, leased: Any) -> None:
         """Call its `check_lease` with `now()` every TICK_SECONDS, as long as the object lives."""
         with self.changed:
             self._leased.add(leased)
@@ -203,16 +185,7 @@ class TrainingService:
         self._trainer.join(CLOSE_SECONDS)
         self._watcher.join()
 
-    # --- The scheduler, as a run sees it ------------------------------------------------------------------------------
-
-    def admit(self, run: Run, nbytes: int) -> None:
-        """See `Memory.admit`."""
-        self.memory.admit(run, nbytes)
-
-    def make_room(self, run: Run) -> None:
-        """Keep what the run's visitor has within the visitor's limit."""
-        if run in self._budgets:
-            self._budgets[run].make_room()
+    # --- For a run ----------------------------------------------------------------------------------------------------
 
     def enlist(self, run: Run) -> None:
         """Train a run once the visitor's earlier runs have ended. Raises RunError while the service is closing."""
@@ -235,7 +208,7 @@ class TrainingService:
         firsts: dict[Budget, Run] = {}
         for run in self._active:
             if run.status not in ENDED:
-                firsts.setdefault(self._budgets[run], run)
+                firsts.setdefault(run.budget, run)
         return firsts
 
     def _queue_first_runs(self) -> None:
@@ -276,7 +249,7 @@ class TrainingService:
             run.begin_slice()
         began = time.monotonic()
         run.train_slice()
-        self._budgets[run].seconds += time.monotonic() - began
+        run.budget.seconds += time.monotonic() - began
         self._in_slice = None  # a waiting thread does not keep a run whose visitor has left
 
     def _fail_slice(self) -> None:

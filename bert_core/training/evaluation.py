@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -13,7 +13,6 @@ from bert_core.training.losses import HELD_OUT, Pretraining
 from bert_core.training.metrics import Fractions, StepMetrics
 
 Result = TypeVar("Result")
-Kept = TypeVar("Kept", bound="Stepped")
 
 MAX_BATCHES = 8  # of one evaluation
 MAX_EVALUATIONS = 100  # of one run
@@ -74,15 +73,8 @@ def result_of(work: Generator[object, None, Result]) -> Result:
             return end.value
 
 
-class Stepped(Protocol):
-    """Weights that are kept. step: after which they were."""
-
-    @property
-    def step(self) -> int: ...
-
-
-class Evaluator(Generic[Kept]):
-    """Evaluates snapshots on held-out data, one batch at a time, while training goes on.
+class Evaluator:
+    """Evaluates snapshots, each with its `step`, on held-out data, one batch at a time, while training goes on.
 
     evaluate: gives the work on a snapshot, which yields after each batch and returns the result; None where nothing is
     held out. every: steps from one evaluation to the next. points: the results so far, oldest first. first: the first
@@ -91,7 +83,7 @@ class Evaluator(Generic[Kept]):
 
     def __init__(
         self,
-        evaluate: Callable[[Kept], Generator[object, None, StepMetrics]] | None,
+        evaluate: Callable[[Any], Generator[object, None, StepMetrics]] | None,
         every: int,
         points: Sequence[StepMetrics] = (),
         *,
@@ -100,7 +92,7 @@ class Evaluator(Generic[Kept]):
     ) -> None:
         self._evaluate, self._every, self._best_by, self.points = evaluate, every, best_by, list(points)
         self._begun = points[-1].step if points else first - 1  # the step of the last evaluation that has begun
-        self.best: Kept | None = None
+        self.best: Any = None
         self._work: Generator[object, None, StepMetrics] | None = None  # in progress, of `_snapshot`
 
     @property
@@ -116,7 +108,7 @@ class Evaluator(Generic[Kept]):
         """Whether this step has been evaluated, if anything is."""
         return self._evaluate is None or (not self.is_running and self._begun >= step)
 
-    def begin_if_due(self, snapshot: Kept, is_last: bool) -> None:
+    def begin_if_due(self, snapshot: Any, is_last: bool) -> None:
         """Begin to evaluate a snapshot if its step is to be evaluated; a running evaluation ends first, but not for
         that of the last step, which can wait."""
         is_due = self.is_one_of(snapshot.step) or (is_last and not self.is_running)

@@ -13,7 +13,7 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_core.config import BertConfig, fields_of
+from bert_core.config import BertConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import (
     CLS,
@@ -501,7 +501,7 @@ def test_the_recipe_of_the_book_has_its_words(tmp_path):
     text += " Only one , here . \n"
     text += " = = Part = = \n Well , the café . A @-@ B . <unk> <unk> . \n No end , no document \n"
     recipe = recipe_named("wikitext-d2l")
-    config = fields_of(recipe.tokenizer) | {"min_frequency": 2}
+    config = vars(recipe.tokenizer) | {"min_frequency": 2}
     ours = train_tokenizer(Corpus.from_text(text, recipe.text_kind), **config)
     assert ours.get_vocab().keys() - {*SPECIAL_TOKENS} == d2l_vocabulary(text.splitlines(keepends=True), 2).keys()
     read = ours.encode("The  <unk> , @-@\tCAFÉ cafe", add_special_tokens=False).tokens
