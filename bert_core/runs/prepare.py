@@ -25,9 +25,8 @@ from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import BY_SIZE, GOING_ON_RATE, FinetuningRecipe, Recipe
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import MEAN_POOLER, Checkpoint, TaskHead
-from bert_core.tasks import tuning
 from bert_core.tasks.examples import TaskParts
-from bert_core.tasks.prediction import model_of
+from bert_core.tasks.prediction import goes_on, initial_model, model_of, validating
 from bert_core.tasks.question_answering import QuestionAnswering
 from bert_core.tasks.task import Layout, TaskBatches
 from bert_core.training.distributed import make_trainer, rank
@@ -149,7 +148,7 @@ def _model(prepared: Prepared, start: Checkpoint | None) -> torch.nn.Module:
     recipe, head = prepared.recipe, prepared.head
     if head is not None and start is not None:
         kind, random = prepared.parts.train.kind.model, recipe.random_weights
-        return tuning.initial_model(start, kind, head, recipe.training, recipe.seed, random=random)
+        return initial_model(start, kind, head, recipe.training, recipe.seed, random=random)
     model = BertForPreTraining(prepared.config, generator=torch.Generator().manual_seed(recipe.seed))
     if start is not None and not recipe.random_weights:
         model.load_state_dict(start.model.state_dict())
@@ -319,7 +318,7 @@ def _prepare_task(
     )
 
     def evaluate(snapshot: Snapshot) -> Generator[float, None, StepMetrics]:
-        return tuning.evaluating(snapshot, validation, held_out, layout, batches.steps_per_epoch)
+        return validating(snapshot, validation, held_out, layout, batches.steps_per_epoch)
 
     model = train.kind.model
     is_cut = batches.longest == data.sequence_length
@@ -334,7 +333,7 @@ def _prepare_task(
         parts=used,
         tokenizer=start.tokenizer,
         config=start.config,
-        objective=tuning.TaskObjective(train.kind),
+        objective=train.kind,
         batches=batches,
         validation=held_out,
         test=None,
@@ -370,7 +369,7 @@ def _head_notes(start: Checkpoint, head: TaskHead) -> tuple[str, ...]:
     """What becomes of the output layer of a model that has learned a task."""
     if start.head is None:
         return ()
-    if tuning.goes_on(start, head):
+    if goes_on(start, head):
         return (f"The output layer of {start.name} goes on, since it has the same labels.",)
     return (f"{start.name} has learned another task or other labels, so the output layer is drawn anew.",)
 

@@ -35,7 +35,7 @@ from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.sentences import UNSPACED
 from bert_core.errors import ConfigError, CorpusError, checked, quoted
 from bert_core.tasks.examples import TASKS, TaskParts, load_task
-from bert_core.tasks.tuning import TaskObjective
+from bert_core.tasks.task import Task
 from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import OF_EVERY_STEP
 
@@ -284,7 +284,7 @@ class FinetuningRecipe(_Settings[TaskParts]):
     data: FinetuningData = field(default_factory=FinetuningData)
     training: FinetuningConfig = field(default_factory=FinetuningConfig)
 
-    names: ClassVar = (*TaskObjective.names, *OF_EVERY_STEP)
+    names: ClassVar = (*Task.names, *OF_EVERY_STEP)
 
     def __post_init__(self) -> None:
         check_seed(self.seed)

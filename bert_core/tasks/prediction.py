@@ -1,21 +1,23 @@
-"""From a fine-tuned model to predictions about examples, and how good they are."""
+"""From a pretrained model to one for a task (Devlin et al. 2018, section 4 and appendix A.3), to predictions about
+examples, and how good they are."""
 
 import contextlib
-import dataclasses
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 
-from bert_core.config import FinetuningData, build
+from bert_core.config import FinetuningConfig, FinetuningData, build
 from bert_core.costs import threads_for_pass
 from bert_core.errors import CheckpointError, ConfigError, InputError, quoted
-from bert_core.storage.checkpoint import Checkpoint, probe
+from bert_core.storage.checkpoint import Checkpoint, TaskHead, probe
 from bert_core.tasks.examples import SEVERAL_LABELS, TASKS, TaskData, learned_columns
 from bert_core.tasks.task import BertForTask, Example, Layout, Metrics, Prediction, Row, Task, TaskBatches
 from bert_core.tasks.texts import TextExample, confusion
 from bert_core.training.evaluation import result_of
+from bert_core.training.metrics import StepMetrics
 
 _PREDICTED_TOGETHER = 64  # examples
 
@@ -39,6 +41,45 @@ def model_of(checkpoint: Checkpoint) -> BertForTask:
     encoder = {f"bert.{name}": tensor for name, tensor in checkpoint.model.bert.state_dict().items()}
     model.load_state_dict({**encoder, **head.tensors()}, assign=True)
     return model.eval()
+
+
+def goes_on(start: Checkpoint, head: TaskHead) -> bool:
+    """Whether a model has learned a task with this output layer and these labels."""
+    old = start.head
+    return old is not None and (old.architecture, old.labels, len(old.weight), old.is_multi_label) == (
+        head.architecture,
+        head.labels,
+        len(head.weight),
+        head.is_multi_label,
+    )
+
+
+def initial_model(
+    start: Checkpoint, kind: type[BertForTask], head: TaskHead, config: FinetuningConfig, seed: int, *, random: bool
+) -> BertForTask:
+    """A model with the encoder of a checkpoint, or a random one, and a new pooler and output layer, drawn by the seed.
+
+    Only the pooler of a fine-tuned checkpoint is kept: next-sentence training drives it to -1 and 1, where tanh passes
+    on hardly any gradient (Zhang et al. 2021, "Revisiting Few-sample BERT Fine-tuning", draw it anew too). Its output
+    layer is kept where the model `goes_on`. Raises
+    ConfigError when more layers are to be kept as they are than there are.
+    """
+    rate = config.dropout
+    sizes = replace(start.config, hidden_dropout_prob=rate, attention_probs_dropout_prob=rate, classifier_dropout=None)
+    model = kind(sizes, len(head.weight), generator=torch.Generator().manual_seed(seed))
+    if not random:
+        keeps_pooler = start.head is not None and "pooler" not in start.missing
+        encoder = start.model.bert.state_dict().items()
+        known = {name: tensor for name, tensor in encoder if keeps_pooler or not name.startswith("pooler.")}
+        model.bert.load_state_dict(known, strict=False)
+        if goes_on(start, head) and start.head is not None:
+            model.load_state_dict(start.head.tensors(), strict=False)
+    layers, frozen = model.bert.encoder.layer, config.frozen_layers
+    if frozen > len(layers):
+        raise ConfigError(f"frozen_layers is {frozen}; the model has {len(layers)} layers.")
+    for module in (model.bert.embeddings, *layers[:frozen]) if frozen else ():
+        module.requires_grad_(False)
+    return model
 
 
 @torch.inference_mode()
@@ -70,6 +111,19 @@ def predicting(
     return found, float(sums[0] / counts[0])
 
 
+def validating(
+    snapshot: Any, part: TaskData, batches: TaskBatches, layout: Layout, steps_per_epoch: int
+) -> Generator[float, None, StepMetrics]:
+    """Evaluate a snapshot on the validation part, a batch at a time: yields the done fraction.
+
+    epoch: passes through the training part so far. loss: as of a step, without dropout. The others: see
+    `Task.measures`.
+    """
+    found, loss = yield from predicting(part.kind, model_of(snapshot.checkpoint()), batches, part.examples, layout)
+    values = {"epoch": snapshot.step / steps_per_epoch, "loss": loss, **score(part, found, layout.labels)}
+    return StepMetrics(snapshot.step, values)
+
+
 @probe
 def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | Example]) -> list[Prediction]:
     """Predictions of a fine-tuned model about examples; a text, or a pair of texts, stands for a `TextExample`.
@@ -95,7 +149,7 @@ def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | E
     with contextlib.suppress(ConfigError):  # of another program
         config = build(FinetuningData, saved, "data")
     length = min(config.sequence_length if saved else 512, checkpoint.config.max_position_embeddings)
-    config = dataclasses.replace(config, sequence_length=length, batch_size=_PREDICTED_TOGETHER)
+    config = replace(config, sequence_length=length, batch_size=_PREDICTED_TOGETHER)
     layout = Layout(head.labels, checkpoint.tokenizer, config, recipe.get("may_be_missing") is True)
     batches = data.batches(layout, checkpoint.config.pad_token_id, 0)
     return result_of(predicting(task, model_of(checkpoint), batches, data.examples, layout))[0]
@@ -109,7 +163,7 @@ def _example(given: object) -> Example:
         case [str(text), str(pair)]:
             return TextExample(text, pair, None)
         case Example():
-            return dataclasses.replace(given, **{given.answer: None})
+            return replace(given, **{given.answer: None})
     raise InputError(f"An example is a text, a pair of texts or one that load_task reads, not {quoted(given)}.")
 
 

@@ -258,8 +258,13 @@ P = TypeVar("P", bound=Prediction)
 
 
 class Task(ABC, Generic[E, P]):
-    """A kind of task: all in which one differs from the others."""
+    """A kind of task: all in which one differs from the others. It is the `Objective` of its fine-tuning.
 
+    Its numbers: loss, in nats, for regression the mean squared error; accuracy, the fraction right, nan for regression.
+    Of an answer, start and end count on their own; several labels are right if all of them are.
+    """
+
+    names: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
     name: ClassVar[str]  # in recipes
     example: ClassVar[type[Example]]
     model: ClassVar[type[BertForTask]]
@@ -293,8 +298,19 @@ class Task(ABC, Generic[E, P]):
     def rows_of(self, example: E, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
         """The rows of one example. number: its index. texts: its `inputs`, encoded."""
 
+    def size(self, batch: TaskBatch) -> tuple[Tensor, int]:
+        return batch.attention_mask.flatten(0, -2).sum(1), 0
+
+    def run(self, model: BertForTask, batch: TaskBatch, device: torch.device) -> Fractions:
+        batch = batch.to(device)
+        assert batch.target is not None
+        return self.numbers(batch.logits(model), batch.target)
+
+    def loss(self, numbers: Tensor, config: object, step: int) -> Tensor:
+        return numbers[0]
+
     def numbers(self, logits: Tensor, target: Tensor) -> Fractions:
-        """Loss and accuracy as the task classes of `transformers` have them; see `TaskBatch` and `TaskObjective`."""
+        """Loss and accuracy as the task classes of `transformers` have them; see `TaskBatch`."""
         right = (logits.detach().argmax(1) == target).sum()
         return fractions(F.cross_entropy(logits, target, reduction="sum"), len(target), right, len(target))
 

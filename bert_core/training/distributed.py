@@ -130,10 +130,10 @@ class DistributedTrainer(Trainer):
 
     def _backward(self, batch: Batch) -> Tensor:
         size = dist.get_world_size()
-        own = self.objective.send(own_rows(batch, dist.get_rank(), size), self.device)
+        own = own_rows(batch, dist.get_rank(), size)
         with _together():
             with self._autocast():
-                sums, counts = self.objective.measure(self._shared, own)
+                sums, counts = self.objective.run(self._shared, own, self.device)
             dist.all_reduce(counts)
             # DistributedDataParallel divides the sum of the gradients by `size`.
             (size * self.objective.loss(sums / counts, self.config, self.step)).backward()

@@ -36,14 +36,14 @@ def evaluation_plan(steps: int, steps_per_epoch: float) -> tuple[int, int]:
 def measured(
     model: BertForPreTraining, batches: Iterable[Batch], mask_token_id: int | None = None
 ) -> Iterator[Fractions]:
-    """A model's answers to batches, compared with their labels: `Pretraining.measure` of one batch at a time.
+    """A model's answers to batches, compared with their labels: `Pretraining.run` of one batch at a time.
 
     model: in eval mode. mask_token_id: see `Pretraining`.
     """
     objective = Pretraining(mask_token_id)
     for batch in batches:
         with threads_for_pass(model.config, batch.input_ids.numel()):
-            fractions = objective.measure(model, objective.send(batch, model.device))
+            fractions = objective.run(model, batch, model.device)
         yield fractions
 
 

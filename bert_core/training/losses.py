@@ -1,6 +1,6 @@
 """The pre-training objective: the losses of masked words and next sentence, and the accuracies.
 
-Shapes: B pairs, T tokens, M asked positions, V vocabulary.
+Shapes: B pairs, M asked positions, V vocabulary.
 """
 
 from dataclasses import dataclass
@@ -20,34 +20,6 @@ HELD_OUT = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")  # what is m
 
 
 @dataclass(frozen=True)
-class DeviceBatch:
-    """A batch on a model's device, with the list of its asked positions."""
-
-    input_ids: Tensor  # (B, T)
-    token_type_ids: Tensor  # (B, T)
-    attention_mask: Tensor | None  # (B, T), None if nothing is padding
-    next_sentence_label: Tensor  # (B,)
-    asked: Tensor  # (M,) the asked positions among all B * T
-    labels: Tensor  # (M,) the true ids there
-    packing: Packing  # of the mask
-
-    @classmethod
-    def of(cls, batch: Batch, device: torch.device | str = "cpu") -> "DeviceBatch":
-        """Send a batch to a device. The CPU counts positions before, so that it need not wait for the device."""
-        asked, labels = batch.asked()
-        is_padded = not bool(batch.attention_mask.all())
-        return cls(
-            input_ids=batch.input_ids.to(device),
-            token_type_ids=batch.token_type_ids.to(device),
-            attention_mask=batch.attention_mask.to(device) if is_padded else None,
-            next_sentence_label=batch.next_sentence_label.to(device),
-            asked=asked.to(device),
-            labels=labels.to(device),
-            packing=Packing.of(batch.attention_mask, device),
-        )
-
-
-@dataclass(frozen=True)
 class Pretraining:
     """The `Objective` of pre-training. Its numbers are means over the asked words and over the pairs of a batch.
 
@@ -59,26 +31,27 @@ class Pretraining:
     names: ClassVar[tuple[str, ...]] = (*HELD_OUT, *DETAILS)
     mask_token_id: int | None = None
 
-    def send(self, batch: Batch, device: torch.device) -> DeviceBatch:
-        return DeviceBatch.of(batch, device)
-
     def size(self, batch: Batch) -> tuple[Tensor, int]:
         return batch.attention_mask.sum(1), len(batch.asked()[0])
 
-    def measure(self, model: BertForPreTraining, batch: DeviceBatch) -> Fractions:
-        """Run the model and compare its answers with the labels; see `names` for the numbers."""
-        inputs = batch.input_ids, batch.attention_mask, batch.token_type_ids
-        output = model(*inputs, asked_positions=batch.asked, packing=batch.packing)
+    def run(self, model: BertForPreTraining, batch: Batch, device: torch.device) -> Fractions:
+        asked, labels = batch.asked()  # counted on the CPU, which need not wait for the device
+        packing = Packing.of(batch.attention_mask, device)
+        asked, labels, ids, segments, is_not_next = (
+            each.to(device)
+            for each in (asked, labels, batch.input_ids, batch.token_type_ids, batch.next_sentence_label)
+        )
+        mask = None if packing.real is None else batch.attention_mask.to(device)
+        output = model(ids, mask, segments, asked_positions=asked, packing=packing)
         # One copy in float32 where autocast would make it for the loss only: the search below is slow in bfloat16.
         words, pairs = output.prediction_logits.float(), output.seq_relationship_logits.float()  # (M, V), (B, 2)
-        shown, labels = batch.input_ids.flatten()[batch.asked], batch.labels
-        mask, is_known = self.mask_token_id, self.mask_token_id is not None
-        kept, masked = shown == labels, torch.eq(shown, -1 if mask is None else mask)
+        shown, is_known = ids.flatten()[asked], self.mask_token_id is not None
+        kept, masked = shown == labels, torch.eq(shown, -1 if self.mask_token_id is None else self.mask_token_id)
         kinds = torch.stack([torch.ones_like(kept), masked, ~(kept | masked) & is_known, kept]).float()  # (4, M)
         right = kinds @ (words.detach().argmax(1) == labels).float()
-        pairs_right = (pairs.detach().argmax(1) == batch.next_sentence_label).sum()
+        pairs_right = (pairs.detach().argmax(1) == is_not_next).sum()
         mlm_loss = F.cross_entropy(words, labels, reduction="sum")
-        nsp_loss = F.cross_entropy(pairs, batch.next_sentence_label, reduction="sum")
+        nsp_loss = F.cross_entropy(pairs, is_not_next, reduction="sum")
         of_words, of_pairs = kinds.sum(1), kinds.new_full((), len(pairs))
         sums = torch.stack([mlm_loss, nsp_loss, right[0], pairs_right, *right[1:]])
         return sums, torch.stack([of_words[0], of_pairs, of_words[0], of_pairs, *of_words[1:]])

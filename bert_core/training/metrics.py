@@ -108,14 +108,11 @@ class Objective(Protocol):
 
     names: ClassVar[tuple[str, ...]]
 
-    def send(self, batch: Any, device: torch.device, /) -> Any:
-        """The batch on a device."""
-
     def size(self, batch: Any, /) -> tuple[Tensor, int]:
         """The number of tokens of each row, and the number of asked positions; see `batch_operations`."""
 
-    def measure(self, model: Any, batch: Any, /) -> Fractions:
-        """The numbers of a batch on the device, in the order of `names`."""
+    def run(self, model: Any, batch: Any, device: torch.device, /) -> Fractions:
+        """Run a model on a batch and compare its answers with the labels: the numbers, in the order of `names`."""
 
     def loss(self, numbers: Tensor, config: Any, step: int, /) -> Tensor:
         """The loss to minimise, (), from the numbers (K,) of a step, counted from 0."""

@@ -124,7 +124,7 @@ class Trainer:
     def _backward(self, batch: Any) -> Tensor:
         """Compute the gradients of a batch, which it leaves in the parameters; returns its numbers, (K,)."""
         with self._autocast():
-            sums, counts = self.objective.measure(self.model, self.objective.send(batch, self.device))
+            sums, counts = self.objective.run(self.model, batch, self.device)
         numbers = sums / counts
         self.objective.loss(numbers, self.config, self.step).backward()
         return numbers.detach()
