@@ -275,9 +275,9 @@ def _train(options: argparse.Namespace) -> None:
         of = "" if used == given else f" of {given:,}"
         pairs = "" if prepared.batches.encoded.pair_labels is None else f" in {used // 2:,} labelled pairs"
         about = f"{used:,}{of} sentences{pairs}, {prepared.tokenizer.get_vocab_size():,} tokens in the vocabulary"
-        worker, rows = _learn(options, output, about, prepared, start, state)
+        worker = _learn(options, output, about, prepared, start, state)
         if rank() == 0:
-            _print_results(prepared, worker, rows[-1])
+            _print_results(worker)
 
 
 def _output(options: argparse.Namespace) -> Path:
@@ -298,17 +298,17 @@ def _learn(
     prepared: Prepared,
     start: Checkpoint | None,
     state: TrainingState | None,
-) -> tuple[Worker, list[StepMetrics]]:
+) -> Worker:
     """Train until the end and save; an interrupt and the loss of another process save too, say how to continue, and end
-    the program. Returns the worker and the rows of all steps."""
-    worker, rows = Worker(prepared, start, state), list(state.history) if state else []
+    the program."""
+    worker = Worker(prepared, start, state)
     size, precision = f"{prepared.config.parameter_count():,} parameters", worker.trainer.config.precision
     _tell(*prepared.notes, f"{prepared.recipe.title}: {about}, {size}, in {precision} on {prepared.device}")
     command = "train" if prepared.head is None else "finetune"
     with _delayed_interrupts() as interrupts:
-        _run(worker, rows, output, interrupts, options.save_every)
+        _run(worker, output, interrupts, options.save_every)
         if rank() == 0:
-            _save(worker, rows, output)
+            _save(worker, output)
         if worker.lost:  # printed at once, because torchrun will end this process
             remedy = f"{command} --resume {output} continues from what the first process has saved."
             print(worker.lost, remedy, file=sys.stderr, flush=True)
@@ -316,13 +316,14 @@ def _learn(
     if interrupts and not worker.is_trained:
         _tell(f"Stopped at step {worker.trainer.step}; {command} --resume {output} continues.")
         raise KeyboardInterrupt
-    return worker, rows
+    return worker
 
 
-def _print_results(prepared: Prepared, worker: Worker, last: StepMetrics) -> None:
+def _print_results(worker: Worker) -> None:
     """Print the results on the test part, if there is one, and the numbers of the last step."""
-    if prepared.test:
-        batches = (prepared.test[k] for k in range(_TEST_BATCHES))
+    last, test = worker.history[-1], worker.prepared.test
+    if test:
+        batches = (test[k] for k in range(_TEST_BATCHES))
         result = evaluate(worker.newest.checkpoint().model, batches, last.step)
         print(json.dumps({"test": {"step": result.step, **result.values}}))
     summary = {"steps": last.step, "seconds": round(last.seconds, 3)}
@@ -409,9 +410,9 @@ def _read_saved(options: argparse.Namespace) -> tuple[Checkpoint, TrainingState]
     return checkpoint, state
 
 
-def _run(worker: Worker, rows: list[StepMetrics], output: Path, interrupts: list[int], save_every: int) -> None:
-    """Train until the end, an interrupt, or the loss of another process, and add the rows of the new steps. The first
-    of several processes saves. Raises RunError when the loss stops being a number."""
+def _run(worker: Worker, output: Path, interrupts: list[int], save_every: int) -> None:
+    """Train until the end, an interrupt, or the loss of another process. The first of several processes saves. Raises
+    RunError when the loss stops being a number."""
     trainer, show_line, steps = worker.trainer, _lines(), worker.trainer.config.total_steps
     points = worker.evaluator.points
     shown = len(points)
@@ -422,33 +423,27 @@ def _run(worker: Worker, rows: list[StepMetrics], output: Path, interrupts: list
 
     with _progress_bar(desc="training", total=steps, initial=trainer.step, unit=" steps") as bar:
         try:
-            for fresh in worker.slices(may_step):
-                rows += fresh
-                _show_step(bar, rows[-1], show_line)
+            for _ in worker.slices(may_step):
+                _show_step(bar, worker.history[-1], show_line)
                 if worker.prepared.head:
                     _tell(*map(_epoch_line, points[shown:]))
                     shown = len(points)
                 if trainer.step == due:
                     if rank() == 0 and due < steps:
-                        _save(worker, rows, output)
+                        _save(worker, output)
                     due += save_every
         except RunError as error:
             raise RunError(f"{error} {output} holds the model that was saved last, if any.") from None
 
 
-def _save(worker: Worker, rows: Sequence[StepMetrics], output: Path) -> None:
+def _save(worker: Worker, output: Path) -> None:
     """Write the model, the curves as CSV files and, unless a task is learned to its end, the training state."""
-    model, state = worker.to_save(rows)
+    model, state = worker.to_save()
     is_done = worker.prepared.head is not None and worker.is_finished
     save_checkpoint(model.checkpoint(), output, **({} if is_done else {"also": state.write}))
-    _write_curves(output, rows, worker.evaluator.points, worker.trainer.config.precision)
-
-
-def _write_curves(output: Path, rows: Sequence[StepMetrics], points: Sequence[StepMetrics], precision: str) -> None:
-    """Write metrics.csv and, if there is anything for it, validation.csv. One that is open elsewhere is said."""
     try:
-        _write_csv(output / "metrics.csv", rows, precision=precision)
-        if points:
+        _write_csv(output / "metrics.csv", worker.history, precision=worker.trainer.config.precision)
+        if points := worker.evaluator.points:
             _write_csv(output / "validation.csv", points)
     except PermissionError as error:  # of a table in a spreadsheet's program, on Windows
         saved = "The model is saved, and the numbers are in its training state"
@@ -637,14 +632,9 @@ def _finetune(options: argparse.Namespace) -> None:
     with _stages() as show_stage:
         prepared, start, state = _prepare_task(options, show_stage)
     count = len(prepared.parts.train.examples)
-    worker, rows = _learn(options, output, f"{count:,} examples", prepared, start if state else None, state)
-    result = Finetuned.of(worker, rows)
-    summary = {
-        "task": prepared.recipe.task,
-        "examples": count,
-        "steps": len(rows),
-        "seconds": round(rows[-1].seconds, 3),
-    }
+    worker = _learn(options, output, f"{count:,} examples", prepared, start if state else None, state)
+    result, last = Finetuned.of(worker), worker.history[-1]
+    summary = {"task": prepared.recipe.task, "examples": count, "steps": last.step, "seconds": round(last.seconds, 3)}
     print(json.dumps({**summary, "validation": result.validation, "test": result.test}))
 
 

@@ -210,7 +210,7 @@ class Run:
                 raise RunError("This run has no model to save: it is not prepared yet, or it was freed.")
             if self.worker is None:
                 return (self.best or self.snapshots[-1]).checkpoint(), lambda folder: None
-            shown, state = self.worker.to_save(self._history)
+            shown, state = self.worker.to_save()
             self._publish(self.worker.newest, self.worker.evaluator.best)
             return shown.checkpoint(), state.write
 
@@ -392,8 +392,7 @@ class Run:
                     return
                 self.prepared = dataclasses.replace(prepared, model=None)
                 self._text_bytes += sum(part.nbytes for part in (prepared.batches, prepared.validation) if part)
-                self._history = list(self._saved.history) if self._saved else []
-                self.recipe, self._evaluations = worker.recipe, worker.evaluator.points
+                self.recipe, self._history, self._evaluations = worker.recipe, worker.history, worker.evaluator.points
                 self._start = self._saved = None
                 self._publish(worker.newest, worker.evaluator.best)
                 self._stage, self._slice_ended = "", time.monotonic()

@@ -44,12 +44,14 @@ class Worker:
 
     prepared: its text or task, tokenizer and model. state: to continue from, with the model `start` that was saved with
     it. trainer: `trainer.step` steps are done. newest: the last snapshot. evaluator: has the held-out curve and the
-    best snapshot of a task. lost: of several processes, that one has ended.
+    best snapshot of a task. history: the rows of all steps, where `slices` adds new ones; who calls `train` adds them.
+    lost: of several processes, that one has ended.
     """
 
     def __init__(self, prepared: Prepared, start: Checkpoint | None = None, state: TrainingState | None = None) -> None:
         self.prepared, device = prepared, prepared.device
         self._turn, self._shown_on = turn_on(device), "cpu" if device == "mps" else device
+        self.history: list[StepMetrics] = list(state.history) if state else []
         self.lost: LostProcess | None = None
         self._step_seconds = SLICE_SECONDS  # in the last slice, with the wait for the device
         self.evaluator = prepared.evaluator(state.evaluations if state else ())
@@ -106,6 +108,7 @@ class Worker:
             if self.is_fixed_step:
                 self.take_snapshot()
             self.evaluate()
+            self.history += rows
             yield rows
 
     def train(self, may_step: Callable[[], bool]) -> tuple[list[StepMetrics], str]:
@@ -160,11 +163,9 @@ class Worker:
         name, content = f"{recipe.title}, step {step}", recipe.content()
         return Snapshot(step, weights, trainer.model.config, prepared.tokenizer, name, content, prepared.head)
 
-    def to_save(self, rows: Sequence[StepMetrics]) -> tuple[Snapshot, TrainingState]:
-        """The model to show to others, that of a task's best epoch, and all that the training needs to continue.
-
-        rows: the metrics of all steps so far. It ends an evaluation first.
-        """
+    def to_save(self) -> tuple[Snapshot, TrainingState]:
+        """The model to show to others, that of a task's best epoch, and all that the training needs to continue. It
+        ends an evaluation first."""
         while self.evaluator.is_running:
             self.evaluate()
         shown, last = self.copy(), None
@@ -173,7 +174,7 @@ class Worker:
         with self._turn:
             flat = parameters_to_vector(last.weights.values()).cpu() if last else None
             state, text, points = self.trainer.state(), self.prepared.source.fingerprint, self.evaluator.points
-            return shown, TrainingState(self.recipe, text, state, tuple(rows), tuple(points), flat)
+            return shown, TrainingState(self.recipe, text, state, tuple(self.history), tuple(points), flat)
 
     def evaluate(self) -> None:
         """Evaluate one held-out batch, of the newest model that was due."""
@@ -195,15 +196,15 @@ class Finetuned:
     notes: Sequence[str]  # what the readers changed, one sentence each
 
     @classmethod
-    def of(cls, worker: Worker, history: Sequence[StepMetrics]) -> "Finetuned":
-        """The result of a worker that is finished. history: the rows of all its steps."""
+    def of(cls, worker: Worker) -> "Finetuned":
+        """The result of a worker that is finished."""
         prepared, points = worker.prepared, worker.evaluator.points
         result = worker.evaluator.best or worker.newest
         kept = next(point for point in points if point.step == result.step)
         tuned, held_out = result.checkpoint(), prepared.parts.test
         tested = review(tuned, held_out).measures if held_out else {}
         examples, precision = len(prepared.parts.train.examples), worker.trainer.config.precision
-        return cls(tuned, kept.measures, tested, examples, precision, history, points, prepared.notes)
+        return cls(tuned, kept.measures, tested, examples, precision, worker.history, points, prepared.notes)
 
 
 @checked
@@ -238,8 +239,7 @@ def finetune(
     prepared = prepare(recipe.override(settings), parts, seed, device, start=checkpoint)
     for note in prepared.notes:
         tell(note)
-    worker, history = Worker(prepared), list[StepMetrics]()
-    for rows in worker.slices():
-        history += rows
-        progress(history[-1], worker.trainer.config.total_steps)
-    return Finetuned.of(worker, history)
+    worker = Worker(prepared)
+    for _ in worker.slices():
+        progress(worker.history[-1], worker.trainer.config.total_steps)
+    return Finetuned.of(worker)
