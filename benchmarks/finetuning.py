@@ -71,7 +71,7 @@ def main() -> None:
 def transformers_step(folder: str, prepared: Prepared, options: argparse.Namespace) -> Callable[[], object]:
     """A step of `BertForSequenceClassification` with padded batches."""
     dropout = {"hidden_dropout_prob": options.dropout, "attention_probs_dropout_prob": options.dropout}
-    labels = prepared.head.weight.shape[0]
+    labels = prepared.head.outputs
     model = transformers.BertForSequenceClassification.from_pretrained(folder, num_labels=labels, **dropout).train()
     config = prepared.recipe.training
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=config.weight_decay, fused=True)

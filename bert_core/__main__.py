@@ -1,15 +1,4 @@
-"""The command line.
-
-python -m bert_core train --recipe romeo-juliet --seed 0 --output DIR
-python -m bert_core train --resume DIR
-torchrun --nproc-per-node 8 -m bert_core train --corpus FILE --output DIR
-python -m bert_core report DIR --output FILE.html
-python -m bert_core exam DIR_OR_HUB_NAME --corpus FILE
-python -m bert_core finetune --task text-classification --train FILE --checkpoint DIR --output DIR
-python -m bert_core finetune --resume DIR
-python -m bert_core evaluate DIR --input FILE
-python -m bert_core predict DIR --input FILE
-"""
+"""The command line: python -m bert_core COMMAND --help; README.md shows each command."""
 
 import argparse
 import contextlib
@@ -145,7 +134,7 @@ def _add_train(commands: Any) -> None:
     corpus = f"a text instead of the recipe's; a file of more than 16 MB is encoded once and kept in {cache_folder()}"
     _add_corpus(train, corpus)
     train.add_argument("--seed", type=int, help="of weights, pairs, masks and dropout; default: the recipe's")
-    _add_output(train, required=False)
+    _add_output(train)
     _add_save_every(train)
     _add_settings(train, "training.steps=2000")
     train.set_defaults(command=_train)
@@ -185,7 +174,7 @@ def _add_finetune(commands: Any) -> None:
     _add_random_weights(tune, "--checkpoint")
     _add_max_positions(tune)
     tune.add_argument("--resume", type=_path, metavar="DIR", help="continue the training in this folder, bit for bit")
-    _add_output(tune, required=False)
+    _add_output(tune)
     _add_save_every(tune)
     tune.add_argument("--seed", type=int, help="of the output layer, the order of examples and dropout; default: 0")
     _add_settings(tune, "training.epochs=3")
@@ -239,8 +228,8 @@ def _add_columns(command: argparse.ArgumentParser, which: str) -> None:
     command.add_argument("--columns", default="", metavar="NAME,NAME", help=help)
 
 
-def _add_output(command: argparse.ArgumentParser, required: bool) -> None:
-    command.add_argument("--output", type=_path, required=required, metavar="DIR", help="the folder to write")
+def _add_output(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--output", type=_path, metavar="DIR", help="the folder to write")
     command.add_argument("--overwrite", action="store_true", help="replace a model that --output already holds")
 
 
@@ -287,7 +276,9 @@ def _output(options: argparse.Namespace) -> Path:
     output = options.output or options.resume
     if output is None:
         raise ConfigError("There is no folder for the model. Give --output and a folder.")
-    _check_folder(output, options.overwrite or output == options.resume)
+    if (output / CONFIG).exists() and not (options.overwrite or output == options.resume):
+        raise ConfigError(f"{output} holds a model already. Give another folder, or --overwrite to replace it.")
+    check_saving(output)
     return output
 
 
@@ -483,13 +474,6 @@ def _path(text: str) -> Path:
     return Path(_given(text))
 
 
-def _check_folder(folder: Path, overwrite: bool) -> None:
-    """Raise before the work begins where the model could not be written after it."""
-    if (folder / CONFIG).exists() and not overwrite:
-        raise ConfigError(f"{folder} holds a model already. Give another folder, or --overwrite to replace it.")
-    check_saving(folder)
-
-
 def _check_file(path: Path) -> None:
     """Raise before the work begins where its result could not be written after it."""
     try:
@@ -632,7 +616,7 @@ def _finetune(options: argparse.Namespace) -> None:
     with _stages() as show_stage:
         prepared, start, state = _prepare_task(options, show_stage)
     count = len(prepared.parts.train.examples)
-    worker = _learn(options, output, f"{count:,} examples", prepared, start if state else None, state)
+    worker = _learn(options, output, f"{count:,} examples", prepared, start, state)
     result, last = Finetuned.of(worker), worker.history[-1]
     summary = {"task": prepared.recipe.task, "examples": count, "steps": last.step, "seconds": round(last.seconds, 3)}
     print(json.dumps({**summary, "validation": result.validation, "test": result.test}))

@@ -12,6 +12,7 @@ makes them three modules.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -208,22 +209,14 @@ class ProjectAddNorm(nn.Module):
         return self.LayerNorm(residual + self.dropout(self.dense(x)))
 
 
-class BertAttention(nn.Module):
-    """Holds self-attention and its output projection under the names of a file."""
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.self = BertSelfAttention(config)
-        self.output = ProjectAddNorm(config.hidden_size, config)
-
-
 class BertLayer(nn.Module):
     """Self-attention, then a feed-forward block, each with its own residual and LayerNorm. kept: (M,) indices of the
     vectors that are needed after attention; None means all."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.attention = BertAttention(config)
+        parts = {"self": BertSelfAttention(config), "output": ProjectAddNorm(config.hidden_size, config)}
+        self.attention: Any = nn.ModuleDict(parts)
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(config.hidden_size, config.intermediate_size)})
         self.output = ProjectAddNorm(config.intermediate_size, config)
         self.activation = _ACTIVATIONS[config.hidden_act]
@@ -235,16 +228,6 @@ class BertLayer(nn.Module):
         x = self.attention.output(context, residual=x)
         inner = self.activation(self.intermediate["dense"](x))  # (N, F)
         return self.output(inner, residual=x), weights
-
-
-class BertEncoder(nn.Module):
-    """Holds the layers under the name of a file."""
-
-    layer: "Sequence[BertLayer]"
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.add_module("layer", nn.ModuleList(BertLayer(config) for _ in range(config.num_hidden_layers)))
 
 
 @checked
@@ -260,7 +243,8 @@ class BertModel(nn.Module):
         self.config = config
         with torch.device("meta"):
             self.embeddings = BertEmbeddings(config)
-            self.encoder = BertEncoder(config)
+            layers = nn.ModuleList(BertLayer(config) for _ in range(config.num_hidden_layers))
+            self.encoder: Any = nn.ModuleDict({"layer": layers})
             self.pooler = nn.ModuleDict({"dense": nn.Linear(config.hidden_size, config.hidden_size)})
         initialise(self, config, generator)
 

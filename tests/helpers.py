@@ -1,5 +1,7 @@
 """Functions that several test modules share. Sizes are odd on purpose: nothing fits by accident."""
 
+import copy
+import dataclasses
 import random
 import time
 from collections.abc import Callable
@@ -10,6 +12,8 @@ import torch
 
 from bert_core.config import BertConfig
 from bert_core.model import BertForPreTraining
+from bert_core.storage.checkpoint import Checkpoint, TaskHead
+from bert_core.storage.weights import TASK_HEADS
 from bert_core.tasks.examples import TaskData
 from bert_core.tasks.multiple_choice import ChoiceExample
 from bert_core.tasks.question_answering import AnswerExample
@@ -51,6 +55,15 @@ def make_batch(config: BertConfig, seed: int = 0) -> dict[str, torch.Tensor]:
         "attention_mask": mask,
         "token_type_ids": torch.randint(0, 2, (3, 7), generator=generator),
     }
+
+
+def with_head(checkpoint: Checkpoint, head: TaskHead, weight: torch.Tensor, bias: torch.Tensor) -> Checkpoint:
+    """A copy of a checkpoint with a task's output layer, (L, D) and (L,)."""
+    model = copy.deepcopy(checkpoint.model)
+    head.add_to(model)
+    layer, _ = TASK_HEADS[head.architecture]
+    model.load_state_dict({f"{layer}.weight": weight, f"{layer}.bias": bias}, strict=False, assign=True)
+    return dataclasses.replace(checkpoint, model=model, head=head)
 
 
 def numbers_of(model, batch, mask_token_id=None):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import WORDS, texts
+from helpers import WORDS, texts, with_head
 from safetensors.torch import load_file
 from squad_evaluation import evaluate_1, evaluate_2
 from transformers import BertForMaskedLM
@@ -123,14 +123,15 @@ def test_a_tuned_model_keeps_its_output_layer_where_the_labels_are_the_same(tiny
     told: list[str] = []
     second = finetune(first.checkpoint, texts(), epochs=0.001, learning_rate=1e-8, tell=told.append, dropout=0.0)
     assert any("output layer of" in note and "goes on" in note for note in told)
-    assert torch.allclose(second.checkpoint.head.weight, first.checkpoint.head.weight, atol=1e-6)
+    weights = second.checkpoint.tensors["classifier.weight"], first.checkpoint.tensors["classifier.weight"]
+    assert torch.allclose(*weights, atol=1e-6)
     assert second.validation == first.validation
     others = texts()
     others = type(others)(others.task, [type(each)(each.text, None, f"it is {each.label}") for each in others.examples])
     told.clear()
     third = finetune(first.checkpoint, others, epochs=0.001, learning_rate=1e-8, tell=told.append, dropout=0.0)
     assert any("drawn anew" in note for note in told)
-    assert not torch.allclose(third.checkpoint.head.weight, first.checkpoint.head.weight, atol=1e-3)
+    assert not torch.allclose(third.checkpoint.tensors["classifier.weight"], weights[1], atol=1e-3)
 
 
 def test_a_tuned_folder_is_measured_on_a_labelled_file(files, tmp_path, capsys):
@@ -151,8 +152,8 @@ def test_a_tuned_folder_is_measured_on_a_labelled_file(files, tmp_path, capsys):
 def test_squads_own_evaluation_reads_the_predictions(tiny_checkpoint, tmp_path, capsys, version):
     """A model with random weights, so that some of its answers are right, some half and some wrong."""
     weight = torch.randn(2, tiny_checkpoint.config.hidden_size, generator=torch.Generator().manual_seed(7))
-    head = TaskHead("BertForQuestionAnswering", (), False, weight, weight[:, 0])
-    save_checkpoint(replace(tiny_checkpoint, head=head, recipe={"may_be_missing": version == 2}), tmp_path / "tuned")
+    tuned = with_head(tiny_checkpoint, TaskHead("BertForQuestionAnswering", (), False), weight, weight[:, 0])
+    save_checkpoint(replace(tuned, recipe={"may_be_missing": version == 2}), tmp_path / "tuned")
     rng, asked = random.Random(3), []
     for number in range(60):
         words = rng.choices(["romeo", "juliet", "nice", "great", "today", "the"][: 4 + version], k=rng.randint(1, 4))

@@ -26,7 +26,7 @@ from bert_core.runs.recipe import BY_SIZE, GOING_ON_RATE, FinetuningRecipe, Reci
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import MEAN_POOLER, Checkpoint, TaskHead
 from bert_core.tasks.examples import TaskParts
-from bert_core.tasks.prediction import goes_on, initial_model, model_of, validating
+from bert_core.tasks.prediction import initial_model, model_of, validating
 from bert_core.tasks.question_answering import QuestionAnswering
 from bert_core.tasks.task import Layout, TaskBatches
 from bert_core.training.distributed import make_trainer, rank
@@ -70,7 +70,7 @@ class Prepared:
     notes: tuple[str, ...]  # one sentence each
     evaluate: Callable[[Snapshot], Generator[object, None, StepMetrics]] | None = None
     evaluate_every: int = 1
-    head: TaskHead | None = None  # of a task, without its weights
+    head: TaskHead | None = None  # of a task
     best_by: str | None = None
     model: Any = None  # None in a preview and in a `Run`
 
@@ -80,15 +80,14 @@ class Prepared:
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Take the weights of a model that was saved in this training. Raises CheckpointError for another model."""
-        wanted, head = self.head, checkpoint.head
         if checkpoint.config != self.model.config or checkpoint.tokenizer.get_vocab() != self.tokenizer.get_vocab():
             raise CheckpointError(
                 "The model does not fit its recipe.json, or this program's tokenizer differs from that of the program "
                 "that saved it; its training cannot continue."
             )
-        if wanted and (head is None or (head.architecture, head.labels) != (wanted.architecture, wanted.labels)):
+        if self.head and checkpoint.head != self.head:
             raise CheckpointError("The model has other labels than these examples; give the same file, unchanged.")
-        model = model_of(checkpoint) if wanted else checkpoint.model
+        model = model_of(checkpoint) if self.head else checkpoint.model
         self.model.load_state_dict(model.state_dict())
 
     def trainer(self) -> Trainer:
@@ -322,9 +321,7 @@ def _prepare_task(
 
     model = train.kind.model
     is_cut = batches.longest == data.sequence_length
-    weight = torch.empty(len(labels) or model.usual_outputs, start.config.hidden_size, device="meta")
-    is_number, several = recipe.task == "text-regression", train.is_multi_label
-    head = TaskHead(model.__name__, labels, is_number, weight, weight[:, 0], several)
+    head = TaskHead(model.__name__, labels, recipe.task == "text-regression", train.is_multi_label)
     needed = training_bytes(start.config, data.batch_size * (train.choices or 1), batches.longest, 0)
     check_size(start.config, needed, device)
     return Prepared(
@@ -369,7 +366,7 @@ def _head_notes(start: Checkpoint, head: TaskHead) -> tuple[str, ...]:
     """What becomes of the output layer of a model that has learned a task."""
     if start.head is None:
         return ()
-    if goes_on(start, head):
+    if start.head == head:
         return (f"The output layer of {start.name} goes on, since it has the same labels.",)
     return (f"{start.name} has learned another task or other labels, so the output layer is drawn anew.",)
 

@@ -1,7 +1,6 @@
 """Snapshots of a run's weights, and which of them are least useful."""
 
 import copy
-import dataclasses
 import functools
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,10 +22,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A run's weights after a step, by the names of the model's parameters; they must not change.
-
-    head: of a task, without its weights.
-    """
+    """A run's weights after a step, by the names of the model's parameters; they must not change."""
 
     step: int
     weights: Mapping[str, Tensor]
@@ -48,14 +44,14 @@ class Snapshot:
         """A new model in eval mode, which shares the memory of the weights."""
         model, head, missing, weights = _twin(_skeleton(self.config)), self.head, frozenset[str](), dict(self.weights)
         if head is not None:
-            weight, bias = (weights.pop(name) for name in head.tensors())
-            head = dataclasses.replace(head, weight=weight, bias=bias)
+            head.add_to(model)
             _, has_pooler = TASK_HEADS[head.architecture]
             missing = frozenset({"mlm", "nsp"} if has_pooler else PARTS)
             generator, left_out = torch.Generator().manual_seed(0), tuple(PARTS[part] for part in missing)
+            device = next(iter(weights.values())).device
             for name, parameter in model.named_parameters():
                 if name.startswith(left_out):
-                    weights[name] = draw(name, parameter.shape, self.config, generator).to(weight.device)
+                    weights[name] = draw(name, parameter.shape, self.config, generator).to(device)
         for name, each in weights.items():
             set_parameter(model, name, each)
         return Checkpoint(model, self.tokenizer, self.name, (), missing, self.recipe, head)

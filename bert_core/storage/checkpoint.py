@@ -20,7 +20,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file, save_model
 from tokenizers import Tokenizer
-from torch import Tensor
+from torch import Tensor, nn
 
 from bert_core.atomic_folder import check_writable, replacing, restore_backup
 from bert_core.config import CHECKPOINTS, HOME, LOCAL, BertConfig, Limits
@@ -85,24 +85,26 @@ Writer = Callable[[Path], None]  # writes more files into a folder
 
 @dataclass(frozen=True)
 class TaskHead:
-    """The output layer of a fine-tuned model, L outputs over a hidden size of D.
+    """The output layer of a fine-tuned model, a module of it.
 
     architecture: its Hugging Face class, one of `TASK_HEADS`. labels: the name of each output, empty if the outputs
-    have none. is_regression: the output is a number. weight: (L, D). bias: (L,). is_multi_label: a text may have more
-    than one label.
+    have none. is_regression: the output is a number. is_multi_label: a text may have more than one label.
     """
 
     architecture: str
     labels: tuple[str, ...]
     is_regression: bool
-    weight: Tensor
-    bias: Tensor
     is_multi_label: bool = False
 
-    def tensors(self) -> dict[str, Tensor]:
-        """The weights under their names in a file."""
+    @property
+    def outputs(self) -> int:
+        """The number of outputs of each row or token."""
+        return len(self.labels) or (2 if self.architecture == "BertForQuestionAnswering" else 1)
+
+    def add_to(self, model: BertForPreTraining) -> None:
+        """Add the layer to a model, on the meta device."""
         layer, _ = TASK_HEADS[self.architecture]
-        return {f"{layer}.weight": self.weight, f"{layer}.bias": self.bias}
+        model.add_module(layer, nn.Linear(model.config.hidden_size, self.outputs, device="meta"))
 
 
 @checked
@@ -137,19 +139,14 @@ class Checkpoint:
     @property
     def tensors(self) -> dict[str, Tensor]:
         """Its weights by their names in a file, without the parts that are missing."""
-        left_out, own = tuple(PARTS[part] for part in self.missing), self.head.tensors() if self.head else {}
-        every = self.model.state_dict() | own
+        left_out, every = tuple(PARTS[part] for part in self.missing), self.model.state_dict()
         return {name: tensor for name, tensor in every.items() if not name.startswith(left_out)}
 
     @checked
     def to(self, device: str) -> "Checkpoint":
         """The same on a device (see `choose_device`, which may raise ConfigError), to which the model itself moves."""
-        device = choose_device(device)
-        self.model.to(device)
-        head = self.head
-        if head is not None:
-            head = dataclasses.replace(head, weight=head.weight.to(device), bias=head.bias.to(device))
-        return dataclasses.replace(self, head=head)
+        self.model.to(choose_device(device))
+        return self
 
     @classmethod
     def from_transformers(cls, model: Any, tokenizer: Any) -> "Checkpoint":
@@ -355,9 +352,11 @@ def load_checkpoint(
         notes.append(f"The tokenizer has no text for the last {unused:,} of {config.vocab_size:,} ids.")
     with torch.device("meta"):
         model = BertForPreTraining(dataclasses.replace(config, pad_token_id=token_id(tokenizer, PAD)))
-    head = None if random_weights else _read_head(content, config, notes)
+    head = None if random_weights else _read_head(content, notes)
     is_tied = content.get("tie_word_embeddings") in (True, None)
-    missing, head = _fill(model, head, None if random_weights else folder, known, tied=is_tied, limits=limits)
+    if head:
+        head.add_to(model)
+    missing = _fill(model, None if random_weights else folder, known, tied=is_tied, limits=limits)
     if random_weights:
         notes.append(f"Only the tokenizer and the sizes are those of {folder.name}; all weights are random.")
     elif missing:
@@ -455,8 +454,8 @@ def _read_tokenizer(folder: Path, tokenizer_class: object, limits: Limits, notes
     raise CheckpointError(f"The folder has neither {TOKENIZER} nor {VOCABULARY}; add one of them.")
 
 
-def _read_head(content: Json, config: BertConfig, notes: list[str]) -> TaskHead | None:
-    """The output layer that a config describes, if it is one of a task, with weights on the meta device."""
+def _read_head(content: Json, notes: list[str]) -> TaskHead | None:
+    """The output layer that a config describes, if it is one of a task."""
     architecture = next(iter(part(content, "architectures", list, [])), None)
     if architecture not in tuple(TASK_HEADS):  # a file may have something that is no text
         return None
@@ -468,9 +467,7 @@ def _read_head(content: Json, config: BertConfig, notes: list[str]) -> TaskHead 
         is_classifier = architecture == "BertForSequenceClassification"
         is_regression = len(labels) == 1 and is_classifier and not is_multi_label
         is_multi_label &= is_classifier
-    outputs = len(labels) or (2 if architecture == "BertForQuestionAnswering" else 1)
-    weight = torch.empty(outputs, config.hidden_size, device="meta")
-    return TaskHead(architecture, () if is_regression else labels, is_regression, weight, weight[:, 0], is_multi_label)
+    return TaskHead(architecture, () if is_regression else labels, is_regression, is_multi_label)
 
 
 def _read_labels(content: Json, notes: list[str]) -> tuple[str, ...]:
@@ -502,20 +499,16 @@ def _read_labels(content: Json, notes: list[str]) -> tuple[str, ...]:
 
 
 def _fill(
-    model: BertForPreTraining, head: TaskHead | None, folder: Path | None, positions: int, *, tied: bool, limits: Limits
-) -> tuple[frozenset[str], TaskHead | None]:
-    """Load the weights into a model on the meta device and draw what the files lack; returns the missing parts and the
-    head with its weights. folder: None for random weights. positions: in the files."""
+    model: BertForPreTraining, folder: Path | None, positions: int, *, tied: bool, limits: Limits
+) -> frozenset[str]:
+    """Load the weights into a model on the meta device and draw what the files lack; returns the missing parts.
+    folder: None for random weights. positions: in the files."""
     config, generator = model.config, torch.Generator()
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    of_head = {name: tuple(tensor.shape) for name, tensor in head.tensors().items()} if head else {}
-    in_files = {**shapes, **of_head, POSITIONS: (positions, config.hidden_size)}
+    in_files = {**shapes, POSITIONS: (positions, config.hidden_size)}
     tensors, missing = dict[str, Tensor](), frozenset(PARTS)
     if folder is not None:
         tensors, missing = read_weights(folder, in_files, tied=tied, limits=limits)
-    if head:
-        weight, bias = (tensors.pop(name) for name in of_head)
-        head = dataclasses.replace(head, weight=weight, bias=bias)
     if more := config.max_position_embeddings - positions:
         new = draw("new_positions", (more, config.hidden_size), config, generator.manual_seed(0))
         tensors[POSITIONS] = torch.cat([tensors[POSITIONS], new * config.use_position_embeddings])
@@ -524,4 +517,4 @@ def _fill(
         if name not in tensors:
             tensors[name] = draw(name, shape, config, generator)
     model.load_state_dict(tensors, assign=True)
-    return missing, head
+    return missing

@@ -37,21 +37,10 @@ def model_of(checkpoint: Checkpoint) -> BertForTask:
     kind, head = task_of(checkpoint).model, checkpoint.head
     assert head is not None
     with torch.device("meta"):
-        model = kind(checkpoint.config, len(head.weight))
-    encoder = {f"bert.{name}": tensor for name, tensor in checkpoint.model.bert.state_dict().items()}
-    model.load_state_dict({**encoder, **head.tensors()}, assign=True)
+        model = kind(checkpoint.config, head.outputs)
+    own = {name: tensor for name, tensor in checkpoint.model.state_dict().items() if not name.startswith("cls.")}
+    model.load_state_dict(own, assign=True)
     return model.eval()
-
-
-def goes_on(start: Checkpoint, head: TaskHead) -> bool:
-    """Whether a model has learned a task with this output layer and these labels."""
-    old = start.head
-    return old is not None and (old.architecture, old.labels, len(old.weight), old.is_multi_label) == (
-        head.architecture,
-        head.labels,
-        len(head.weight),
-        head.is_multi_label,
-    )
 
 
 def initial_model(
@@ -61,19 +50,17 @@ def initial_model(
 
     Only the pooler of a fine-tuned checkpoint is kept: next-sentence training drives it to -1 and 1, where tanh passes
     on hardly any gradient (Zhang et al. 2021, "Revisiting Few-sample BERT Fine-tuning", draw it anew too). Its output
-    layer is kept where the model `goes_on`. Raises
-    ConfigError when more layers are to be kept as they are than there are.
+    layer is kept where it has learned the same labels. Raises ConfigError when more layers are to be kept as they are
+    than there are.
     """
     rate = config.dropout
     sizes = replace(start.config, hidden_dropout_prob=rate, attention_probs_dropout_prob=rate, classifier_dropout=None)
-    model = kind(sizes, len(head.weight), generator=torch.Generator().manual_seed(seed))
+    model = kind(sizes, head.outputs, generator=torch.Generator().manual_seed(seed))
     if not random:
         keeps_pooler = start.head is not None and "pooler" not in start.missing
-        encoder = start.model.bert.state_dict().items()
-        known = {name: tensor for name, tensor in encoder if keeps_pooler or not name.startswith("pooler.")}
-        model.bert.load_state_dict(known, strict=False)
-        if goes_on(start, head) and start.head is not None:
-            model.load_state_dict(start.head.tensors(), strict=False)
+        new = ("cls.", *["bert.pooler."] * (not keeps_pooler), *[model.layer] * (start.head != head))
+        known = {name: each for name, each in start.model.state_dict().items() if not name.startswith(new)}
+        model.load_state_dict(known, strict=False)
     layers, frozen = model.bert.encoder.layer, config.frozen_layers
     if frozen > len(layers):
         raise ConfigError(f"frozen_layers is {frozen}; the model has {len(layers)} layers.")

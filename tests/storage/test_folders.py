@@ -112,9 +112,9 @@ def test_a_token_on_several_lines_has_the_id_of_the_last_as_in_transformers(writ
 def test_a_model_has_as_many_labels_as_transformers_finds(cls, settings, write):
     folder = write(cls=cls, outputs=settings.get("num_labels", 2), **settings)
     theirs = getattr(transformers, cls).from_pretrained(folder)
-    head = load_checkpoint(folder).head
-    assert head.labels == tuple(theirs.config.id2label.values())
-    assert torch.equal(head.weight, theirs.classifier.weight)
+    loaded = load_checkpoint(folder)
+    assert loaded.head.labels == tuple(theirs.config.id2label.values())
+    assert torch.equal(loaded.tensors["classifier.weight"], theirs.classifier.weight)
 
 
 @pytest.mark.parametrize(

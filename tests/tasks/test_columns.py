@@ -7,6 +7,7 @@ import random
 
 import pytest
 import torch
+from helpers import with_head
 
 from bert_core import finetune, load_checkpoint, load_task, predict, save_checkpoint
 from bert_core.__main__ import main
@@ -270,8 +271,8 @@ def test_a_mistake_in_another_form_is_named_by_its_line(tmp_path, text, message)
 def tuned(checkpoint, columns=(), labels=("neg", "pos"), architecture="BertForSequenceClassification"):
     """A model with a task's output layer that learned from these columns."""
     weight = torch.zeros(len(labels), checkpoint.config.hidden_size)
-    head = TaskHead(architecture, labels, False, weight, weight[:, 0])
-    return dataclasses.replace(checkpoint, head=head, recipe={"columns": list(columns)} if columns else None)
+    made = with_head(checkpoint, TaskHead(architecture, labels, False), weight, weight[:, 0])
+    return dataclasses.replace(made, recipe={"columns": list(columns)} if columns else None)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 import torch
 import transformers
+from helpers import with_head
 
 from bert_core.storage.checkpoint import TaskHead, load_checkpoint, save_checkpoint
 from bert_core.storage.weights import TASK_HEADS
@@ -96,8 +97,9 @@ def test_several_labels_equal_transformers(tiny_config, tiny_checkpoint, tmp_pat
     right = sum(bool(((row > 0) == (real > 0)).all()) for row, real in zip(logits, batch.target))
     assert accuracy.item() == pytest.approx(right / 3)
 
-    head = TaskHead("BertForSequenceClassification", ("a", "b"), False, torch.ones(2, 12), torch.zeros(2), True)
-    save_checkpoint(dataclasses.replace(tiny_checkpoint, head=head, missing=frozenset({"mlm", "nsp"})), tmp_path)
+    head = TaskHead("BertForSequenceClassification", ("a", "b"), False, True)
+    tuned = with_head(tiny_checkpoint, head, torch.ones(2, 12), torch.zeros(2))
+    save_checkpoint(dataclasses.replace(tuned, missing=frozenset({"mlm", "nsp"})), tmp_path)
     opened = transformers.BertForSequenceClassification.from_pretrained(tmp_path)
     assert opened.config.problem_type == "multi_label_classification"
     assert load_checkpoint(tmp_path).head.is_multi_label
@@ -139,14 +141,15 @@ def folder_with_head(checkpoint, name, folder):
     generator = torch.Generator().manual_seed(5)
     weight, bias = torch.randn(outputs, 12, generator=generator), torch.randn(outputs, generator=generator)
     missing = frozenset({"mlm", "nsp", *([] if TASK_HEADS[name][1] else ["pooler"])})
-    head = TaskHead(name, labels, False, weight, bias)
-    save_checkpoint(dataclasses.replace(checkpoint, head=head, missing=missing), folder)
-    return head, missing
+    tuned = with_head(checkpoint, TaskHead(name, labels, False), weight, bias)
+    save_checkpoint(dataclasses.replace(tuned, missing=missing), folder)
+    return tuned, missing
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_written_folder_opens_in_transformers_as_its_class_and_back_here(name, tiny_checkpoint, tmp_path):
-    head, missing = folder_with_head(tiny_checkpoint, name, tmp_path)
+    tuned, missing = folder_with_head(tiny_checkpoint, name, tmp_path)
+    head, layer = tuned.head, TASK_HEADS[name][0]
     theirs, report = getattr(transformers, name).from_pretrained(tmp_path, output_loading_info=True)
     assert not report["missing_keys"]
     assert not report["unexpected_keys"]
@@ -156,13 +159,13 @@ def test_a_written_folder_opens_in_transformers_as_its_class_and_back_here(name,
 
     again = load_checkpoint(tmp_path)
     assert (again.missing, again.head.labels) == (missing, head.labels)
-    assert torch.equal(again.head.weight, head.weight)
+    assert torch.equal(again.tensors[f"{layer}.weight"], tuned.tensors[f"{layer}.weight"])
 
     theirs.save_pretrained(tmp_path / "theirs")
     (tmp_path / "tokenizer.json").rename(tmp_path / "theirs" / "tokenizer.json")
     back = load_checkpoint(tmp_path / "theirs")
     assert (back.head.architecture, back.head.labels, back.missing) == (name, head.labels, missing)
-    assert torch.equal(back.head.bias, head.bias)
+    assert torch.equal(back.tensors[f"{layer}.bias"], tuned.tensors[f"{layer}.bias"])
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -177,7 +180,8 @@ def test_building_a_model_draws_nothing_from_the_global_generator(name, tiny_con
 
 
 def test_a_folder_of_a_regression_model_is_known_as_one(tiny_checkpoint, tmp_path):
-    head = TaskHead("BertForSequenceClassification", (), True, torch.ones(1, 12), torch.zeros(1))
-    save_checkpoint(dataclasses.replace(tiny_checkpoint, head=head, missing=frozenset({"mlm", "nsp"})), tmp_path)
+    head = TaskHead("BertForSequenceClassification", (), True)
+    tuned = with_head(tiny_checkpoint, head, torch.ones(1, 12), torch.zeros(1))
+    save_checkpoint(dataclasses.replace(tuned, missing=frozenset({"mlm", "nsp"})), tmp_path)
     assert transformers.BertForSequenceClassification.from_pretrained(tmp_path).config.problem_type == "regression"
     assert load_checkpoint(tmp_path).head.is_regression
