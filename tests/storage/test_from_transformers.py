@@ -13,6 +13,7 @@ from bert_core.probes.masked_words import fill_mask
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.probes.vectors import encode
 from bert_core.storage.checkpoint import Checkpoint
+from bert_core.storage.weights import TASK_HEADS
 
 TEXTS = "hello romeo [MASK] name", "nice to meet you"
 EXACT = {"rtol": 0, "atol": 1e-6}
@@ -75,8 +76,8 @@ def test_the_probes_of_every_class_give_the_numbers_of_transformers(name, pieces
         logits = getattr(answer, "seq_relationship_logits", getattr(answer, "logits", None))
         assert next_sentence(taken, *TEXTS) == pytest.approx(float(logits.softmax(-1)[0, 0]), abs=1e-6)
     if head := taken.head:
-        for part, tensor in head.tensors().items():
-            assert torch.equal(tensor, model.state_dict()[part])
+        for part in (f"{TASK_HEADS[head.architecture][0]}.{each}" for each in ("weight", "bias")):
+            assert torch.equal(taken.tensors[part], model.state_dict()[part])
 
 
 @pytest.mark.parametrize("text", ["Hello, Romeo: my näme is 中文!", "NICE to  meet-you [MASK]"])
