@@ -105,6 +105,9 @@ def test_on_a_laptop_task_button_examples_and_progress_are_in_sight(page: Page) 
         expect(part).to_be_in_viewport(ratio=1)
     expect(samples.first).to_be_hidden()
     expect_seen(page.locator("#task-results"), "So few held-out examples (3) measure nothing")
+    page.set_viewport_size({"width": 390, "height": 844})  # where the progress is below the form
+    page.locator("#task-start").click()
+    expect(page.locator("#task-status")).to_be_in_viewport(ratio=1)
 
 
 def test_a_run_is_paused_and_stopped_beside_the_train_tab(page: Page) -> None:

@@ -132,7 +132,8 @@ class Filled:
         if (kind, encoding) not in self._read:
             if self.source == PASTED:
                 pasted = self.pasted or ""
-                name = titles().get(pasted.strip(), PASTED_TEXT)
+                is_example = pasted.strip() in map(str.strip, example_texts().values())
+                name = pasted.strip().partition("\n")[0] if is_example else PASTED_TEXT
                 text = Corpus.from_text(pasted, kind, name=name, limits=self.limits)
             else:
                 path = Path(self.uploaded or "")
@@ -289,18 +290,15 @@ def examples() -> list[tuple[str, list[tuple[str, str]]]]:
 def example(source: str, recipe: str, event: gr.EventData) -> tuple[str, Any, Any]:
     """An example in place of the person's text, or without a name that text again. Raises InputError for an example
     that the page does not have."""
-    text, name = sent(event, "text", str), sent(event, "name", str)
-    if name:
-        known(name, [name for _, texts in examples() for name, _ in texts])
-        text = (EXAMPLES / f"{name}.txt").read_text(encoding="utf-8")
+    texts, name = example_texts(), sent(event, "name", str)
+    text = texts[known(name, [*texts])] if name else sent(event, "text", str)
     return text, *typed(source, recipe)
 
 
 @functools.cache
-def titles() -> dict[str, str]:
-    """The first line of each example, by its text."""
-    texts = (path.read_text(encoding="utf-8").strip() for path in EXAMPLES.glob("*.txt"))
-    return {text: text.partition("\n")[0] for text in texts}
+def example_texts() -> dict[str, str]:
+    """The examples by their names."""
+    return {path.stem: path.read_text(encoding="utf-8") for path in EXAMPLES.glob("*.txt")}
 
 
 def given_by_a_model(recipe: Recipe) -> list[str]:

@@ -2,7 +2,7 @@
 // trials, and so is what pre-training bought; ui/compare/trials.py is the other half.
 
 import { progress, row, scrolling, table } from "../controls.js";
-import { button, dot, el, fill } from "../parts/elements.js";
+import { button, dot, el, fill, note } from "../parts/elements.js";
 import { newChart } from "../parts/figures.js";
 import { duration } from "../parts/numbers.js";
 import { keep, kept, on, orError, visitor } from "../frame/page.js";
@@ -20,10 +20,7 @@ function variants({ columns, rows }) {
   return scrolling("Variants", table([el("span.b-unseen", "Variant"), ...columns], lines));
 }
 
-/**
- * What stands on the page. @param {HTMLElement} root @param {{id: string, label: string, hello: string}} options
- * @param {() => void} stopAll @param {Node} ticked about the ticks of the list
- */
+/** What stands on the page. @param {HTMLElement} root @param {{id: string, label: string, hello: string}} options @param {() => void} stopAll @param {Node} ticked about the ticks */
 function layout(root, { id, label, hello }, stopAll, ticked) {
   const title = el("h3", { dir: "auto" }),
     question = el("p.b-empty"),
@@ -76,12 +73,9 @@ export function view(root, { server, options }) {
   let mine = [];
   const again = button("Tick mine again", () => runs.choose(mine), { id: `${options.id}-mine` }),
     ticked = el("p.b-empty", { hidden: "" }, "In the list above, its runs are ticked now and no others. ", again),
-    few = el("p.b-note", { hidden: "" });
-  if (options.hello) root.append(few);
-  const warn = () => {
-    few.textContent = runs.few;
-    few.hidden = !runs.few;
-  };
+    few = el("div"),
+    warn = () => fill(few, options.hello && runs.few && note(runs.few));
+  root.append(few);
   on("refused", warn); // as soon as the form is read
   warn();
   const show = layout(root, options, () => orError(server.stop(visitor.token)).then(poll), ticked);

@@ -112,6 +112,7 @@ class FineTune {
     if (held) chart.hold(held);
     if (snapshots.length) announce("snapshots", { run, steps: snapshots });
     if (status === this.status) return;
+    if (!this.status && !hasEnded(status)) board.line.scrollIntoView({ block: "nearest" });
     this.status = status;
     announce("status", null);
     if (status === "paused" || hasEnded(status)) this.judge();

@@ -227,7 +227,7 @@ class LessonBar {
     document.getElementById("lessons-list")?.focus();
     if (!before || (before.model ?? "") === question.model) return;
     const back = button("Back to what you looked at before", () => restore(before), { id: "lesson-before" });
-    fill(this.problem, note("The page still shows the model of the lesson."), back);
+    fill(this.problem, el("div.b-tools", note("The page still shows the model of the lesson."), back));
   }
 
   /** Draw the lesson, and hide what its step hides: not while it is made, for its maker sets the page. */
@@ -282,16 +282,12 @@ class LessonBar {
     disable(back, question.at === 0 && "This is the first step.");
     if (question.at < from.steps.length - 1) return [back, next];
     disable(next, "This is the last step.");
-    return [back, this.isEdited ? next : this.ending()];
-  }
-
-  /** What comes after the last step. */
-  ending() {
+    if (this.isEdited) return [back, next];
     const { lessons } = this.options,
       at = lessons.findIndex((/** @type {string[]} */ [name]) => name === question.lesson),
-      [name, title] = (at >= 0 && lessons[at + 1]) || [];
-    if (!name) return button("Finish", () => this.close(), { id: "lesson-end" });
-    return button(`Next lesson: ${title}`, () => this.begin(name), { id: "lesson-end" });
+      [name, title] = (at >= 0 && lessons[at + 1]) || [],
+      press = () => (name ? this.begin(name) : this.close());
+    return [back, button(name ? `Next lesson: ${title}` : "Finish", press, { id: "lesson-end" })];
   }
 
   /** Go to another step; screen readers read its text. @param {number} by */

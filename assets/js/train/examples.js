@@ -14,23 +14,18 @@ export function view(root, { options, trigger }) {
   document.addEventListener("input", ({ target }) => {
     isTyped ||= target === field();
   });
-  const keep = () => [field()?.value ?? ""].filter((text) => isTyped && text.trim());
-  /** Replace the text. @param {string} name of an example, "" for the newest typed text */
-  const take = (name) => {
-    const before = keep(),
-      text = name ? "" : typed.pop();
-    if (name) typed.push(...before);
-    else typed.unshift(...before);
-    isTyped = !name;
+  /** Another text comes: the newest typed one again, or one that is none of the person's. @param {boolean} isBack */
+  const replace = (isBack) => {
+    const text = isBack && typed.pop(),
+      before = [field()?.value ?? ""].filter((each) => isTyped && each.trim());
+    if (isBack) typed.unshift(...before);
+    else typed.push(...before);
+    isTyped = isBack;
     again.hidden = !typed.length;
-    trigger("chosen", { name, text });
+    return text || "";
   };
-  on("fill", ({ text }) => {
-    if (!text) return;
-    typed.push(...keep());
-    isTyped = false;
-    again.hidden = !typed.length;
-  });
+  const take = (/** @type {string} */ name) => trigger("chosen", { name, text: replace(!name) });
+  on("fill", ({ text }) => text && replace(false));
   const again = button("My text again", () => take(""), { id: "own-text-again", hidden: "" });
   const line = (/** @type {Line} */ [language, texts], /** @type {number} */ k) =>
     el(
