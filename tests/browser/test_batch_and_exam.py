@@ -46,7 +46,9 @@ def test_views_that_are_opened_before_the_server_answers_are_filled_when_it_does
 def test_the_batch_of_the_selected_step(page: Page) -> None:
     open_tab(page, "Batch")
     batch = page.locator("#batch")
-    expect_seen(batch, "Press Start")
+    expect_seen(
+        batch, "This model was trained elsewhere, and the text of its batches did not come with it. Press Start"
+    )
     expect(page.locator("#batch-next")).to_be_hidden()
     open_tab(page, "Train")
     change_setting(page, "steps", "40")
@@ -60,6 +62,7 @@ def test_the_batch_of_the_selected_step(page: Page) -> None:
     )
     expect_seen(summary, "Batch of step 40")
     expect_seen(summary, re.compile(r"\d+ of \d+ asked words of these pairs right \(masked \d+ of \d+"))
+    expect_seen(summary, re.compile(r"Always answering “.+”, the most frequent of them, would be right for \d+\."))
     expect(pairs).to_have_text("Pairs 1 to 4 of 48")
     expect(batch.locator("section")).to_have_count(4)
     asked = batch.locator("section li").filter(has_text="true:")

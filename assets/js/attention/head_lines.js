@@ -16,7 +16,7 @@ const MANY = 40; // words, which stand closer
 export const colourOf = (head) => `hsl(${(174 + 137.5 * head) % 360} 58% 44%)`;
 
 /** @param {Word | null} one @param {Word | null} other */
-const isSame = (one, other) => Boolean(one && other && one[0] === other[0] && one[1] === other[1]);
+const isSame = (one, other) => `${one}` === `${other}`;
 
 export const headLines = () => new HeadLines();
 

@@ -7,8 +7,8 @@ import { ask, question } from "../frame/question.js";
 const CELL = 6,
   STEP = 8, // from one cell to the next
   DOWN = 4, // heads of a layer one below the other
-  HEIGHT = DOWN * STEP,
-  IN_HEAD = ["projections", "scores", "weights", "context"];
+  HEIGHT = DOWN * STEP;
+export const IN_HEAD = ["projections", "scores", "weights", "context"];
 
 /** The parts of the map that a stage is about, as their names in the picture. @param {string} stage @param {[number, number]} head */
 function partsOf(stage, [layer, head]) {

@@ -8,13 +8,12 @@ import { button, disable, draws, el, fill, note, notes, roam, showError, tools }
 import { floats, percent } from "../parts/numbers.js";
 import { latest, on, orError, visitor } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
-import { place } from "./place.js";
+import { IN_HEAD, place } from "./place.js";
 import { STAGES } from "./stages.js";
 
 /** @typedef {import("./stages.js").Steps} Steps */
 
 const MAP = "map";
-const IN_HEAD = ["projections", "scores", "weights", "context"];
 const IN_LAYER = [...IN_HEAD, "joined", "feed-forward"];
 const OF_TOKEN = ["embeddings", "projections", "context", "joined", "feed-forward", "layers"];
 
