@@ -1,7 +1,7 @@
 // What views are put together from: tables, lists of choices, boxes to tick, what a button opens, progress, and the keeper of
 // the keyboard's focus.
 
-import { button, el, fill } from "./parts/elements.js";
+import { button, el, fill, putBelow } from "./parts/elements.js";
 
 /** @typedef {import("./parts/elements.js").Attributes} Attributes */
 /** @typedef {import("./parts/elements.js").Child} Child */
@@ -78,24 +78,13 @@ export function progress(name) {
   };
 }
 
-const EDGE = 12; // pixels between what stands beside a button and the end of the window
-
-/** Put what is fixed in the window below a button, or above it where the window ends. @param {HTMLElement} panel @param {Element} opener */
-export function putBeside(panel, opener) {
-  const { left, right, top, bottom } = opener.getBoundingClientRect();
-  const most = document.documentElement.clientWidth - panel.offsetWidth - EDGE;
-  panel.style.left = `${Math.max(EDGE, left <= most ? left : right - panel.offsetWidth)}px`;
-  const isBelow = bottom + panel.offsetHeight + EDGE <= innerHeight;
-  panel.style.top = `${isBelow ? bottom + 4 : Math.max(EDGE, top - 4 - panel.offsetHeight)}px`;
-}
-
 /**
  * A button and what it opens below it, or above where the window ends. Escape, a press outside and a press of a button inside close that.
  * @param {Child} name @param {Attributes} attributes of the button @param {...Child} content
  */
 export function popover(name, attributes, ...content) {
   const opener = el("button.b-small", attributes, name);
-  const place = () => putBeside(panel, opener);
+  const place = () => putBelow(panel, opener.getBoundingClientRect());
   const panel = el("div.b-popover", { popover: "", onbeforetoggle: place, ontoggle: place }, content);
   panel.addEventListener("click", ({ target }) => {
     if (target instanceof Element && target.closest("button")) panel.hidePopover();

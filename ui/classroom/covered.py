@@ -16,6 +16,7 @@ from ui.classroom.board import last_losses
 from ui.classroom.typed import NO_TEXT
 from ui.frame.masking import mask_words, rated_guess
 from ui.frame.page import PageRequest, follows
+from ui.frame.shown_model import caption
 from ui.parts.notes import NEXT, pair_labels
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
@@ -95,9 +96,7 @@ class Covered:
 
     def content(self) -> dict[str, Any]:
         """All but what asks the model, as JSON data."""
-        return {
-            name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("probability", "settle")
-        }
+        return {name: value for name, value in vars(self).items() if name not in ("probability", "settle")}
 
 
 def cover(asked: PageRequest) -> Covered:
@@ -179,7 +178,7 @@ ASKED = {WORDS: cover, FOLLOWS: pair, LOSS: forecast}
 
 def _name_of_model(asked: PageRequest) -> str:
     model = asked.model
-    return f"{model.shown or model.title}, {model.detail}" if asked.question.model in asked.space.runs else model.title
+    return caption(model) if asked.question.model in asked.space.runs else model.title
 
 
 def _as_typed(token: str) -> str:

@@ -123,7 +123,8 @@ class Actions:
         if run is None or is_finetuning(run) or not run.steps_done:
             raise RunError(NO_RUN_YET)
         before = self._shared.get(digest(visitor))
-        shared = before if before and before.run is run else Shared(space, run, self._name_of_text(run))
+        text = self.classroom.name_of_text(run.prepared.source.sentences) if run.prepared else ""
+        shared = before if before and before.run is run else Shared(space, run, text)
         shown = self.classroom.share(digest(visitor), name, shared.described())
         self._shared[digest(visitor)] = shared
         self._followed = 0.0
@@ -178,9 +179,6 @@ class Actions:
         """The board as the content of a file."""
         self.workspaces.find(visitor)
         return {"content": file_text("csv", board_numbers(self.classroom.shared_runs()))}
-
-    def _name_of_text(self, run: Run) -> str:
-        return self.classroom.name_of_text(run.prepared.source.sentences) if run.prepared else ""
 
     def send(self, title: Any, link: Any, together: Any = False) -> None:
         """Offer a lesson or a view to all pages, or open it there."""

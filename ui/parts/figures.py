@@ -254,7 +254,7 @@ def word_points(
         }
     ]
     layout = _layout(
-        title=_title(title),
+        title={"text": title, "font": {"size": 15}, "x": 0, "y": 1, "yanchor": "top", "pad": {"t": 6, "l": 4}},
         margin={"l": 48, "r": 24, "t": 44, "b": 36},
         xaxis=_axis(zeroline=True, zerolinecolor=_GRID),
         yaxis=_axis(zeroline=True, zerolinecolor=_GRID, scaleanchor="x"),
@@ -276,7 +276,3 @@ def _beside(points: Sequence[Sequence[float]]) -> list[str]:
             f"{'bottom' if is_under else 'top'} {'right' if share < 1 / 3 else 'left' if share > 2 / 3 else 'center'}"
         )
     return [sides[i] for i in range(len(points))]
-
-
-def _title(text: str) -> dict[str, Any]:
-    return {"text": text, "font": {"size": 15}, "x": 0, "y": 1, "yanchor": "top", "pad": {"t": 6, "l": 4}}

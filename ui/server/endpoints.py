@@ -116,7 +116,8 @@ class Endpoints:
         the recipe "by-size" is chosen by the size of the text."""
         read = functools.partial(Corpus.from_text, corpus_text, name="The text", limits=self.workspaces.service.limits)
         if recipe == BY_SIZE:
-            chosen = recipe_for(corpus := read())
+            corpus: Corpus | None = read()
+            chosen = recipe_for(corpus)
         else:
             chosen = recipe_named(recipe)
             corpus = read(kind=chosen.text_kind) if corpus_text else None

@@ -63,12 +63,9 @@ def own_text_of(run: Run) -> str:
 
 def difference(settings: dict[str, Any], first: dict[str, Any]) -> list[str]:
     """The settings of a run, in words, that the first one has otherwise."""
-    found = (words.format(settings[name]) for name, words in DIFFERENCES.items() if _is_other(name, settings, first))
+    others = {name: value for name, value in settings.items() if value is not None and value != first.get(name)}
+    found = (words.format(others[name]) for name, words in DIFFERENCES.items() if name in others)
     return [re.sub("^(1 .*)s$", r"\1", each) for each in found][:MOST_DIFFERENCES]
-
-
-def _is_other(name: str, values: dict[str, Any], first: dict[str, Any]) -> bool:
-    return values.get(name) is not None and values[name] != first.get(name)
 
 
 def _named_settings(recipe: Recipe | FinetuningRecipe) -> dict[str, Any]:

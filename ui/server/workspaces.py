@@ -87,7 +87,7 @@ class Workspaces:
 
     def enter(self, token: str | None) -> Workspace:
         """The workspace of a token, or a new one with a new token: a client never chooses its token."""
-        return self.lookup(token) or self._add(self._new(secrets.token_hex(16)))
+        return self.lookup(token) or self._add(Workspace(secrets.token_hex(16), self.service.budget()))
 
     def find(self, token: str | None) -> Workspace:
         """The workspace of a token; RunError with the same sentence as for an unknown run."""
@@ -233,9 +233,6 @@ class Workspaces:
             raise RunError(NO_MODEL_YET if run.status in ACTIVE else ended)
         title = space.title_of(run)
         return Model(title, f"step {found[0]:,}", found[1], space.shown_title(key, title))
-
-    def _new(self, token: str) -> Workspace:
-        return Workspace(token, self.service.budget())
 
     def _add(self, space: Workspace) -> Workspace:
         space.touch(self.service.now())

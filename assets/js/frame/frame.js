@@ -15,20 +15,7 @@ const REPLAY = "Show each kept step in turn";
 const LIVE_MS = 1000; // at most so often a view follows a run that is shown live
 const MOST_STEPS = 60; // the server keeps about 40 snapshots; with more here, ask which are left
 
-/**
- * @typedef {object} ShownModel See shown_model in ui/frame/shown_model.py.
- * @property {string} key
- * @property {string} name
- * @property {string} detail
- * @property {boolean} own whether the visitor may rename it
- * @property {string | null} run
- * @property {number[]} steps
- * @property {number | null} at
- * @property {[step: number, loss: number | null][]} [curve]
- * @property {boolean} [active]
- * @property {object} [recipe]
- * @property {string} [error]
- */
+/** @typedef {Record<string, any>} ShownModel see shown_model in ui/frame/shown_model.py */
 /** @typedef {{visitor: string, run?: string | null, show?: string}} Value of the view: the visitor's token and run, and the model to show */
 
 /** The place of the step that is nearest to another one. @param {number[]} steps @param {number} step */
@@ -87,21 +74,16 @@ class TimeSlider {
     this.live,
   );
 
-  /** The place of a step among all of them. @param {number} step */
-  nearest(step) {
-    return nearest(this.steps, step);
-  }
-
   /** @param {ShownModel} model @returns {string} which step is shown, or why none */
   show({ steps, detail, run, curve }) {
     this.steps = steps;
     const last = Math.max(0, steps.length - 1),
       { step } = question;
     this.slider.max = `${last}`;
-    this.slider.value = `${step === null ? last : this.nearest(step)}`;
+    this.slider.value = `${step === null ? last : nearest(steps, step)}`;
     this.slider.disabled = steps.length < 2;
     disable(this.replay, steps.length < 2 && "There is one step so far.", REPLAY);
-    const words = !steps.length ? detail : `step ${count(step === null ? steps[last] : steps[this.nearest(step)])}`;
+    const words = !steps.length ? detail : `step ${count(step === null ? steps[last] : steps[nearest(steps, step)])}`;
     this.slider.setAttribute("aria-valuetext", step === null ? `Live, ${words}` : words);
     this.live.ariaPressed = `${step === null}`;
     this.element.classList.toggle("is-empty", !run);
@@ -113,7 +95,7 @@ class TimeSlider {
   draw(curve) {
     const places = Math.max(1, this.steps.length - 1),
       at = (/** @type {number} */ place) => ((100 * place) / places).toFixed(2);
-    const points = curve.flatMap(([step, loss]) => (loss === null ? [] : [[this.nearest(step), loss]]));
+    const points = curve.flatMap(([step, loss]) => (loss === null ? [] : [[nearest(this.steps, step), loss]]));
     const top = Math.max(...points.map(([, loss]) => loss), 1e-9);
     const line = points.map(([place, loss]) => `${at(place)},${(20 - (18 * loss) / top).toFixed(2)}`);
     fill(
@@ -254,7 +236,7 @@ class Frame {
     this.notice.hidden ||= this.notice.dataset.model !== key;
     const { shown: before, isDoubted } = this,
       isSame = before?.key === answer.key,
-      had = isSame && there(before);
+      had = before && isSame && there(before);
     this.shown = answer;
     this.isDoubted = false;
     const isOther = answer.at !== null && step === question.step && step !== answer.at;
@@ -262,7 +244,7 @@ class Frame {
     ask({ recipe: answer.recipe ?? null, ...(isOther && { step: answer.at }) });
     this.show();
     // A run has its text when it has its first step.
-    if (!isSame || (!before.steps.length && answer.steps.length > 0)) announce("shown", { key: answer.key });
+    if (!isSame || (!before?.steps.length && answer.steps.length > 0)) announce("shown", { key: answer.key });
     if (isDoubted || (isSame && there(answer) !== had)) this.follow();
   }
 

@@ -2,8 +2,7 @@
 // that the server does not answer. A handler of the server sends one as the value of this view (`Page.say` in
 // ui/frame/page.py), a script by the event "said".
 
-import { putBeside } from "../controls.js";
-import { button, draws, el, note } from "../parts/elements.js";
+import { button, draws, el, note, putBelow } from "../parts/elements.js";
 import { announce, on, orError, visitor } from "./page.js";
 
 /** @typedef {"press" | "answer" | "closed"} Until when a sentence goes, if nobody closes it: at the next press, at the next answer of the server, never */
@@ -17,9 +16,10 @@ const BUTTONS = "button, summary, [role=button]";
 
 /** Let a message stand beside a button while that is in the window, else among the others. @param {HTMLElement} message @param {Element | null} pressed */
 function stand(message, pressed) {
-  const { width, top, bottom } = pressed?.getBoundingClientRect() ?? new DOMRect();
-  message.classList.toggle("is-beside", width > 0 && top >= 0 && bottom <= innerHeight);
-  if (pressed && message.matches(".is-beside")) putBeside(message, pressed);
+  const place = pressed?.getBoundingClientRect() ?? new DOMRect(),
+    isBeside = place.width > 0 && place.top >= 0 && place.bottom <= innerHeight;
+  message.classList.toggle("is-beside", isBeside);
+  if (isBeside) putBelow(message, place);
 }
 
 class Messages {

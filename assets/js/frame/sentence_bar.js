@@ -12,16 +12,7 @@ const UNKNOWN = "The model never learned this word";
 const MOST_UNKNOWN = 8; // words that a line names
 const FIELDS = /** @type {const} */ (["text", "pair"]);
 
-/**
- * @typedef {object} Words See words_value in ui/frame/masking.py.
- * @property {string[]} words
- * @property {number[][]} cuts
- * @property {boolean[]} known
- * @property {number} second
- * @property {[sentence: number, index: number][]} typed a typed [MASK] and the word after it
- * @property {number[]} hidden
- * @property {string} [error]
- */
+/** @typedef {Record<string, any>} Words see words_value in ui/frame/masking.py */
 /**
  * @typedef {object} Sentences The sentences of the bar and their words.
  * @property {Words} words

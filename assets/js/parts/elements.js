@@ -165,7 +165,8 @@ export function putBelow(tip, { left, top, bottom }, origin = { left: 0, top: 0 
   const { width, height } = tip.getBoundingClientRect(),
     most = document.documentElement.clientWidth - width - EDGE;
   tip.style.left = `${Math.max(EDGE, Math.min(left, most)) - origin.left}px`;
-  tip.style.top = `${(bottom + height + 12 > innerHeight ? top - height - 6 : bottom + 6) - origin.top}px`;
+  const isBelow = bottom + height + 12 <= innerHeight;
+  tip.style.top = `${(isBelow ? bottom + 6 : Math.max(EDGE, top - height - 6)) - origin.top}px`;
 }
 
 const LEAST_SEEN = 160; // pixels of a part that are in the window
