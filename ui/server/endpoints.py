@@ -115,12 +115,10 @@ class Endpoints:
         """Start a run and return its id, the only credential for it. An empty text means the recipe's own corpus;
         the recipe "by-size" is chosen by the size of the text."""
         read = functools.partial(Corpus.from_text, corpus_text, name="The text", limits=self.workspaces.service.limits)
-        if recipe == BY_SIZE:
-            corpus: Corpus | None = read()
-            chosen = recipe_for(corpus)
-        else:
-            chosen = recipe_named(recipe)
-            corpus = read(kind=chosen.text_kind) if corpus_text else None
+        corpus = read() if recipe == BY_SIZE else None
+        chosen = recipe_for(corpus) if corpus else recipe_named(recipe)
+        if corpus_text and not corpus:
+            corpus = read(kind=chosen.text_kind)
         return self.workspaces.start_for_program(chosen, corpus, seed, caller=_caller()).id
 
     def training_status(self, run_id: str) -> dict[str, Any]:
