@@ -122,7 +122,7 @@ def test_a_zip_without_a_model(page: Page, tmp_path: Path) -> None:
     open_tab(page, "Models")
     expect(shown_model(page)).to_have_text("romeo-juliet")
     page.locator("#model-upload input[type=file]").set_input_files(archive)
-    expect(page.locator("#model-facts").get_by_role("alert")).to_be_visible()
+    expect(page.locator("#messages").get_by_role("alert")).to_be_visible()
     expect(shown_model(page)).to_have_text("romeo-juliet")
     expect(page.locator("#model-choice input")).to_have_count(1)
 

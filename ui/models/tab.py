@@ -54,7 +54,7 @@ class ModelsTab:
             with gr.Column(scale=5, min_width=320):
                 self._lay_out_choice()
             with gr.Column(scale=8, min_width=340):
-                self.facts = view("train/facts", elem_id=FACTS)
+                view("train/facts", elem_id=FACTS)
                 with gr.Row():
                     download = gr.Button("Download", variant="primary", elem_id="download", min_width=120)
                     self.keep = gr.Button("Keep a copy of this step", elem_id="keep", min_width=180)
@@ -65,7 +65,7 @@ class ModelsTab:
                 )
                 hint(page.workspaces.losses)
         page.on("facts", MODEL, show, lambda sentence: {FACTS: no_facts(sentence)})
-        inputs, changed = page.inputs, {page.visitor, page.frame, self.facts}
+        inputs, changed = page.inputs, {page.visitor, page.frame, page.messages}
         page.changed(*MODEL)(self.allow, inputs, [self.keep, self.remove], trigger_mode="always_last", **QUIET)
         self.keep.click(lambda values: self.act(values, keep_copy), inputs, changed, **QUIET)
         self.remove.click(lambda values: self.act(values, self.drop), inputs, changed, **QUIET)
@@ -102,11 +102,11 @@ class ModelsTab:
         return [gr.update(interactive=key in models) for models in (space.runs, space.models)]
 
     def act(self, values: Values, work: Callable[[PageRequest], str | None]) -> dict[Any, Any]:
-        """Change the visitor's workspace and show the model with the key that `work` returns; an error appears among
-        the facts."""
+        """Change the visitor's workspace and show the model with the key that `work` returns; the page says why that
+        fails."""
         space = self.workspaces.enter(values[self.page.visitor])
 
-        @on_error(lambda sentence: {self.facts: no_facts(sentence)})
+        @on_error(self.page.say)
         def attempt() -> dict[Any, Any]:
             key = work(PageRequest(self.workspaces, space, Question.read(values[self.page.bar])))
             return (
@@ -145,6 +145,8 @@ class ModelsTab:
             context.copy().run(progress, megabytes, desc=f"Fetching {name}", unit="MB")
 
         def fetched(asked: PageRequest) -> str:
+            if not name:
+                raise CheckpointError("Type the name of a model first.")
             keep, limits = not self.workspaces.is_shared, self.workspaces.service.limits
             return asked.space.add_model(
                 Model(name, "from the Hub", fetch_model(name, show_bytes, keep=keep, limits=limits))
