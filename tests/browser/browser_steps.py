@@ -98,7 +98,7 @@ def serve_modules(page: Page) -> None:
 
 def press_save(page: Page, item: str) -> None:
     """Open the list "Save" that has the item, and press it."""
-    page.locator(".b-save", has=page.locator(item)).get_by_role("button", name=re.compile("^Save")).click()
+    page.locator(".b-save", has=page.locator(item)).locator("button").first.click()
     page.locator(item).click()
 
 
