@@ -340,7 +340,7 @@ def load_checkpoint(
         config = _with_positions(config, max_positions, limits)
     if random_weights:
         known = config.max_position_embeddings
-    notes = [MEAN_POOLER] * (config.pooler == "mean") + [_ONE_ATTENTION] * ("use_torch_multi_head" in content)
+    notes = _config_notes(content, config)
     tokenizer = _read_tokenizer(folder, content.get("tokenizer_class"), limits, notes)
     tokens = tokenizer.get_vocab_size()
     if tokens > config.vocab_size:
@@ -350,13 +350,16 @@ def load_checkpoint(
         )
     if unused := config.vocab_size - tokens:
         notes.append(f"The tokenizer has no text for the last {unused:,} of {config.vocab_size:,} ids.")
+    pad = token_id(tokenizer, PAD)
+    if config.pad_token_id != pad and content.get("pad_token_id") is not None:
+        notes.append(f"{CONFIG} has the pad_token_id {config.pad_token_id}; that of the tokenizer, {pad}, is used.")
     with torch.device("meta"):
-        model = BertForPreTraining(dataclasses.replace(config, pad_token_id=token_id(tokenizer, PAD)))
+        model = BertForPreTraining(dataclasses.replace(config, pad_token_id=pad))
     head = None if random_weights else _read_head(content, notes)
     is_tied = content.get("tie_word_embeddings") in (True, None)
     if head:
         head.add_to(model)
-    missing = _fill(model, None if random_weights else folder, known, tied=is_tied, limits=limits)
+    missing = _fill(model, None if random_weights else folder, known, notes, tied=is_tied, limits=limits)
     if random_weights:
         notes.append(f"Only the tokenizer and the sizes are those of {folder.name}; all weights are random.")
     elif missing:
@@ -365,10 +368,25 @@ def load_checkpoint(
         notes.append(f"The files lack {parts}; {are} new and untrained here.")
     if (positions := config.max_position_embeddings) > known:
         notes.append(f"The weights have {known:,} positions; {known + 1:,} to {positions:,} are new and untrained.")
-    recipe = None
-    with contextlib.suppress(CheckpointError):  # a model without a readable recipe can still be used
-        recipe = None if random_weights else read_json(folder / RECIPE, limits)
+    recipe = None if random_weights else _read_recipe(folder, limits, notes)
     return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, recipe, head)
+
+
+def _config_notes(content: Json, config: BertConfig) -> list[str]:
+    """What is taken for a field that a config lacks, or read in another way than other programs do."""
+    lacking = [name for name in _HUGGING_FACE_DEFAULTS if content.get(name) is None]
+    notes = [f"{CONFIG} lacks {name}; BERT's {_HUGGING_FACE_DEFAULTS[name]} is used." for name in lacking]
+    notes += [MEAN_POOLER] * (config.pooler == "mean")
+    return notes + [_ONE_ATTENTION] * ("use_torch_multi_head" in content)
+
+
+def _read_recipe(folder: Path, limits: Limits, notes: list[str]) -> Json | None:
+    """The settings of a model's training. It can be used without them."""
+    try:
+        return read_json(folder / RECIPE, limits) if (folder / RECIPE).exists() else None
+    except CheckpointError as error:
+        notes.append(f"{error} The settings of its training are not known here.")
+    return None
 
 
 def model_folder(name: str | Path) -> Path:
@@ -473,6 +491,14 @@ def _read_head(content: Json, notes: list[str]) -> TaskHead | None:
 def _read_labels(content: Json, notes: list[str]) -> tuple[str, ...]:
     """The names of the outputs, as many and as `transformers` finds them; each is made to occur once."""
     names, count = part(content, "id2label", dict, {}), content.get("num_labels")
+    ids = part(content, "label2id", dict, {})
+    by_id = {str(i): name for name, i in ids.items()}
+    if by_id and content.get("id2label") is None and len(by_id) == len(ids):
+        content = {**content, "id2label": by_id}
+        names = by_id
+        notes.append(f"{CONFIG} has no id2label; the names in label2id are used.")
+    elif ids and names and by_id != {i: str(name) for i, name in names.items()}:
+        notes.append(f"id2label and label2id of {CONFIG} give different names; those of id2label are used.")
     if count is not None and (type(count) is not int or count < 1):
         raise CheckpointError(f"{CONFIG} has num_labels {quoted(count)}; it must be a whole number from 1.")
     if count is None:
@@ -483,7 +509,11 @@ def _read_labels(content: Json, notes: list[str]) -> tuple[str, ...]:
         return tuple(f"LABEL_{i}" for i in range(count))
     if {*names} != {str(i) for i in range(count)}:
         raise CheckpointError(f"{CONFIG} must have a name for each of its {count:,} outputs, from 0, in id2label.")
-    given = [str(names[str(i)]) for i in range(count)]
+    unnamed = [i for i in range(count) if not isinstance(names[str(i)], str | int | float)]
+    given = [f"LABEL_{i}" if i in unnamed else str(names[str(i)]) for i in range(count)]
+    if unnamed:
+        said = f"{CONFIG} has names of labels that are no texts; they are"
+        notes.append(f"{said}: {first_three(given[i] for i in unnamed)}.")
     taken, seen, numbered = {*given}, Counter[str](), []
     for i, name in enumerate(given):
         seen[name] += 1
@@ -499,7 +529,7 @@ def _read_labels(content: Json, notes: list[str]) -> tuple[str, ...]:
 
 
 def _fill(
-    model: BertForPreTraining, folder: Path | None, positions: int, *, tied: bool, limits: Limits
+    model: BertForPreTraining, folder: Path | None, positions: int, notes: list[str], *, tied: bool, limits: Limits
 ) -> frozenset[str]:
     """Load the weights into a model on the meta device and draw what the files lack; returns the missing parts.
     folder: None for random weights. positions: in the files."""
@@ -508,7 +538,7 @@ def _fill(
     in_files = {**shapes, POSITIONS: (positions, config.hidden_size)}
     tensors, missing = dict[str, Tensor](), frozenset(PARTS)
     if folder is not None:
-        tensors, missing = read_weights(folder, in_files, tied=tied, limits=limits)
+        tensors, missing = read_weights(folder, in_files, tied=tied, limits=limits, note=notes.append)
     if more := config.max_position_embeddings - positions:
         new = draw("new_positions", (more, config.hidden_size), config, generator.manual_seed(0))
         tensors[POSITIONS] = torch.cat([tensors[POSITIONS], new * config.use_position_embeddings])

@@ -31,6 +31,7 @@ Note = Callable[[str], None]  # called with a sentence
 # The classes of `transformers` that split words as a vocab.txt alone describes it; None: not named.
 _VOCAB_TXT_CLASSES = (None, "BertTokenizer", "BertTokenizerFast", "BertTokenizerLegacy")
 _FLAGS = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+_FEW_LOST = 0.01  # of a vocabulary
 # The normalizer of a scheme by its pre-tokenizer.
 _STYLES = {"BertPreTokenizer": "bert", "WhitespaceSplit": "words", "Whitespace": "steps"}
 
@@ -83,9 +84,24 @@ def load_tokenizer(path: Path, settings: Json | None = None, limits: Limits = LO
             )
         if not from_settings and not _is_bert_frame(part(content, "post_processor", dict, {}), tokenizer):
             note(f"{path.name} does not put [CLS] and [SEP] around texts as BERT does; here they are.")
+        _note_lost_tokens(tokenizer, note)
         return tokenizer
     except CheckpointError as error:
         raise CheckpointError(f"{path.name}: {error}") from None
+
+
+def _note_lost_tokens(tokenizer: Tokenizer, note: Note) -> None:
+    """Say how many tokens no text has, because the normalizer changes them, where these are not few."""
+    if tokenizer.normalizer is None:
+        return
+    normalize, vocabulary = tokenizer.normalizer.normalize_str, tokenizer.get_vocab()
+    words = ((token, token.removeprefix(PREFIX)) for token in sorted(vocabulary) if token not in SPECIAL_TOKENS)
+    lost = [token for token, word in words if re.search(r"\w", word) and normalize(word).replace(" ", "") != word]
+    if len(lost) > _FEW_LOST * len(vocabulary):
+        note(
+            f"No text has {len(lost):,} of the {len(vocabulary):,} tokens, such as {quoted(lost[0])}, because capitals "
+            "or accents are taken from texts; do_lower_case and strip_accents in tokenizer_config.json keep them."
+        )
 
 
 def _check_count(tokens: int, most: int) -> None:
@@ -98,7 +114,7 @@ def _read_vocab_txt(data: bytes, most: int, note: Note) -> dict[str, int]:
     keep their ids under names that no word of a text has."""
     _check_count(data.count(b"\n", 0, -1) + 1, most)
     try:
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise CheckpointError(f"this is not UTF-8 text (byte {error.start}); export the tokenizer again.") from None
     tokens = re.sub("\r\n?", "\n", text).removesuffix("\n").split("\n")

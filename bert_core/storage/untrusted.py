@@ -48,7 +48,7 @@ def parse_json(data: bytes, name: str, most_values: int = LOCAL.items) -> Json:
     """The object in JSON bytes of at most `most_values` values. Raises CheckpointError with the name of
     the file for what `parse_value` refuses and for anything but an object."""
     try:
-        content = parse_value(data.decode("utf-8"), most_values)
+        content = parse_value(data.decode("utf-8-sig"), most_values)
     except ValueError as error:
         reason = f" ({error})" if isinstance(error, Refused) else ""
         raise CheckpointError(f"{name} is not valid JSON{reason}; download or export it again.") from None

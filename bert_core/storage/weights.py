@@ -5,7 +5,7 @@ header; its size is limited here before, because the library needs seconds for m
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from bert_core.config import LOCAL, Limits
-from bert_core.errors import CheckpointError, first_three, megabytes, quoted
+from bert_core.errors import CheckpointError, first_three, ignore, megabytes, quoted
 from bert_core.storage.untrusted import parse_json, part, read_json
 
 CONFIG = "config.json"
@@ -104,16 +104,25 @@ def read_tensor(entry: TensorEntry, dtype: torch.dtype = torch.float32) -> Tenso
 
 
 def read_weights(
-    folder: Path, shapes: Shapes, *, tied: bool, limits: Limits = LOCAL
+    folder: Path, shapes: Shapes, *, tied: bool, limits: Limits = LOCAL, note: Callable[[str], None] = ignore
 ) -> tuple[dict[str, Tensor], frozenset[str]]:
     """The weights in a folder as float32, and the names of the missing PARTS.
 
     shapes: every tensor of the model with its shape, under Hugging Face's names. tied: whether the folder's config
     shares one matrix between input and output. The tensors may be in one file or in several with an index, without the
-    `bert.` prefix, under the old names gamma and beta, in float32, float16 or bfloat16. Raises CheckpointError with the
-    file, the first three differences and the remedy; names and shapes are checked before any tensor is read.
+    `bert.` prefix, under the old names gamma and beta, in float32, float16 or bfloat16. note: called with a sentence on
+    an output layer that is left out. Raises CheckpointError with the file, the first three differences and the remedy;
+    names and shapes are checked before any tensor is read.
     """
-    entries = _with_current_names(_read_headers(folder, limits), shapes)
+    found = _read_headers(folder, limits)
+    entries = _with_current_names(found, shapes)
+    if others := [
+        layer[:-1] for layer in _OUTPUT_LAYERS if any(name.startswith(layer) for name in {*found} - {*shapes})
+    ]:
+        note(
+            f"The files have an output layer ({first_three(sorted(others))}) that is left out, since the first of the "
+            f"architectures in {CONFIG} is no task's class that has it."
+        )
     missing = frozenset(part for part, prefix in PARTS.items() if not any(name.startswith(prefix) for name in entries))
     _check_entries(entries, shapes, missing)
     if not tied and "mlm" not in missing and "cls.predictions.decoder.weight" not in entries:
@@ -139,6 +148,10 @@ def _read_headers(folder: Path, limits: Limits) -> dict[str, TensorEntry]:
     if (folder / WEIGHTS).exists():
         return read_header(folder / WEIGHTS)
     if not (folder / INDEX).exists():
+        if parts := first_three(
+            sorted(path.name for path in folder.glob("*.safetensors") if "training" not in path.name)
+        ):
+            raise CheckpointError(f"The folder has {parts}, but no {INDEX} and no {WEIGHTS}; add the one or the other.")
         raise CheckpointError(
             f"The folder has no {WEIGHTS}. With --random-weights, the command line begins with random ones. Weights in "
             ".bin, .pt and .ckpt files are never opened, because such a file can run programs. To convert a file that "

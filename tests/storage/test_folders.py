@@ -219,3 +219,64 @@ def test_another_longest_word_is_refused(tmp_path):
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
     with pytest.raises(CheckpointError, match="at most 50 characters; here it is 100"):
         load_tokenizer(tmp_path / "tokenizer.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
+
+
+ODD = [
+    ({"architectures": ["BertForTopics"]}, "The files have an output layer (classifier) that is left out, since"),
+    (
+        {"architectures": ["BertModel", "BertForSequenceClassification"]},
+        "an output layer (classifier) that is left out",
+    ),
+    ({"label2id": {"bad": 0, "good": 1}}, "config.json has no id2label; the names in label2id are used."),
+    (
+        {"id2label": {"0": "bad", "1": "good"}, "label2id": {"good": 0, "bad": 1}},
+        "id2label and label2id of config.json",
+    ),
+    ({"id2label": {"0": None, "1": "good"}}, "has names of labels that are no texts; they are: LABEL_0."),
+    ({"pad_token_id": 3}, "config.json has the pad_token_id 3; that of the tokenizer, 0, is used."),
+    ({"num_attention_heads": None}, "config.json lacks num_attention_heads; BERT's 12 is used."),
+]
+
+
+@pytest.mark.parametrize(("settings", "note"), ODD)
+def test_what_is_guessed_or_left_out_of_a_folder_is_said(settings, note, write):
+    checkpoint = load_checkpoint(write(cls="BertForSequenceClassification", **settings))
+    assert any(note in each for each in checkpoint.notes), checkpoint.notes
+    if "label2id" in settings:
+        assert checkpoint.head.labels == ("bad", "good")
+
+
+@pytest.mark.parametrize("settings", [{}, {"id2label": {"0": "bad", "1": "good"}, "label2id": {"bad": 0, "good": 1}}])
+def test_nothing_is_said_of_a_plain_folder(settings, write):
+    notes = load_checkpoint(write(cls="BertForSequenceClassification", **settings)).notes
+    assert [note for note in notes if "lack" not in note and "no text" not in note] == []
+
+
+def test_tokens_that_no_text_can_have_are_counted(write):
+    folder = write([*PIECES[:-2], "Anna", "café"])
+    said = "No text has 2 of the 13 tokens, such as 'Anna', because capitals or accents are taken from texts"
+    assert any(note.startswith(said) for note in load_checkpoint(folder).notes)
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    assert not any("No text has" in note for note in load_checkpoint(folder).notes)
+
+
+def test_a_recipe_that_cannot_be_read_is_said(write):
+    folder = write()
+    (folder / "recipe.json").write_text("{nope")
+    assert any(note.startswith("recipe.json is not valid JSON") for note in load_checkpoint(folder).notes)
+
+
+def test_a_mark_at_the_start_of_a_file_is_no_part_of_it(write):
+    folder = write()
+    for name in ("config.json", "vocab.txt"):
+        (folder / name).write_bytes(b"\xef\xbb\xbf" + (folder / name).read_bytes())
+    assert load_checkpoint(folder).tokenizer.token_to_id("[PAD]") == 0
+
+
+def test_parts_of_weights_without_their_index_are_named(write):
+    folder = write()
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
+    with pytest.raises(
+        CheckpointError, match=r"model-00001-of-00002\.safetensors, but no model\.safetensors\.index\.json"
+    ):
+        load_checkpoint(folder)
