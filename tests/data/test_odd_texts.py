@@ -1,0 +1,71 @@
+"""Texts as people have them: what the reader guesses is said, and so is what is no prose."""
+
+import pytest
+
+from bert_core.data.corpus import Corpus
+
+
+def read(text, **options):
+    return Corpus.from_bytes(text.encode(), **options)
+
+
+def said(text, note):
+    return any(each.startswith(note) for each in read(text).notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        (
+            "1\n00:00:01,000 --> 00:00:03,500\nWhere were you?\n\n2\n00:00:04,000 --> 00:00:05,500\nAt home.\n",
+            "subtitles",
+        ),
+        ("<!DOCTYPE html>\n<html><body><p>One.</p>\n<p>Two.</p></body></html>\n", "HTML"),
+        ('{"text": "Hello there."}\n{"text": "How are you?"}\n', "JSON"),
+        ('[{"text": "Hello there."},\n{"text": "How are you?"}]\n', "JSON"),
+        ("{\\rtf1\\ansi Hello there.\\par Next line.}\n", "RTF"),
+        ("\\documentclass{article}\n\\begin{document}\nHello there.\n\\end{document}\n", "LaTeX"),
+    ],
+)
+def test_a_text_with_marks_of_a_format_is_named(text, form):
+    assert said(text, f"This looks like {form}, whose marks are read as words too; save the plain text alone.")
+
+
+def test_lines_of_marks_alone_are_counted():
+    assert said("One.\n---\nTwo.\n***\nThree.\n1\n2\n", "Lines of digits and marks alone, read as sentences: 4.")
+    assert read("One.\nTwo.\n\nThree 4.\n").notes == ()
+
+
+def test_lines_with_several_sentences_are_said_to_stay_whole():
+    note = "Some lines have several sentences, and each line is read as one; --kind documents would divide them."
+    assert said("One here. And two.\nThree.\nFour. Five.\n", note)
+    assert not any("several" in each for each in read("One. Two. Three.\n", kind="lines").notes)
+
+
+@pytest.mark.parametrize("text", ["The old har-\nbour was full.\nThe cap-\ntains drank in the tav-\nerns.\n"])
+def test_hyphens_at_the_ends_of_narrow_lines_are_doubted(text):
+    assert said(text, "Each line is read as a sentence. If the lines are parts of longer sentences")
+
+
+def test_labelled_pairs_are_found_as_the_readme_says():
+    corpus = read("hello my friend\thow are you\t1\nwe went home\tit was late\t0\n")
+    assert corpus.labels == (True, False)
+    assert "Each line has two texts and a label" in corpus.notes[0]
+
+
+def test_other_columns_are_named():
+    assert said("hello my friend\tpos\nwe went home\tneg\n", "Lines with tabs are read as one sentence each")
+
+
+@pytest.mark.parametrize("text", ["Caf\ufffd is open.\nIt\ufffds fine.\n", "CafÃ© dâ€™Or is open.\nHow is it?\n"])
+def test_damaged_characters_are_counted(text):
+    assert said(text, "Characters that were damaged before, such as ")
+    assert any("damaged" in note for note in Corpus.from_text(text).notes)
+
+
+def test_a_markdown_text_begins_documents_at_its_headings():
+    corpus = read("# Notes\n\nSome **bold** text. It goes on\nhere.\n\n---\n\n## Next\n\nWe stop.\n")
+    assert [list(document) for document in corpus.documents] == [["Some bold text.", "It goes on here."], ["We stop."]]
+    assert "Headings left out: 2." in corpus.notes
+    assert "Marks of Markdown left out: 3." in corpus.notes
+    assert any(note.startswith("Lines joined to the next one") for note in corpus.notes)
