@@ -38,6 +38,7 @@ _NO_LABELS = ("-1", "-")
 _ID = re.compile(r"(?=\D*\d)[\w.:#/-]{1,40}", re.ASCII)
 _MOST_SHOWN = 20  # names of columns
 _COUNTED = 100  # lines, in which commas and semicolons are counted
+csv.field_size_limit(2**31 - 1)  # the size of the whole file is limited
 _RARE = 1000  # lines, of which one may have other columns than the rest, as in GLUE's QQP
 
 

@@ -212,3 +212,8 @@ def test_examples_that_are_also_learned_from_are_counted(read, tiny_checkpoint):
     parts = TaskParts(train, test, test)
     notes = prepare(FinetuningRecipe("mine", CLASSIFY, "Mine"), parts, start=tiny_checkpoint).notes
     assert "test.txt: 4 of 4 examples are in the training part too, so a model may know them by heart." in notes
+
+
+def test_a_text_of_any_length_is_read(read):
+    long = "word " * 60_000
+    assert read(f"text,label\n{long},pos\nbad,neg\n", name="task.csv").examples[0].text == long.strip()
