@@ -224,9 +224,14 @@ class LessonBar {
     this.opened = "";
     this.complain("");
     ask({ lesson: "", at: 0 });
-    document.getElementById("lessons-list")?.focus();
+    const leave = () => document.getElementById("lessons-list")?.focus(); // the pressed button goes
+    leave();
     if (!before || (before.model ?? "") === question.model) return;
-    const back = button("Back to what you looked at before", () => restore(before), { id: "lesson-before" });
+    const goBack = () => {
+      restore(before);
+      leave();
+    };
+    const back = button("Back to what you looked at before", goBack, { id: "lesson-before" });
     fill(this.problem, el("div.b-tools", note("The page still shows the model of the lesson."), back));
   }
 
