@@ -96,10 +96,8 @@ def _codah(file: TaskFile) -> _Rows:
     table = Table(file, "\t", is_even=False)
     # Of a file with labels that is read without them, the labels are no choices.
     has_labels = file.labelled or all(fields[-1].isdecimal() for _, fields in table.rows() if fields)
-    width = len(table.first)
-    end = width - has_labels
-    label = [end] if file.labelled else []
-    file.say(table.names(False), False, Texts=range(1, end), Label=label)
+    if (end := len(table.first) - has_labels) >= 4:  # else the first line is refused below
+        file.say(table.names(False), False, Texts=range(1, end), Label=[end] if file.labelled else [])
     for line, fields in table.examples(is_named=False):
         end = len(fields) - has_labels
         if end < 4:

@@ -360,7 +360,8 @@ class TextTable(Table):
         if is_alone != has_name:
             which = "which no other line has" if is_alone else "which other lines have, and the name of a column"
             # The label is likely the column with the fewest values, and comes last.
-            known = [i for i in range(self.width) if not _ID_NAME.fullmatch(self._names[i])]
+            columns = range(self.width)
+            known = [i for i in columns if not _ID_NAME.fullmatch(self._names[i])] or columns
             last = min(reversed(known), key=lambda i: len(self.values(i, is_named=True)))
             order = [*(i for i in known if i != last), last]
             header, example = (_listed([each[i] for i in order], ",") for each in (first, self.names(False)))

@@ -85,6 +85,11 @@ def test_a_column_of_ids_is_not_offered(read):
         )
 
 
+def test_a_header_of_ids_alone_is_asked_about(read):
+    with pytest.raises(CorpusError, match="so it may be a header or an example"):
+        read("id\tindex\na\tb\nc\tb\nd\te\n")
+
+
 def test_names_of_later_json_objects_are_read_too(read):
     data = read(
         json_lines({"text": "good"}, {"text": "bad", "label": "neg"}, {"text": "fine", "label": "pos", "by": 1})
@@ -217,3 +222,9 @@ def test_examples_that_are_also_learned_from_are_counted(read, tiny_checkpoint):
 def test_a_text_of_any_length_is_read(read):
     long = "word " * 60_000
     assert read(f"text,label\n{long},pos\nbad,neg\n", name="task.csv").examples[0].text == long.strip()
+
+
+@pytest.mark.parametrize("text", ["", "1\n", "a\t1\n", "i\tHe ran.\t0\n"])
+def test_a_file_of_choices_with_too_few_columns_is_refused(read, text):
+    with pytest.raises(CorpusError, match=r"columns; write a category|has no examples"):
+        read(text, CHOOSE)
