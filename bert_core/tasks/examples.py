@@ -86,7 +86,9 @@ class TaskData:
                 unknown.setdefault(label, line)
         if unknown:
             where = first_three(f"{quoted(label)} (line {line})" for label, line in unknown.items())
-            raise CorpusError(f"{self.name} has labels that the training part lacks: {where}; add examples of them.")
+            raise CorpusError(
+                f"{self.name} has labels that the training part lacks: {where}; train with examples of them, or remove these."
+            )
 
     def batches(self, layout: Layout, pad_token_id: int, seed: int) -> TaskBatches:
         """Batches of all examples. Raises CorpusError for a label that the layout does not have."""

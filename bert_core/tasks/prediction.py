@@ -178,9 +178,11 @@ class Review:
 
 @probe
 def review(checkpoint: Checkpoint, data: TaskData) -> Review:
-    """Apply a fine-tuned model to labelled examples and compare. Errors as for `predict`."""
-    found, task, head = predict(checkpoint, data.examples), task_of(checkpoint), checkpoint.head
-    labels = head.labels if head else ()
+    """Apply a fine-tuned model to labelled examples and compare. Errors as for `predict`, and CorpusError for a label
+    that the model has not learned."""
+    labels = checkpoint.head.labels if checkpoint.head else ()
+    data.check_labels(labels)
+    found, task = predict(checkpoint, data.examples), task_of(checkpoint)
     judged = [Judged(each, guess, *task.judge(each, guess, labels)) for each, guess in zip(data.examples, found)]
     judged.sort(key=lambda each: (bool(each.is_right), -each.mistake))
     pairs = [pair for each in judged for pair in task.compared(each.example, each.prediction)]

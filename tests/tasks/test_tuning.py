@@ -192,8 +192,12 @@ def test_the_command_line_fine_tunes_and_predicts(tiny_checkpoint, tmp_path, cap
     assert command_line.main(arguments) == 1
     assert "holds a model already" in capsys.readouterr().err
     (tmp_path / "test.tsv").write_text("nice romeo\tmaybe\n")
-    assert command_line.main([*arguments, "--overwrite"]) == 1
-    assert "labels that the training part lacks: 'maybe' (line 1)" in capsys.readouterr().err
+    for command in (
+        [*arguments, "--overwrite"],
+        ["evaluate", str(tmp_path / "tuned"), "--input", str(tmp_path / "test.tsv")],
+    ):
+        assert command_line.main(command) == 1
+        assert "labels that the training part lacks: 'maybe' (line 1)" in capsys.readouterr().err
 
 
 def test_task_files_in_an_old_encoding_are_read_with_its_name(tiny_checkpoint, tmp_path, capsys):
