@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import math
+import re
 import time
 from types import SimpleNamespace
 
@@ -14,8 +15,8 @@ import torch
 from helpers import make_model
 from safetensors.torch import load_file
 
-from bert_core import TrainingService, load_recipe, save_checkpoint
-from bert_core.config import BertConfig
+from bert_core import TrainingService, load_checkpoint, load_recipe, save_checkpoint
+from bert_core.config import CHECKPOINTS, BertConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import SPECIAL_TOKENS, Scheme, build_tokenizer
 from bert_core.errors import CheckpointError, InputError
@@ -400,6 +401,20 @@ def test_another_model_guesses_the_same_hidden_words(tiny_checkpoint: Checkpoint
             assert both[name] == pytest.approx(rate_guess(checkpoint, both["word"], *masked, mask=mask).probability)
     beside = beside_value(pieces, tiny_checkpoint, Question("say unkind", hidden=(1,)))
     assert (len(beside["masks"][0]["pieces"]), beside["comparison"]) == (1, []), "the other model has no such word"
+
+
+def test_hidden_words_are_found_by_their_place_where_another_model_splits_the_text_otherwise() -> None:
+    dialogue, english = (load_checkpoint(CHECKPOINTS / name) for name in ("romeo-juliet", "english-mini"))
+    asked = Question("Hello, my name is [MASK].", "Don't you know Romeo?", hidden=(1, 4, 7))
+    value = beside_value(dialogue, english, asked)
+    assert [mask["word"] for mask in value["masks"]] == ["my", "", "Don", "'", "t", "Romeo"]
+    assert [
+        both["word"]
+        for both in beside_value(english, dialogue, dataclasses.replace(asked, hidden=(2, 11)))["comparison"]
+    ] == ["my", "Romeo"]
+    for hidden, word in ((5, "."), (6, "Don")):
+        with pytest.raises(InputError, match=f"does not read “{re.escape(word)}” as a word of its own"):
+            beside_value(english, dialogue, dataclasses.replace(asked, hidden=(hidden,)))
 
 
 @pytest.mark.parametrize("kind", [LENS, MATTERED, SWEEP])  # of other words: test_swapped_words.py

@@ -98,6 +98,24 @@ def mask_words(
     return dataclasses.replace(question, text=text, pair=pair), found
 
 
+def asked_of(first: Checkpoint, other: Checkpoint, question: Question) -> Question:
+    """The question with the numbers that the words hidden from the first model have in another one, found by their
+    characters. Raises InputError where the other one does not read a hidden word as one or more words of its own."""
+    words, hidden = maskable(other, question), []
+    for word in (each.word for each in mask_words(first, question)[1] if each.index is not None):
+        same = [
+            (number, each)
+            for number, each in enumerate(words)
+            if each.sentence == word.sentence and each.start < word.end and each.end > word.start
+        ]
+        if not same or same[0][1].start < word.start or same[-1][1].end > word.end:
+            raise InputError(
+                f"This model does not read “{word.text}” as a word of its own; hide another word to compare."
+            )
+        hidden += [number for number, _ in same]
+    return dataclasses.replace(question, hidden=tuple(hidden))
+
+
 def rated_guess(checkpoint: Checkpoint, question: Question, number: int, guess: str) -> dict[str, Any]:
     """A person's own guess for masked word `number`, which gets as many masks as the guess has pieces."""
     try:

@@ -12,7 +12,7 @@ from bert_core.errors import InputError
 from bert_core.probes.forward import Guess
 from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.storage.checkpoint import Checkpoint
-from ui.frame.masking import MaskedWord, mask_words, maskable, rated_guess
+from ui.frame.masking import MaskedWord, asked_of, mask_words, maskable, rated_guess
 from ui.frame.page import Page, PageRequest
 from ui.frame.question import TEXTS, Question
 from ui.frame.shown_model import caption
@@ -132,8 +132,7 @@ def numbers(asked: PageRequest) -> Numbers | dict[str, Numbers]:
     """The guesses of one or both models for a file."""
 
     def of_model(checkpoint: Checkpoint) -> Numbers:
-        check_words(asked.checkpoint, checkpoint, asked.question)
-        return all_guesses(checkpoint, asked.question)
+        return all_guesses(checkpoint, asked_of(asked.checkpoint, checkpoint, asked.question))
 
     return numbers_of_models(asked, of_model)
 
@@ -207,31 +206,28 @@ def around_masks(question: Question, words: list[MaskedWord]) -> list[list[str |
 
 
 def beside_value(first: Checkpoint, other: Checkpoint, question: Question) -> dict[str, Any]:
-    """Another model's guesses for the words hidden from the first, and both probabilities of each hidden word.
+    """Another model's guesses for the words hidden from the first, and both probabilities of each word hidden alike.
 
-    Raises InputError when the other model splits the texts into other words.
+    Raises InputError when the other model does not read a hidden word as one or more words.
     """
-    check_words(first, other, question)
+    there = asked_of(first, other, question)
+    found = [each.word for each in mask_words(other, there)[1]]
+    numbers = {(each.sentence, each.start, each.end): at for at, each in enumerate(found)}
     comparison = []
     for number, word in enumerate(mask_words(first, question)[1]):
-        if word.index is None:
+        at = numbers.get((word.word.sentence, word.word.start, word.word.end))
+        if word.index is None or at is None:
             continue
-        here, there = (
-            rated_guess(each, question, number, word.word.text).get("probability") for each in (other, first)
+        here, before = (
+            rated_guess(*each, word.word.text).get("probability")
+            for each in ((other, there, at), (first, question, number))
         )
-        if here is not None and there is not None:
-            comparison.append({"word": word.word.text, "here": here, "there": there})
-    value = guesses_value(other, question)
+        if here is not None and before is not None:
+            comparison.append({"word": word.word.text, "here": here, "there": before})
+    value = guesses_value(other, there)
     texts = (text.replace(MASK, " ") for text in question.texts if text)
     value["notes"] = unknown_note(other, *texts) + value["notes"]  # the words above are those of the first model
     return value | {"beside": True, "comparison": comparison}
-
-
-def check_words(first: Checkpoint, other: Checkpoint, question: Question) -> None:
-    """InputError where two models split the texts into different words: the numbers of hidden words differ then."""
-    one, two = ([word.text for word in maskable(each, question)] for each in (first, other))
-    if one != two:
-        raise InputError("This model splits the text into other words; type [MASK] instead of a word to compare.")
 
 
 def put_guess(question: Question, masked: MaskedWord, piece: int, token: str) -> Question:
