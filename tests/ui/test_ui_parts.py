@@ -496,7 +496,7 @@ def test_the_board_guesses_as_fill_mask_does(tiny_checkpoint: Checkpoint) -> Non
     corpus = Corpus.from_text("Hello you\nMy name is Romeo\nHow are you\nThank\n", "lines")
     board = GuessBoard(corpus, tiny_checkpoint)
     after = dict(itertools.pairwise(corpus.sentences))
-    assert len(board.sentences) == 4
+    assert len(board.sentences) == 3, "a last one would stand alone"
     for (before, word, end), [guess, probability, right] in zip(board.sentences, board.at(tiny_checkpoint)):
         text = f"{before}{word}{end}"
         [[(token, expected)]] = fill_mask(tiny_checkpoint, f"{before}[MASK]{end}", after.get(text), top_k=1)

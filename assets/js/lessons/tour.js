@@ -62,9 +62,11 @@ class Tour {
     next.textContent = stops[at + 1] ? "Next" : "Done";
     const { left, top, bottom } = place.getBoundingClientRect(),
       { offsetWidth: width, offsetHeight: height } = box,
-      hasRoom = bottom + height + 16 < innerHeight;
-    box.style.left = inside(left, innerWidth - width);
-    box.style.top = inside(hasRoom ? bottom + 8 : top - height - 8, innerHeight - height);
+      isLarge = bottom - top > innerHeight / 2, // what stands above it says how the run goes
+      hasRoom = bottom + height + 16 < innerHeight,
+      beside = isLarge ? innerHeight : top - height - 8;
+    box.style.left = inside(isLarge ? innerWidth : left, innerWidth - width);
+    box.style.top = inside(hasRoom ? bottom + 8 : beside, innerHeight - height);
   }
 
   unmark() {

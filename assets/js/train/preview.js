@@ -40,7 +40,7 @@ export function view(root, { trigger }) {
     if (!isPressed) return;
     isPressed = false;
     unfold(false);
-    document.getElementById("run-status")?.scrollIntoView({ block: "nearest" });
+    for (const id of ["run-status", "run-buttons"]) document.getElementById(id)?.scrollIntoView({ block: "nearest" });
   });
   on("verdict", () => {
     if (isFirst) trigger("stale");
