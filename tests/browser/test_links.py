@@ -63,7 +63,7 @@ def test_a_link_shows_the_same_to_another_visitor(visit: Callable[..., Page], tm
         mask="1",
     )
     closer, guesses = "#masked-closer", "#masked-guesses"
-    expect(page.locator(closer)).to_contain_text("With these masks, you has")
+    expect(page.locator(closer)).to_contain_text("With these masks, romeo has")
     expect(page.locator(guesses)).to_contain_text("My guess romeo")
     other = visit(at=link_of(page))
     for each in (closer, guesses):
