@@ -220,6 +220,13 @@ def test_a_head_is_switched_off_and_on_again(page: Page) -> None:
     assert shown == pytest.approx(announced, abs=2e-4)
     panel.get_by_role("button", name="Switch all on").click()
     expect(cells.nth(2)).to_be_empty()
+    beside = page.locator("#attention-map").get_by_role("button", name=re.compile("Switch this head o"))
+    cover = page.locator("#attention-heads .b-head").first.locator(".b-head-off")
+    for name, text in (("Switch this head off", "off"), ("Switch this head on", "")):
+        expect(beside).to_have_text(name)
+        beside.click()
+        expect(cover).to_have_text(text)
+    expect(beside).to_have_text("Switch this head off")
 
 
 def test_heads_switched_off_while_an_answer_is_under_way(page: Page) -> None:

@@ -36,7 +36,7 @@ def lay_out(page: Page) -> None:
     """Lay out the tab and connect it."""
     view("step_by_step/place", elem_id=PLACE)
     with gr.Column(elem_id="attention-stage"):
-        view("attention/head_grid", elem_id=GRID)
+        view("attention/head_grid", options={"switches": True}, elem_id=GRID)
         view("attention/head_detail", options={"unfolds": True}, elem_id=DETAIL)
         view("attention/unfolded_cell", server_functions=page.functions(unfold), elem_id="attention-cell")
         view("attention/head_grid", elem_id=OTHER_GRID)

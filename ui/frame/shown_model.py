@@ -36,12 +36,12 @@ def choices(workspaces: Workspaces, space: Workspace) -> list[list[str]]:
 
 
 def comparisons(workspaces: Workspaces, space: Workspace) -> list[list[str]]:
-    """Models to compare with, key and caption of each; of a run some of its steps."""
+    """Models to compare with, key and caption of each; of a run some of its steps, the newest run and step first."""
     found = [[key, name] for key, name, _ in choices(workspaces, space) if key not in space.runs]
-    for run in list(space.runs.values()):
+    for run in reversed(list(space.runs.values())):
         steps = [snapshot.step for snapshot in run.snapshots]
         some = dict.fromkeys(steps[:: -(-len(steps) // MOST_STEPS) or 1] + steps[-1:])
-        found += [[f"{run.id}@{step}", f"Step {step:,} · {space.title_of(run)}"] for step in some]
+        found += [[f"{run.id}@{step}", f"Step {step:,} · {space.title_of(run)}"] for step in reversed(some)]
     return found
 
 

@@ -22,7 +22,7 @@ from ui.masked_words.closer_view import LABELS, VIEWS, closer_code, closer_numbe
 from ui.parts.controls import control
 from ui.parts.downloads import exporter, numbers_of_models
 from ui.parts.export import Numbers, guesses_numbers, python_code
-from ui.parts.notes import alone_note, unknown_note
+from ui.parts.notes import HEADS_ON, alone_note, unknown_note
 from ui.server.probe_lock import probe_lock
 from ui.views import view
 
@@ -68,7 +68,7 @@ def lay_out(page: Page) -> None:
                 numbers=numbers_of_view,
                 code=code_of_view,
             )
-    page.on("guesses", (*TEXTS, "hidden", "guess", "other"), guess, no_guesses)
+    page.on("guesses", (*TEXTS, "hidden", "guess", "other", "off"), guess, no_guesses)
     reads = (*TEXTS, "hidden", "guess", "view", "mask", "place", "swaps", "answers")
     page.on("closer", reads, look_closer, no_view)
 
@@ -96,6 +96,8 @@ def guess(asked: PageRequest) -> dict[str, Any]:
     """The guesses, and those of the model to compare with."""
     with probe_lock:
         value = guesses_value(asked.checkpoint, asked.question)
+    if asked.question.off:
+        value = value | {"notes": [HEADS_ON, *value["notes"]]}
     if not asked.question.other:
         return {GUESSES: value, BESIDE: NO_GUESSES}
     return {GUESSES: value | {"caption": caption(asked.model)}, BESIDE: guess_beside(asked)}

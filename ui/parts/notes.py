@@ -10,6 +10,8 @@ EACH_ALONE = (
     "those in training."
 )
 
+HEADS_ON = "All heads are on here; those that you switched off under Attention change only the answers there."
+
 
 def unknown_note(checkpoint: Checkpoint, *texts: str) -> list[str]:
     """A sentence that names the words the vocabulary lacks, or nothing."""

@@ -6,13 +6,22 @@ import { change, FIRST, onChange, settings } from "./heads.js";
 
 function take() {
   const { active, ...drawn } = question.heads;
-  change({ ...FIRST, ...drawn, picked: question.head, active: Array.isArray(active) ? new Set(active) : null });
+  change({
+    ...FIRST,
+    ...drawn,
+    picked: question.head,
+    off: question.off,
+    active: Array.isArray(active) ? new Set(active) : null,
+  });
 }
 take();
 on("restored", take);
+on("question", ({ changed }) => changed.has("off") && (changed.size > 1 ? take() : change({ off: question.off })));
 document.addEventListener("ask", (event) => ask(/** @type {CustomEvent} */ (event).detail));
 onChange(document.body, () => {
   const { picked, active, ...drawn } = settings;
-  const heads = Object.fromEntries(Object.entries(drawn).filter(([key, value]) => value !== FIRST[key]));
+  const heads = Object.fromEntries(
+    Object.entries(drawn).filter(([key, value]) => key !== "off" && value !== FIRST[key]),
+  );
   ask({ head: picked, heads: active ? { ...heads, active: [...active] } : heads });
 });

@@ -6,7 +6,7 @@ import { button, draws, el, fill, roam, showError, tools } from "../parts/elemen
 import { heatMap } from "../parts/heat_map.js";
 import { bytesOf, percent } from "../parts/numbers.js";
 import { colourOf, headLines } from "./head_lines.js";
-import { change, onChange, settings } from "./heads.js";
+import { change, isOff, onChange, settings } from "./heads.js";
 
 /**
  * @typedef {object} Layer
@@ -74,7 +74,7 @@ class HeadDetail {
   extra = el("div.b-tools");
   title = el("h3.b-map-title");
   difference = el("p.b-empty");
-  without = button("Switch this head off", () => {
+  without = button("", () => {
     const detail = [this.value.layer, this.value.head];
     this.root.dispatchEvent(new CustomEvent("without", { detail, bubbles: true }));
   });
@@ -132,6 +132,7 @@ class HeadDetail {
 
   showHead() {
     const { layer, head, apart } = this.value;
+    this.without.textContent = isOff([layer, head]) ? "Switch this head on" : "Switch this head off";
     fill(this.extra, this.unfolds && this.without);
     this.title.textContent = `Layer ${layer + 1}, head ${head + 1}`;
     this.drawMap(this.matrix("weights", head), AXES);

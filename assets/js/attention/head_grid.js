@@ -5,7 +5,7 @@ import { colours, legend, onTheme, pixels } from "../colours.js";
 import { keepingFocus, numbered, options, select } from "../controls.js";
 import { button, disable, draws, el, fill, note, notes, roam, tools } from "../parts/elements.js";
 import { bytesOf } from "../parts/numbers.js";
-import { change, headNumbers, onChange, settings } from "./heads.js";
+import { change, headNumbers, isOff, onChange, settings } from "./heads.js";
 
 /** @typedef {[layer: number, head: number]} Head counted from 0 */
 /**
@@ -43,7 +43,7 @@ const shortOf = ([layer, head]) => `${layer + 1}.${head + 1}`;
 
 /** @param {Head} head */
 function headButton([layer, head]) {
-  const badges = ["badge", "value"].map((name) => el(`span.b-head-${name}`, { "aria-hidden": "true" })),
+  const badges = ["badge", "value", "off"].map((name) => el(`span.b-head-${name}`, { "aria-hidden": "true" })),
     press = () => change({ picked: [layer, head], active: new Set([head]) }),
     place = { "data-layer": layer, "data-head": head, "data-key": `${layer}.${head}` };
   return button(badges, press, { class: "b-head", ...place });
@@ -66,9 +66,10 @@ class HeadGrid {
   canvas = el("canvas", { "aria-hidden": "true" });
   thumb = el("canvas");
 
-  /** @param {HTMLElement} root */
-  constructor(root) {
+  /** @param {HTMLElement} root @param {boolean} switches whether heads can be off */
+  constructor(root, switches) {
     this.root = root;
+    this.switches = switches;
     new ResizeObserver(() => this.built && this.paint()).observe(this.frame);
     for (const when of [onChange, onTheme]) when(root, () => this.built && this.show());
   }
@@ -169,8 +170,10 @@ class HeadGrid {
     for (const item of this.frame.querySelectorAll("button")) {
       const head = headOf(item),
         number = this.factOf(head),
-        [badge, small] = item.children;
-      item.title = item.ariaLabel = this.nameOf(head);
+        off = this.switches && isOff(head),
+        [badge, small, cover] = item.children;
+      item.title = item.ariaLabel = `${this.nameOf(head)}${off ? ". Switched off" : ""}`;
+      cover.textContent = off ? "off" : "";
       item.ariaPressed = `${`${head}` === `${settings.picked}`}`;
       badge.textContent = GLYPHS[this.patternOf(head)] ?? "";
       small.textContent = number === null || item.offsetWidth < SMALLEST_WITH_NUMBER ? "" : number.toFixed(2);
@@ -258,4 +261,4 @@ class HeadGrid {
 }
 
 /** @type {View} */
-export const view = (root) => draws(new HeadGrid(root));
+export const view = (root, { options }) => draws(new HeadGrid(root, Boolean(options.switches)));

@@ -8,7 +8,7 @@ import { signed } from "../parts/numbers.js";
 import { on, visitor } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 import { asking } from "../views.js";
-import { headNumbers } from "./heads.js";
+import { headNumbers, isOff } from "./heads.js";
 
 /** @typedef {[layer: number, head: number]} Head counted from 0 */
 /**
@@ -26,9 +26,6 @@ import { headNumbers } from "./heads.js";
 const INPUT = ["model", "step", "newest", "text", "pair", "hidden", "off"];
 const input = () => JSON.stringify(INPUT.map((key) => question[key]));
 const SMALLEST_WITH_NUMBER = 40;
-
-/** @param {Head} head */
-const isOff = (head) => question.off.some((each) => `${each}` === `${head}`);
 
 /** @param {Head} head */
 const toggle = (head) =>
@@ -68,8 +65,8 @@ class HeadSwitches {
     });
     document.addEventListener("without", (event) => {
       const { detail } = /** @type {CustomEvent} */ (event);
-      if (!isOff(detail)) toggle(detail);
-      root.scrollIntoView({ block: "nearest" });
+      toggle(detail);
+      if (isOff(detail)) root.scrollIntoView({ block: "nearest" });
     });
     on("question", ({ changed }) => {
       if (changed.has("off") && this.panel.isConnected) this.show();

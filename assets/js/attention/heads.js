@@ -13,6 +13,7 @@ import { el } from "../parts/elements.js";
  * @property {"heads" | "all" | "rollout"} mean
  * @property {string} fact key of the fact that colours the heads, "" for none
  * @property {boolean} sorted by that fact
+ * @property {[layer: number, head: number][]} off heads that are switched off
  */
 
 /** @type {Settings} */
@@ -25,9 +26,13 @@ export const FIRST = {
   mean: "heads",
   fact: "",
   sorted: false,
+  off: [],
 };
 export const settings = { ...FIRST };
 const changes = new EventTarget();
+
+/** @param {[layer: number, head: number]} head */
+export const isOff = (head) => settings.off.some((each) => `${each}` === `${head}`);
 
 /** The names of the columns of a grid of heads. @param {number} heads of a layer */
 export const headNumbers = (heads) =>

@@ -67,6 +67,12 @@ addEventListener("beforeunload", () => {
 export function ask(update) {
   // Heads and parts that are switched off belong to the model that was shown.
   if ((update.model ?? question.model) !== question.model) update = { off: [], zeroed: [], ...update };
+  // A person's own guess belongs to the words that were hidden.
+  if (
+    question.hidden &&
+    ["text", "pair", "hidden"].some((part) => `${update[part] ?? question[part]}` !== `${question[part]}`)
+  )
+    update = { guess: "", ...update };
   /** @param {any} value */
   const text = (value) => JSON.stringify(value);
   const changed = Object.keys(update).filter((key) => text(update[key]) !== text(question[key]));

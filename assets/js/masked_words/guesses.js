@@ -92,10 +92,12 @@ function ranked({ answer, guesses }, item) {
 
 /** @param {OwnGuess} guess */
 function ownLine({ word, error, pieces, probability, ranks }) {
-  const several = pieces?.length > 1 ? `its ${pieces.length} pieces together; ranks ` : "rank ";
+  const each = () => pieces.map((piece, k) => [k > 0 && ", ", el("bdi", piece), ` ${count(ranks[k])}`]);
   const judged = error
     ? `: ${error}`
-    : [`: ${percent(probability)}, `, several, ranks.map((rank) => count(rank)).join(", ")];
+    : pieces.length > 1
+      ? [`: ${percent(probability)} for its ${pieces.length} pieces together. `, "Rank of each piece: ", each()]
+      : `: ${percent(probability)}, rank ${count(ranks[0])}`;
   return el("p.b-own", "My guess ", el("bdi.b-hidden-word", word), judged);
 }
 

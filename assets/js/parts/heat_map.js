@@ -61,9 +61,13 @@ const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
 /** @type {Record<string, [number, number]>} */
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-/** @param {Element} part @param {Record<string, string | number>} attributes */
-function set(part, attributes) {
-  for (const [name, value] of Object.entries(attributes)) part.setAttribute(name, `${value}`);
+/** A dark frame in a light one, or the reverse, so that it is seen on each colour. @param {string} name */
+const framed = (name) => svg("g", svg("rect", { class: "b-map-halo" }), svg("rect", { class: name }));
+
+/** @param {Element} frame @param {Record<string, string | number>} attributes of its parts */
+function set(frame, attributes) {
+  for (const part of frame.children)
+    for (const [name, value] of Object.entries(attributes)) part.setAttribute(name, `${value}`);
 }
 
 /** @param {string} word @param {number} most */
@@ -202,7 +206,7 @@ function marks({ rows, columns, border, outlined, crossed }, { side, left, top, 
       cross = `M${x + third} ${y + third}l${third} ${third}m0 ${-third}l${-third} ${third}`;
     return [
       outlined?.(i, j) && svg("rect", { ...inner, class: "b-map-true" }),
-      crossed?.(i, j) && svg("path", { d: cross, class: "b-map-wrong" }),
+      crossed?.(i, j) && ["b-map-halo", "b-map-wrong"].map((name) => svg("path", { d: cross, class: name })),
     ];
   };
   return [
@@ -223,9 +227,9 @@ class HeatMap {
   guide = el("p.b-empty.b-map-hint");
   readout = el("p.b-tip.b-readout", { "aria-live": "polite", "data-no-picture": "" });
   element = el("div.b-map-frame", this.guide, this.map, this.readout);
-  mark = svg("rect", { class: "b-map-mark" });
-  row = svg("rect", { class: "b-map-line" });
-  column = svg("rect", { class: "b-map-line" });
+  mark = framed("b-map-mark");
+  row = framed("b-map-line");
+  column = framed("b-map-line");
   picture = svg("svg");
   room = 0;
   /** @type {Heat | undefined} */
