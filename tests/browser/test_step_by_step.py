@@ -51,7 +51,7 @@ LARGE = """async () => {
     const strongest = Array.from({ length: 12 }, () => Array.from({ length: 12 }, (_, h) => [h, h / 12])),
         sizes = { hidden: 768, inner: 3072, vocabulary: 30522, positions: 512, segments: 2, parameters: {} },
         value = { tokens, ids: tokens.map((_, i) => i), segments: tokens.map(() => 0), layers: 12, heads: 12,
-            head: [4, 2], token: 61, off: [], labels: ["IsNext", "NotNext"], pair: null, words: null,
+            head: [4, 2], token: 61, off: [], zeroed: [], labels: ["IsNext", "NotNext"], pair: null, words: null,
             map: { strongest, ...sizes } };
     const [map] = modelMap({ value, missing: ["", ""] });
     document.querySelector("#steps .b-stage").replaceChildren(map);
@@ -242,10 +242,18 @@ def test_a_part_set_to_zero_changes_the_answer_beside_the_whole_models(shared: P
     expect(steps.locator(".b-strip canvas")).to_have_count(6)
     expect(steps).to_contain_text("The answer. juliet")
     steps.get_by_role("button", name="Feed-forward", exact=True).click()
-    expect(steps).to_contain_text("the whole model")
+    expect_seen(steps.locator(".b-readout code[translate=no]").first, "attended · W[:, 0] + b[0]")
+    expect_seen(steps.locator(".b-answers"), re.compile(r"juliet: .*the whole model: .*IsNext.*the whole model: "))
     wait_for_question(shared, zeroed="0.2")
-    steps.get_by_role("button", name="Feed-forward", exact=True).click()
-    expect(steps).not_to_contain_text("the whole model")
+    steps.locator(".b-place").click()
+    expect_seen(steps.locator("h3 + p"), "This is not the whole model.", in_window=True)
+    expect(steps.locator(".b-bert .is-off")).to_have_attribute("aria-label", "Layer 1: feed-forward · set to zero")
+    expect_seen(steps.locator(".b-answers"), "the whole model:", in_window=True)
+    expect(steps.locator(".b-stages")).to_be_in_viewport(ratio=1)
+    steps.get_by_role("button", name="Layer 1: feed-forward", exact=True).click()
+    expect_seen(steps.locator("h3 + p"), "This is the whole model.")
+    expect(steps.locator(".b-bert .is-off")).to_have_count(0)
+    expect(steps.locator("h3").first).to_be_focused()
 
 
 def test_every_stage_is_drawn_and_has_python(shared: Page, complaints: list[str]) -> None:

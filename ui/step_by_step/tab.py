@@ -34,8 +34,8 @@ STAGES = (
     (
         "map",
         "Map",
-        "This is the whole model, from left to right: each line is a token on its way to the answers. Press a part to "
-        "open it, a word to see what it attends to.",
+        "From left to right, each line is a token on its way to the answers. Press a part to open it, a word to see "
+        "what it attends to.",
     ),
     (
         "pieces",
@@ -301,7 +301,7 @@ def steps_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
         vectors["last"] = found.states[-1, chosen.asked]
         vectors |= {f"word_{name}": found.words[name] for name in ("dense", "activated", "transformed")}
     is_whole = not chosen.off and not chosen.zeroed
-    whole = found if is_whole else followed(checkpoint, chosen, whole=True)
+    words = words_shown(checkpoint, chosen, found)
     return {
         "tokens": found.tokens,
         "ids": found.ids,
@@ -315,10 +315,10 @@ def steps_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
         "pooler": config.pooler,
         "map": map_value(checkpoint, found),
         "vectors": {name: packed(values) for name, values in vectors.items()},
-        "words": words_shown(checkpoint, chosen, found),
+        "words": words,
         "pair": {name: found.pair[name].tolist() for name in ("logits", "probabilities")} if found.pair else None,
         "labels": pair_labels(checkpoint),
-        "before": None if is_whole else answers_of(checkpoint, chosen, whole),
+        "before": None if is_whole else whole_answers(checkpoint, chosen, words),
         "parts": PARTS,
         "off": chosen.off,
         "zeroed": chosen.zeroed,
@@ -379,14 +379,12 @@ def words_shown(checkpoint: Checkpoint, chosen: Selection, found: Stages) -> dic
     }
 
 
-def answers_of(checkpoint: Checkpoint, chosen: Selection, found: Stages) -> dict[str, Any]:
+def whole_answers(checkpoint: Checkpoint, chosen: Selection, words: dict[str, Any] | None) -> dict[str, Any]:
     """The answers of the whole model: its probability of the word that is followed, and of IsNext."""
-    words = words_shown(checkpoint, chosen, found)
-    return {
-        "answer": words and words["answer"],
-        "probability": words and math.exp(-words["loss"]),
-        "is_next": found.is_next,
-    }
+    found = followed(checkpoint, chosen, whole=True)
+    token = checkpoint.tokenizer.token_to_id(words["answer"]) if words else None
+    probability = None if token is None else found.words["log_probabilities"][token].exp().item()
+    return {"probability": probability, "is_next": found.is_next}
 
 
 def steps_numbers(checkpoint: Checkpoint, question: Question) -> Numbers:

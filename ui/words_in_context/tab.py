@@ -79,8 +79,7 @@ def lay_out(page: Page) -> None:
                 control("text", "word", label="Word", elem_id=WORD)
                 control("lines", "contexts", label="Sentences, one per line", elem_id=SENTENCES)
         with gr.Column(scale=2, min_width=300):
-            info = "0: the word vectors alone. 1: with position and segment (embeddings). Then the layers."
-            control("slider", "level", label="Level", info=info, most=MOST_LEVELS, elem_id=LEVEL)
+            control("slider", "level", label="Level", most=MOST_LEVELS, elem_id=LEVEL)
             view("train/facts", elem_id=FACTS)
     with gr.Row(elem_classes="b-split", elem_id="context-stage"):
         with gr.Column(scale=1, min_width=320):
@@ -107,7 +106,7 @@ TAB = Tab(
     "words-in-context",
     "Words in context",
     lay_out,
-    hint="Click a word to follow it through several sentences.",
+    hint="The sentences below are compared. Click a word here to follow it through them.",
     press="word",
 )
 
@@ -132,7 +131,8 @@ def show(asked: PageRequest) -> dict[str, Any]:
     """The facts, both pictures of the chosen level, and what the controls show where the person did not set them."""
     chosen, lines, at = filled(asked)
     last, pooling = asked.checkpoint.config.num_hidden_layers + 1, asked.question.pooling
-    controls = {WORD: {"first": chosen}, SENTENCES: {"first": lines}, LEVEL: {"first": at, "most": last}}
+    level = {"first": at, "most": last, "names": [level_name(number) for number in range(last + 1)]}
+    controls = {WORD: {"first": chosen}, SENTENCES: {"first": lines}, LEVEL: level}
     is_word = pooling == ONE_WORD
     if not any(line.strip() for line in lines) or (is_word and not chosen.strip()):
         return nothing("") | controls | {FACTS: {"facts": [], "notes": [EMPTY if is_word else NO_SENTENCES]}}
@@ -195,6 +195,22 @@ def with_word(checkpoint: Checkpoint, word: str, texts: list[str]) -> tuple[str,
     return word, list(itertools.islice(found, MOST_EXAMPLES))
 
 
+def level_name(level: int) -> str:
+    """What a level is called."""
+    return (WORD_VECTORS, EMBEDDINGS)[level] if level < 2 else f"Layer {level - 1}"
+
+
+def course(alone: str, last: str) -> str:
+    """What the first and the last mean similarity say of a word."""
+    if alone == last:
+        return f"The mean similarity is {last} for the word alone and in the last layer."
+    if float(alone) > float(last):
+        verb, meaning = "falls", "its vectors depend on their sentences"
+    else:
+        verb, meaning = "rises", "the layers make its vectors more alike"
+    return f"The mean similarity {verb} from {alone} (the word alone) to {last} (last layer): {meaning}."
+
+
 def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], level: int) -> tuple[dict[str, Any], ...]:
     """The values of the facts view, the notes, the heat map and the chart for one level."""
     with probe_lock:
@@ -202,15 +218,17 @@ def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], leve
     texts = [sentences[occurrence.text] for occurrence in found.occurrences]
     labels = [snippet(text, occurrence) for text, occurrence in zip(texts, found.occurrences)]
     facts = [["Occurrences", f"{len(labels)}"], ["Sentences", f"{len({each.text for each in found.occurrences})}"]]
+    says = [ONE_OCCURRENCE]
     if len(labels) > 1:
         different = ~torch.eye(len(labels), dtype=torch.bool)
         means = [f"{cosine[different].mean():.2f}" for cosine in found.cosine]
         facts.append(["Mean similarity", means[level]])
         facts += [[WORD_VECTORS, means[0]], [EMBEDDINGS, means[1]], ["Last layer", means[-1]]]
+        says = [course(means[0], means[-1])]
     notes = unknown_note(checkpoint, *texts) + alone_note(checkpoint, "", EACH_ALONE)
-    title = (WORD_VECTORS, EMBEDDINGS)[level] if level < 2 else f"Layer {level - 1}"
+    title = level_name(level)
     return (
-        {"facts": facts, "notes": [ONE_OCCURRENCE] if len(labels) == 1 else []},
+        {"facts": facts, "notes": says},
         NO_NOTES | {"notes": notes},
         {"title": f"{title}: cosine similarity", "labels": labels, "cosine": found.cosine[level].tolist()},
         word_points(

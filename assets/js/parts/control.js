@@ -8,7 +8,7 @@ import { ask, question } from "../frame/question.js";
 /** @typedef {[key: any, label: string][]} Choices */
 /** @typedef {{label: string, most: number, choices: Choices}} Named what it asks for, as far as its kind needs it */
 /** @typedef {Named & {kind: string, part: string, info: string, resets: object}} Options */
-/** @typedef {{first?: any, most?: number, choices?: Choices}} Shown where the question has nothing, and other ends and choices */
+/** @typedef {{first?: any, most?: number, choices?: Choices, names?: string[]}} Shown where the question has nothing, and other ends, choices and names of numbers */
 /** @typedef {{parts: Node[], show: (value: any, shown: Shown) => void}} Control */
 
 /** @param {string} text */
@@ -70,10 +70,12 @@ export const KINDS = {
   slider({ label = "", most }, id, give) {
     const oninput = (/** @type {any} */ { target: box }) => box.value && box.validity.valid && give(Number(box.value));
     const attributes = { min: 0, max: most, step: 1, "aria-label": label, "aria-describedby": id, oninput },
-      boxes = ["range", "number"].map((type) => el("input", { type, ...attributes }));
+      boxes = ["range", "number"].map((type) => el("input", { type, ...attributes })),
+      name = el("span");
     return {
-      parts: named(label, el("div.b-slider", boxes)),
-      show(value, { most: end = most }) {
+      parts: named(label, el("div.b-slider", boxes, name)),
+      show(value, { most: end = most, names = [] }) {
+        name.textContent = boxes[0].ariaValueText = names[value ?? end] ?? null;
         for (const box of boxes) {
           box.max = `${end}`;
           if (Number(box.value) !== value || !box.value) box.value = `${value ?? end}`;

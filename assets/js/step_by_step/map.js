@@ -132,20 +132,27 @@ function lines({ map, token }, rows, layer) {
 
 /** @param {Shown} shown @param {Row[]} rows @param {number} layer */
 function layerColumn({ value }, rows, layer) {
-  const { map, tokens, token, head, off } = value,
+  const { map, tokens, token, head, off, zeroed, parts } = value,
     strongest = map.strongest[layer],
     most = best(strongest),
-    number = layer + 1;
+    number = layer + 1,
+    isZero = (/** @type {[number, number][]} */ list, /** @type {number} */ at) =>
+      list.some((each) => `${each}` === `${[layer, at]}`);
+  /** A part's name, and its mark where it is set to zero. @param {string} says @param {boolean} isOff @param {string} kind */
+  const named = (says, isOff, kind) => {
+    const label = isOff ? `${says} · set to zero` : says;
+    return { "aria-label": label, title: label, class: isOff ? `${kind} is-off` : kind };
+  };
   const name = button(`Layer ${number}`, () => open("layers"), { "data-key": `layer ${layer}` }),
-    attention = button("Attention heads", () => open("weights", [layer, most]), { "data-key": `attention ${layer}` });
+    attention = button("Attention heads", () => open("weights", [layer, most]), {
+      "data-key": `attention ${layer}`,
+      ...named(`Layer ${number}: attention heads`, isZero(zeroed, 0), "b-small"),
+    }),
+    residuals = [1, 3].filter((part) => isZero(zeroed, part)).map((part) => el("span.is-off", parts[part]));
   const heads = strongest.map(([from, weight], k) => {
     const says = `Layer ${number}, head ${k + 1}: ${tokens[token]} attends most to ${tokens[from]} (${percent(weight)})`,
-      isOff = off.some((each) => `${each}` === `${[layer, k]}`),
-      attributes = { "data-key": `head ${layer}.${k}`, "data-head": k, "aria-label": says, title: says };
-    const made = button(`${k + 1}`, () => openHead([layer, k]), {
-      class: isOff ? "b-bert-head is-off" : "b-bert-head",
-      ...attributes,
-    });
+      attributes = { "data-key": `head ${layer}.${k}`, "data-head": k, ...named(says, isZero(off, k), "b-bert-head") };
+    const made = button(`${k + 1}`, () => openHead([layer, k]), attributes);
     made.style.setProperty("--tint", behindText(level(weight)));
     return made;
   });
@@ -155,9 +162,15 @@ function layerColumn({ value }, rows, layer) {
   picture.append(label);
   const fed = upright("Feed-forward", () => open("feed-forward", [layer, head[1]]), {
     "data-key": `feed-forward ${layer}`,
-    "aria-label": `Layer ${number}: feed-forward`,
+    ...named(`Layer ${number}: feed-forward`, isZero(zeroed, 2), "b-bert-upright b-small"),
   });
-  const made = column("is-layer", `Layer ${number}`, name, [attention, heads], el("div.b-bert-area", picture, fed));
+  const made = column(
+    "is-layer",
+    `Layer ${number}`,
+    name,
+    [attention, heads, residuals],
+    el("div.b-bert-area", picture, fed),
+  );
   const point = (/** @type {Event} */ { target, type }) => {
     const of = /** @type {HTMLElement} */ (target).dataset?.head;
     for (const path of picture.querySelectorAll(".b-bert-line"))

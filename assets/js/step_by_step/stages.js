@@ -32,7 +32,7 @@ const MOST_VALUES = 6; // of the weighted sum
  *   loss: number, chance: number, by_layer: number[], best: [string, number][], total: number | null} | null} words
  * @property {{logits: number[], probabilities: number[]} | null} pair
  * @property {[string, string]} labels
- * @property {{answer: string | null, probability: number | null, is_next: number | null} | null} before
+ * @property {{probability: number | null, is_next: number | null} | null} before of the whole model; null: this is it
  * @property {string[]} parts
  * @property {[number, number][]} off
  * @property {[number, number][]} zeroed
@@ -49,6 +49,9 @@ const MOST_VALUES = 6; // of the weighted sum
  * @property {(names: string[], index: number, word?: string) => void} open shows the products that numbers are sums of
  */
 /** @typedef {[word: Node, share: number, ...numbers: string[]]} Listed a row of a table */
+/** A formula in the names of the code, which no language translates. @param {string} text */
+const code = (text) => el("code", { translate: "no" }, text);
+
 /** @typedef {(vector: string) => string} Numbers the number of a vector at the chosen place, as text */
 
 /** What the activation functions compute. @type {Record<string, string>} */
@@ -59,7 +62,7 @@ const RULES = {
   LINEAR: "x",
 };
 
-/** Strips of vectors of the same length. @param {Shown} shown @param {Record<string, string>} labels of vectors @param {string[]} products vectors whose numbers are sums of products, which a press opens @param {(index: number, of: Numbers) => string} describe */
+/** Strips of vectors of the same length. @param {Shown} shown @param {Record<string, string>} labels of vectors @param {string[]} products vectors whose numbers are sums of products, which a press opens @param {(index: number, of: Numbers) => Child} describe */
 const vectorsOf = ({ vectors, title, open }, labels, products, describe) =>
   strips({
     label: title,
@@ -124,14 +127,25 @@ function map({ value, vectors, title }, isWeights) {
   return [heat.element, cell];
 }
 
-/** Buttons that set parts to zero. @param {Shown} shown @param {...[name: string, list: "off" | "zeroed", part: [number, number]]} parts */
-function switches({ value }, ...parts) {
-  const buttons = parts.map(([name, list, part]) => {
+/** @typedef {[name: string, list: "off" | "zeroed", part: [number, number]]} Switch */
+/** Buttons that set parts to zero. @param {Shown} shown @param {...Switch} parts */
+const switches = (shown, ...parts) => tools(el("span", "Set to zero:"), toggles(shown, parts));
+
+/** What is set to zero in all of the model, as buttons that undo it. @param {Shown} shown */
+export function zeros(shown) {
+  const { off, zeroed, parts } = shown.value,
+    heads = off.map((at) => /** @type {Switch} */ ([`Layer ${at[0] + 1}, head ${at[1] + 1}`, "off", at])),
+    others = zeroed.map((at) => /** @type {Switch} */ ([`Layer ${at[0] + 1}: ${parts[at[1]]}`, "zeroed", at]));
+  return tools(el("span", "Set to zero now (a press undoes it):"), toggles(shown, [...heads, ...others]));
+}
+
+/** @param {Shown} shown @param {Switch[]} parts */
+function toggles({ value }, parts) {
+  return parts.map(([name, list, part]) => {
     const others = value[list].filter((each) => `${each}` !== `${part}`),
       isOff = others.length < value[list].length;
     return button(name, () => ask({ [list]: isOff ? others : [...value[list], part] }), { "aria-pressed": isOff });
   });
-  return tools(el("span", "Set to zero:"), buttons);
 }
 
 /** A table of words, each with numbers and a bar. @param {string} label @param {string[]} columns @param {Listed[]} words */
@@ -142,7 +156,10 @@ function listed(label, columns, words) {
 
 /** What each stage shows, after its shapes. @type {Record<string, (shown: Shown) => [shape: string, ...parts: Child[]]>} */
 export const STAGES = {
-  map: (shown) => ["", ...modelMap(shown)],
+  map: (shown) => [
+    shown.value.before ? "This is not the whole model." : "This is the whole model.",
+    ...modelMap(shown),
+  ],
 
   pieces({ value: { tokens, ids, segments } }) {
     const rows = { Piece: tokens, Id: ids, Position: tokens.map((_, i) => i), Segment: segments };
@@ -177,7 +194,7 @@ export const STAGES = {
       vectorsOf(shown, { input: "Input of the layer" }, [], (i, of) => `x[${i}] = ${of("input")}`),
       vectorsOf(shown, labels, Object.keys(own), (i, of) => {
         const sums = Object.entries(own).map(([all, one]) => `${all}[${i}] = x · W[:, ${i}] + b[${i}] = ${of(one)}`);
-        return `${sums.join("; ")}: sums of ${D} products each`;
+        return [code(sums.join("; ")), `: sums of ${D} products each`];
       }),
     ];
   },
@@ -218,9 +235,13 @@ export const STAGES = {
       `${heads} heads × ${d} = ${D} numbers`,
       vectorsOf(shown, labels, ["projected"], (i, of) => {
         const own = `Number ${i % d} of head ${Math.floor(i / d) + 1}: ${of("joined")}`,
-          projection = `Projection: joined · W[:, ${i}] + b[${i}] = ${of("projected")}`,
+          projection = code(`joined · W[:, ${i}] + b[${i}] = ${of("projected")}`),
           sum = `Sum: ${of("input")} + ${of("projected")} = ${of("attention_sum")}`;
-        return `${own}. ${projection}. ${sum}. ${normed(shown, "attention_sum", "attention", "attended", i)}`;
+        return [
+          `${own}. Projection: `,
+          projection,
+          `. ${sum}. ${normed(shown, "attention_sum", "attention", "attended", i)}`,
+        ];
       }),
       switches(
         shown,
@@ -241,8 +262,8 @@ export const STAGES = {
     return [
       `${D} numbers become ${vectors.inner.length}, and ${D} again`,
       vectorsOf(shown, { inner: "Widened", activated: f }, ["inner"], (i, of) => {
-        const widened = `attended · W[:, ${i}] + b[${i}] = ${of("inner")}`;
-        return `${widened}; ${f}(x) = ${rule} = ${of("activated")}`;
+        const widened = code(`attended · W[:, ${i}] + b[${i}] = ${of("inner")}`);
+        return [widened, `; ${f}(x) = ${rule} = ${of("activated")}`];
       }),
       vectorsOf(shown, labels, ["fed"], (i, of) => {
         const sum = `Sum: ${of("attended")} + ${of("fed")} = ${of("output_sum")}`;
@@ -285,8 +306,8 @@ export const STAGES = {
     return [
       `${shown.vectors.last.length} numbers become ${size} scores`,
       vectorsOf(shown, labels, ["word_dense"], (i, of) => {
-        const dense = `last · W[:, ${i}] + b[${i}] = ${of("word_dense")}; ${f} = ${of("word_activated")}`;
-        return `${dense}. ${normed(shown, "word_activated", "transform", "word_transformed", i)}`;
+        const dense = code(`last · W[:, ${i}] + b[${i}] = ${of("word_dense")}; ${f} = ${of("word_activated")}`);
+        return [dense, `. ${normed(shown, "word_activated", "transform", "word_transformed", i)}`];
       }),
       listed("Scores", ["Word", "Score"], rows),
       el("p.b-empty", `The ${top.length} shown of ${size} words. Click one to see its products.`),
@@ -327,7 +348,7 @@ export const STAGES = {
     return [
       `${shown.vectors.read.length} numbers become 2`,
       vectorsOf(shown, { read, pooled: "Pooler" }, ["pooled"], (i, of) => {
-        return `tanh(read · W[:, ${i}] + b[${i}]) = ${of("pooled")}`;
+        return code(`tanh(read · W[:, ${i}] + b[${i}]) = ${of("pooled")}`);
       }),
       listed("Next sentence", ["Answer", "Score", "Probability"], rows),
       el("p", `P(${labels[0]}) = e^${a} ÷ (e^${a} + e^${b}) = ${number(probabilities[0])}`),

@@ -9,7 +9,7 @@ import { floats, percent } from "../parts/numbers.js";
 import { latest, on, orError, visitor } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 import { IN_HEAD, place } from "./place.js";
-import { STAGES } from "./stages.js";
+import { STAGES, zeros } from "./stages.js";
 
 /** @typedef {import("./stages.js").Steps} Steps */
 
@@ -32,6 +32,8 @@ class StepByStep {
   body = el("div.b-stage");
   opened = el("div", { "aria-live": "polite" });
   answer = el("p", { "aria-live": "polite" });
+  undo = el("div");
+  answers = el("div.b-answers", this.answer, this.undo);
   code = el("pre", { tabindex: 0, role: "region", "aria-label": "Python for this stage" });
   notes = el("div");
 
@@ -55,8 +57,8 @@ class StepByStep {
     const choices = [el("label", "Layer ", this.layer), el("label", "Head ", this.head)],
       moves = (this.moves = tools(this.back, this.next, choices, this.place)),
       python = el("details", { "data-no-picture": "" }, el("summary", "Python for this stage"), this.code);
-    const { tokens, title, text, body, opened, answer } = this;
-    this.parts = [row, moves, tokens, title, text, body, opened, answer, python, this.notes];
+    const { tokens, title, text, body, opened, answers } = this;
+    this.parts = [row, moves, tokens, title, text, body, opened, answers, python, this.notes];
     on("question", ({ changed }) => {
       if (changed.has("stage") && row.isConnected) this.show();
     });
@@ -117,10 +119,13 @@ class StepByStep {
       name = `${title}${layer}${head}`,
       isMap = key === MAP,
       focused = document.activeElement,
-      isPressed = key !== this.key && (this.body.contains(focused) || this.place.contains(focused));
+      isPressed =
+        (key !== this.key && (this.body.contains(focused) || this.place.contains(focused))) ||
+        (!value.before && this.undo.contains(focused));
     this.key = key;
     this.root.classList.toggle("is-map", isMap);
-    this.moves.hidden = this.answer.hidden = isMap;
+    this.moves.hidden = isMap;
+    this.answers.hidden = isMap && !value.before;
     this.tokens.hidden = !OF_TOKEN.includes(key);
     fill(this.place, !isMap && place(value, key, value.head, name));
     this.title.textContent = isMap ? name : `${at} ${name}`;
@@ -141,19 +146,18 @@ class StepByStep {
     this.presses += 1;
     fill(this.opened);
     this.code.textContent = value.code[key];
-    this.answer.textContent = this.answers();
+    this.answer.textContent = this.sentence();
+    keepingFocus(this.undo, () => fill(this.undo, value.before && zeros(shown)));
   }
 
   /** The answers, and those of the whole model beside them. */
-  answers() {
+  sentence() {
     const { words, pair, before, labels, segments, tokens } = this.value,
       read = tokens.includes("[MASK]") ? `${labels[0]} with [MASK]` : labels[0];
     const beside = (/** @type {number | null | undefined} */ was) =>
-      before && typeof was === "number" ? ` (the whole model: ${percent(was)})` : "";
-    // A typed [MASK] has no word of its own: the whole model may guess another one.
-    const was = before?.answer === words?.answer ? before?.probability : null;
+      typeof was === "number" ? ` (the whole model: ${percent(was)})` : "";
     const list = [
-      ...(words ? [`${words.answer}: ${percent(Math.exp(-words.loss))}${beside(was)}`] : []),
+      ...(words ? [`${words.answer}: ${percent(Math.exp(-words.loss))}${beside(before?.probability)}`] : []),
       ...(pair && segments.includes(1) ? [`${read}: ${percent(pair.probabilities[0])}${beside(before?.is_next)}`] : []),
     ];
     return list.length ? `The answer. ${list.join("; ")}.` : "";

@@ -1,7 +1,7 @@
 // Vectors as strips of colour, one below the other: a cell for each number. The arrow keys and the pointer choose a cell
 // of all strips at once, which a line below them describes.
 
-import { colours, level, onTheme } from "../colours.js";
+import { colours, legend, level, onTheme } from "../colours.js";
 import { el, fill } from "../parts/elements.js";
 import { number } from "../parts/numbers.js";
 
@@ -10,7 +10,7 @@ import { number } from "../parts/numbers.js";
  * @typedef {object} Strips
  * @property {string} label of the picture for a screen reader
  * @property {Strip[]} strips of the same length
- * @property {(index: number) => string} describe readout of a cell
+ * @property {(index: number) => import("../parts/elements.js").Child} describe readout of a cell
  * @property {((index: number) => void) | null} open by a click or Enter on a cell
  */
 
@@ -69,7 +69,12 @@ class Picture {
         head = el("span.b-strip-name", el("bdi", { translate: "yes" }, name), value);
       return el("div.b-strip", { "aria-hidden": "true" }, head, el("div", this.canvas(values), mark));
     });
-    fill(this.element, strips);
+    const most = Number(this.largest.toPrecision(2));
+    fill(
+      this.element,
+      strips,
+      legend("Value", [-most, 0, most], (value) => level(value / this.largest)),
+    );
     this.choose(this.chosen);
   }
 
@@ -110,7 +115,7 @@ class Picture {
       mark.style.cssText = `left: ${x}px; top: ${y}px; width: ${cell}px; height: ${HEIGHT}px`;
       value.textContent = `[${chosen}] ${number(shown.strips[i][1][chosen])}`;
     });
-    this.readout.textContent = shown.describe(chosen);
+    fill(this.readout, shown.describe(chosen));
   }
 
   /** @param {KeyboardEvent} event */
