@@ -97,6 +97,7 @@ def test_on_a_laptop_task_button_examples_and_progress_are_in_sight(page: Page) 
     assert waiting.value.suggested_filename == "text-classification-train.tsv"
     page.locator("#task-pasted textarea").fill(own_task(30))
     expect_seen(facts, "So few held-out examples (3) measure nothing")
+    expect_seen(facts, "Your own examples are used, in place of those of the task above.")
     expect_seen(samples.first, re.compile("Label: (him|nobody)"))
     expect(page.locator("#task-download")).to_be_hidden()  # nothing is learned yet
     fine_tune(page, epochs=1)
@@ -104,6 +105,7 @@ def test_on_a_laptop_task_button_examples_and_progress_are_in_sight(page: Page) 
     for part in (page.locator("#task-status"), page.locator("#fine-tune .b-progress")):
         expect(part).to_be_in_viewport(ratio=1)
     expect(samples.first).to_be_hidden()
+    expect_seen(page.locator("#task-of"), "; the model chosen above is another one.", in_window=True)
     expect_seen(page.locator("#task-results"), "So few held-out examples (3) measure nothing")
     page.set_viewport_size({"width": 390, "height": 844})  # where the progress is below the form
     page.locator("#task-start").click()

@@ -6,6 +6,8 @@ from pathlib import Path
 from browser_steps import (
     FIRST,
     change_setting,
+    expect_seen,
+    open_tab,
     show,
     shown_model,
     start,
@@ -100,6 +102,8 @@ def test_a_lesson_ends_with_the_next_one_and_leads_back_to_what_was_shown(page: 
     wait_for_status(page, "Finished")
     mine = shown_model(page).inner_text()
     page.set_viewport_size({"width": 1366, "height": 657})
+    open_tab(page, "Next sentence")
+    type_sentence(page, "romeo juliet")
     page.locator("#lessons-list").click()
     page.locator("#lesson-what-bert-learns").click()
     expect(page.locator("#lesson-step")).to_have_text("Step 1 of 6")
@@ -117,7 +121,9 @@ def test_a_lesson_ends_with_the_next_one_and_leads_back_to_what_was_shown(page: 
     expect(shown_model(page)).to_have_text("romeo-juliet")
     before.click()
     expect(shown_model(page)).to_have_text(mine)
-    wait_for_status(page, "Finished")
+    expect(page.get_by_role("tab", name="Next sentence")).to_have_attribute("aria-selected", "true")
+    expect_seen(page.locator("#next-verdict"), "follow")
+    expect_seen(page.locator("#question .b-chips").first, "romeo")
     expect(before).to_be_hidden()
 
 

@@ -82,7 +82,7 @@ def test_a_link_shows_the_same_to_another_visitor(visit: Callable[..., Page], tm
     link = link_of(page)
     other.goto("about:blank")
     other.goto(page.url.partition("#")[0] + link)
-    expect(other.locator("#link-notice")).to_contain_text("is being trained again, with the same recipe and seed")
+    expect(other.locator("#link-notice")).to_contain_text("is trained again here, with the same recipe and seed")
     expect(other.locator("#model-step")).to_have_text(f"step {STEPS}")
     expect(other.locator("#link-notice")).to_be_in_viewport(ratio=1)
     expect(other.locator("#attention-map .b-map-title")).to_have_text("Layer 2, head 3")

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from browser_steps import FIRST, expect_seen, open_tab, show, shown_model, wait_for_question, wait_for_status
 from playwright.sync_api import Page, expect
 
-AGAIN = "is being trained again, with the same recipe and seed"
+AGAIN = "is trained again here, with the same recipe and seed"
 RUN = "Romeo and Juliet, quick"
 
 
@@ -55,6 +55,7 @@ def test_lessons_that_need_the_same_run_train_it_once(visit: Callable[..., Page]
     expect(page.locator("#masked-guesses li").first).to_be_visible()
     page.locator("#lesson-next").click()
     wait_for_status(page, "Finished")
+    expect(page.locator("#link-notice")).to_be_hidden()
     page.locator("#lesson-back").click()
     expect(page.locator("#model-step")).to_have_text("step 0")
     expect(page.locator("#masked-guesses li").first).to_be_visible()

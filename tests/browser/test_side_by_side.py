@@ -93,6 +93,12 @@ def test_runs_are_drawn_over_each_other_and_differing_settings_are_listed(page: 
     page.get_by_label("Run 1 in the curves").uncheck()
     page.wait_for_function(DRAWN + "4")
     expect(page.locator("#runs-differ table")).to_have_count(0)
+    page.locator("#model-rename").click()
+    page.locator("#model-name").fill("My Juliet")
+    page.locator("#model-name").press("Enter")
+    page.wait_for_function(
+        "document.querySelector('#other-curves').data.some(({ name }) => name?.includes('My Juliet'))"
+    )
     page.reload()
     open_tab(page, "Compare")
     expect(page.get_by_label("Run 2 in the curves")).to_be_checked()
@@ -208,9 +214,11 @@ def test_an_experiment_answers_its_question_and_its_runs_are_drawn(page: Page) -
     expect_seen(row(page, 7), "Without positions")
     page.wait_for_function(DRAWN + "24")
     expect(page.get_by_label("Run 1 in the curves")).not_to_be_checked()
-    page.locator("#experiment-mine").click()
+    mine = page.locator("#experiment-mine")
+    mine.click()
     expect(page.get_by_label("Run 1 in the curves")).to_be_checked()
     expect(page.get_by_label("Run 2 in the curves")).not_to_be_checked()
+    expect(mine).to_be_hidden()
     for number in range(1, 8):
         page.get_by_label(f"Run {number} in the curves").set_checked(number > 2)
     page.reload()

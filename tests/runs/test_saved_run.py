@@ -46,7 +46,7 @@ def test_a_run_continues_from_its_zip_with_the_same_numbers(service, kept, text:
         wait(lambda: run.status == "paused")
         run.step()
         wait(lambda step=step: run.progress().step == step)
-    path = kept(state_file(run))
+    path = kept(state_file(run, {}))
     assert Path(path).name == f"{'Your-text' if text else 'Romeo-and-Juliet-quick'}-step-9-training-state.zip"
     kinds = []
     again = resumed(service.resume, path, lambda recipe: kinds.append(recipe.text_kind) or text)
@@ -59,7 +59,7 @@ def test_a_run_continues_from_its_zip_with_the_same_numbers(service, kept, text:
 def test_a_run_on_another_text_asks_for_it(service, kept) -> None:
     run = service.start(RECIPE, OWN_TEXT, seed=6)
     wait(lambda: run.status == "finished")
-    path = kept(state_file(run))
+    path = kept(state_file(run, {}))
     with pytest.raises(CorpusError) as caught:
         resumed(service.resume, path, lambda recipe: None)
     assert str(caught.value) == OTHER_TEXT
@@ -69,12 +69,12 @@ def test_a_run_on_another_text_asks_for_it(service, kept) -> None:
 
 def test_what_cannot_be_saved_is_refused_with_a_reason(service, kept) -> None:
     with pytest.raises(RunError, match="no run yet"):
-        kept(state_file(None))
+        kept(state_file(None, {}))
     run = service.start(RECIPE, seed=6)
     wait(lambda: run.status == "finished")
     run.give_up()
     with pytest.raises(RunError, match="no longer kept"):
-        kept(state_file(run))
+        kept(state_file(run, {}))
 
 
 def test_a_zip_that_is_not_a_saved_run_is_refused(service, tiny_checkpoint, tmp_path) -> None:
@@ -117,7 +117,7 @@ def test_a_zip_that_would_fill_the_memory_is_refused(service, kept, tmp_path, fi
     wait(lambda: run.status == "finished")
     run.continue_for(2_000_000)
     run.stop()
-    honest, hostile = Path(kept(state_file(run))), tmp_path / "hostile.zip"
+    honest, hostile = Path(kept(state_file(run, {}))), tmp_path / "hostile.zip"
     with zipfile.ZipFile(honest) as source, zipfile.ZipFile(hostile, "w") as target:
         for info in source.infolist():
             content = source.read(info)

@@ -12,6 +12,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError
 from bert_core.runs.run import ACTIVE, Run
 from bert_core.runs.snapshots import thinned
+from ui.frame.page import PageRequest
 from ui.frame.question import LONGEST, SCHEMA, Question
 from ui.frame.shown_model import choices, comparisons, description, repeated_run, shown_model
 from ui.server.workspace import NOT_YOURS, Workspace
@@ -181,6 +182,7 @@ def test_the_lists_name_models_and_steps(workspaces: Workspaces, space: Workspac
     found = dict(comparisons(workspaces, space))
     assert found["shipped"] == "shipped"
     assert found[f"{run.id}@8"] == "Step 8 · mine"
+    assert PageRequest(workspaces, space, Question(model=run.id)).checkpoint.name == "mine"  # of a download too
     other = workspaces.enter(None)
     with pytest.raises(BertCoreError, match=NOT_YOURS):
         workspaces.model(other, run.id)

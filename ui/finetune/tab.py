@@ -47,6 +47,7 @@ SHOWN = (  # settings
     "training.evaluate_every",
 )
 PARTS = {"train": "Training file", "validation": "Validation file", "test": "Test file"}
+OWN_EXAMPLES = "Your own examples are used, in place of those of the task above."
 PASTED = "Your examples"  # the name of examples that were pasted
 MOST_READ = 200  # examples whose words are counted
 UNKNOWN = "The shown model knows few of these words. Choose one at the top that does, such as english-mini."
@@ -178,9 +179,11 @@ class FinetuneTab:
         def described() -> dict[Any, Any]:
             recipe, parts = recipe_of(values[self.form.task]), self.form.parts(values, self.workspaces)
             facts = task_facts(recipe, parts, self.page.asked(values).checkpoint)
+            about = OWN_EXAMPLES
             if not self.form.is_own(values):  # nobody has to know the columns of these files
-                about = [note for note in facts["notes"] if note not in parts.train.notes]
-                facts["notes"] = [recipe.description, *about]
+                facts["notes"] = [note for note in facts["notes"] if note not in parts.train.notes]
+                about = recipe.description
+            facts["notes"].insert(0, about)
             return {self.form.facts: facts, self.samples: {"examples": samples(parts.train.examples)}}
 
         return described()

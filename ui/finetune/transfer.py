@@ -64,7 +64,7 @@ def measured(run: Run) -> tuple[Mark, str]:
         value = review((run.best or run.snapshots[-1]).checkpoint(), part).measures[name]
     curve = [[point.step, round(getattr(point, name), 4)] for point in run.evaluations()]
     baseline = most_frequent(part) if name == "accuracy" else 0.0
-    about = f"{len(part.examples):,} {'test' if parts.test else 'held-out'} examples"
+    about = f"{len(part.examples):,} {'test' if parts.test else 'held-out'} example{'s' * (len(part.examples) != 1)}"
     return Mark(len(parts.train.examples), curve, value, baseline), about
 
 

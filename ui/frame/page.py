@@ -53,8 +53,9 @@ class PageRequest:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """The shown model's checkpoint."""
-        return self.model.checkpoint
+        """The shown model's checkpoint, with the name that the person gave it."""
+        found, name = self.model.checkpoint, self.space.names.get(self.question.model)
+        return dataclasses.replace(found, name=name) if name else found
 
     @property
     def other(self) -> Model | None:

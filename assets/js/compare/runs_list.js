@@ -183,9 +183,10 @@ class RunsList {
     const { fetched, server } = this,
       ticked = this.rows.filter((row) => row.canRepeat && runs.chosen.has(row.run)),
       chosen = ticked.map((row) => row.run);
-    for (const { run, status } of ticked) {
-      if (fetched[run]?.status === status && hasEnded(status)) continue; // that of an active run grows
-      fetched[run] = { ...(await server.curve(runs.visitor, run)), status };
+    for (const { run, status, title } of ticked) {
+      const had = fetched[run];
+      if (had?.status === status && had.title === title && hasEnded(status)) continue; // that of an active run grows
+      fetched[run] = { ...(await server.curve(runs.visitor, run)), status, title };
     }
     this.chart.change({ others: chosen.map((run) => fetched[run]).filter(({ error }) => !error) });
     const answer = chosen.length > 1 && (await server.differing(runs.visitor, chosen));

@@ -69,14 +69,18 @@ function choose(id, { number, runs: begun }) {
 
 /** @type {View} */
 export function view(root, { server, options }) {
-  /** @type {string[]} */
-  let mine = [];
+  /** @type {string[][]} */
+  let [mine, its] = [[], []]; // the runs that were ticked before a trial, and its own
   const again = button("Tick mine again", () => runs.choose(mine), { id: `${options.id}-mine` }),
     ticked = el("p.b-empty", { hidden: "" }, "In the list above, its runs are ticked now and no others. ", again),
     few = el("div"),
+    isSo = () => its.length === runs.chosen.size && its.every((run) => runs.chosen.has(run)),
     warn = () => fill(few, options.hello && runs.few && note(runs.few));
   root.append(few);
   on("refused", warn); // as soon as the form is read
+  on("chosen", () => {
+    ticked.hidden ||= !isSo();
+  });
   warn();
   const show = layout(root, options, () => orError(server.stop(visitor.token)).then(poll), ticked);
   let [asked, number, done] = ["", 0, 0];
@@ -91,7 +95,8 @@ export function view(root, { server, options }) {
     const before = [...runs.chosen];
     if (news.number !== number && choose(options.id, news)) {
       mine = before.filter((run) => !news.runs.includes(run));
-      ticked.hidden = !mine.length || !news.runs.length;
+      its = news.runs;
+      ticked.hidden = !mine.length || !its.length;
       root.scrollIntoView({ block: "nearest" });
     }
     number = news.number ?? 0;

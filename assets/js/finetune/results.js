@@ -159,8 +159,9 @@ export function results(root) {
     picture = el("div", { id: "task-confusion" }, el("h3", "Labels and predictions"), map.element),
     measures = el("dl.b-tiles", { id: "task-measures" }),
     head = el("h3", { dir: "auto" }),
+    order = el("h3"),
     list = el("ol", { id: "task-examples" }),
-    body = el("div.b-beside", el("div", el("h3", "Mistakes first"), list), picture);
+    body = el("div.b-beside", el("div", order, list), picture);
   /** @type {Results} */
   let value;
   const open = () => ask({ model: value.key, step: value.step, other: value.before });
@@ -177,6 +178,7 @@ export function results(root) {
       fill(head, name, part && (isJudged(next) ? `: ${mistakes} of ${part} wrong` : `: ${part}`));
       fill(root, head, part && [measures, notes(value.notes), body], question.model !== key && show);
       if (!part) return;
+      order.textContent = isJudged(next) && !mistakes ? "Examples" : "Mistakes first";
       const numbers = value.measures.map(([name, number]) => fact([name, number.toFixed(3)]));
       fill(measures, numbers);
       fill(list, examples.map(line));

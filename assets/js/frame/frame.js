@@ -233,7 +233,8 @@ class Frame {
       await this.replace(key, answer.error);
       return;
     }
-    this.notice.hidden ||= this.notice.dataset.model !== key;
+    this.notice.hidden ||=
+      this.notice.dataset.model !== key || Boolean(question.lesson && answer.run && !answer.active);
     const { shown: before, isDoubted } = this,
       isSame = before?.key === answer.key,
       had = before && isSame && there(before);
@@ -278,6 +279,7 @@ class Frame {
     fill(this.notice, nodes(why));
     this.notice.hidden = false;
     this.notice.dataset.model = model;
+    if (question.lesson) document.getElementById("lesson-body")?.after(this.notice); // below Next, which stays in its place
     const { off, zeroed } = question; // of a link, whose model is the same one again
     ask(model ? { model, off, zeroed } : { model, step: null, other: "" });
   }
@@ -304,8 +306,8 @@ class Frame {
       else
         this.turn(
           question.lesson
-            ? "The model of this step is being trained here, with the recipe and seed of the lesson."
-            : "The model of this link is being trained again, with the same recipe and seed.",
+            ? "The model of this step is trained here, with the recipe and seed of the lesson."
+            : "The model of this link is trained again here, with the same recipe and seed.",
           run,
         );
     }

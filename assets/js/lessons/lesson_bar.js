@@ -229,6 +229,7 @@ class LessonBar {
     if (!before || (before.model ?? "") === question.model) return;
     const goBack = () => {
       restore(before);
+      announce("restored", null);
       leave();
     };
     const back = button("Back to what you looked at before", goBack, { id: "lesson-before" });

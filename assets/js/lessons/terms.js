@@ -49,9 +49,8 @@ function unmark(terms) {
   }
 }
 
-/** @param {Element} place @param {Element} term */
-const isBefore = (place, term) =>
-  !place.contains(term) && (place.compareDocumentPosition(term) & Node.DOCUMENT_POSITION_FOLLOWING) !== 0;
+/** @param {Element} place */
+const state = (place) => `${place.textContent} ${place.querySelectorAll(".b-term").length}`;
 
 /** Show the explanation of a term, or none. @param {HTMLElement} tip @param {EventTarget | null} target */
 function explain(tip, target) {
@@ -68,7 +67,8 @@ export function terms(all) {
   const texts = Object.values(all).map((text, k) => el("p", { id: `term-${k}` }, text));
   document.querySelector(".gradio-container")?.append(tip, el("div", { hidden: "" }, texts));
   let words = wordsOf(Object.keys(all)),
-    read = new WeakMap(); // place to the text that was looked through: only news is read again
+    read = new WeakMap(); // place to the text that was looked through, and its terms: only news is read again
+  const had = new Set(); // panel and term: what a redraw takes away is looked for in all places
   on("language", () => {
     words = wordsOf(Object.keys(all));
     read = new WeakMap();
@@ -78,15 +78,16 @@ export function terms(all) {
   function scan() {
     for (const panel of document.querySelectorAll("[role=tabpanel], #lesson")) {
       if (!(panel instanceof HTMLElement) || !panel.offsetHeight) continue;
-      const places = [...panel.querySelectorAll(WHERE)].filter((place) => read.get(place) !== place.textContent);
-      for (const place of places) read.set(place, place.textContent);
-      if (!places.length) continue;
+      const places = [...panel.querySelectorAll(WHERE)].filter((place) => place.checkVisibility()),
+        fresh = places.filter((place) => read.get(place) !== state(place));
       for (const word of words) {
-        // A view that comes late may have the term above the place where it was found first.
-        const term = panel.querySelector(`[aria-describedby=term-${word.k}]`);
-        const above = term ? places.filter((place) => isBefore(place, term)) : places;
-        if (above.some((place) => mark(place, word)) && term) unmark([term]);
+        const terms = [...panel.querySelectorAll(`[aria-describedby=term-${word.k}]`)],
+          key = `${panel.id} ${word.k}`;
+        if (terms.some((term) => term.checkVisibility())) continue;
+        if ((had.has(key) ? places : fresh).some((place) => mark(place, word))) had.add(key);
+        else had.delete(key);
       }
+      for (const place of places) read.set(place, state(place));
     }
   }
   let waiting = 0;
