@@ -22,6 +22,7 @@ class FineTune {
   status = "";
   verdict = "";
   isBegun = false;
+  isPressed = false; // Fine-tune, and the new run has not been seen yet
   typing = 0;
   cursors = FIRST;
   board = statusLine("Fine-tuning progress", "task-status", "Choose a task and press Fine-tune.");
@@ -46,6 +47,9 @@ class FineTune {
     this.judge = asking(judged, () => this.showResults());
     this.attempt = asking(this.answer, () => this.showAnswer());
     this.poll = polling(() => this.ask(), HIDDEN_MS);
+    document.addEventListener("click", ({ target }) => {
+      this.isPressed ||= target instanceof Element && target.closest("#task-start") !== null;
+    });
     choices.addEventListener("input", () => {
       clearTimeout(this.typing);
       const take = () => ask({ choices: choices.value.split("\n").filter((line) => line.trim()) });
@@ -113,7 +117,10 @@ class FineTune {
     if (held) chart.hold(held);
     if (snapshots.length) announce("snapshots", { run, steps: snapshots });
     if (status === this.status) return;
-    if (!this.status && !hasEnded(status)) board.line.scrollIntoView({ block: "nearest" });
+    if (!this.status && this.isPressed) {
+      this.isPressed = false;
+      board.line.scrollIntoView({ block: "nearest" });
+    }
     this.status = status;
     announce("status", null);
     if (status === "paused" || hasEnded(status)) this.judge();
