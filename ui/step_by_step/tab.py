@@ -362,7 +362,6 @@ def words_shown(checkpoint: Checkpoint, chosen: Selection, found: Stages) -> dic
     answer = chosen.answer or likeliest(checkpoint, scores, 1)[0][0]
     shown = dict.fromkeys([token for token, _ in likeliest(checkpoint, scores, MOST_WORDS)] + [answer])
     ids = {token: vocabulary.token_to_id(token) for token in shown}
-    by_layer = found.words["by_layer"]
     return {
         "position": chosen.asked,
         "answer": answer,
@@ -374,8 +373,7 @@ def words_shown(checkpoint: Checkpoint, chosen: Selection, found: Stages) -> dic
         "ids": [*ids.values()],
         "loss": -scores[ids[answer]].item(),
         "chance": math.log(len(logits)),
-        "by_layer": by_layer[:, ids[answer]].exp().tolist(),
-        "best": [list(likeliest(checkpoint, row, 1)[0]) for row in by_layer],
+        "by_layer": found.words["by_layer"][:, ids[answer]].exp().tolist(),
     }
 
 

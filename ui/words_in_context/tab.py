@@ -204,11 +204,10 @@ def course(alone: str, last: str) -> str:
     """What the first and the last mean similarity say of a word."""
     if alone == last:
         return f"The mean similarity is {last} for the word alone and in the last layer."
+    ends = f"from {alone} (the word alone) to {last} (last layer)"
     if float(alone) > float(last):
-        verb, meaning = "falls", "its vectors depend on their sentences"
-    else:
-        verb, meaning = "rises", "the layers make its vectors more alike"
-    return f"The mean similarity {verb} from {alone} (the word alone) to {last} (last layer): {meaning}."
+        return f"The mean similarity falls {ends}: its vectors depend on their sentences."
+    return f"The mean similarity rises {ends}: the layers make its vectors more alike."
 
 
 def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], level: int) -> tuple[dict[str, Any], ...]:

@@ -75,13 +75,9 @@ function pieces({ value: { tokens, token, words } }, rows) {
   const lines = rows.map(({ from, to }) => {
     if (to - from > 1) return el("span.b-bert-token", `${to - from} more`);
     const hidden = words?.position === from ? ".b-hidden-word" : "",
-      press = () => ask({ token: from }),
-      pressed = from === token;
-    return el(
-      "button.b-bert-token",
-      { onclick: press, "aria-pressed": pressed, "data-key": `token ${from}`, title: tokens[from], translate: "no" },
-      el(`bdi${hidden}`, tokens[from]),
-    );
+      named = { "data-key": `token ${from}`, title: tokens[from], translate: "no" },
+      attributes = { onclick: () => ask({ token: from }), "aria-pressed": from === token, ...named };
+    return el("button.b-bert-token", attributes, el(`bdi${hidden}`, tokens[from]));
   });
   const name = button("Pieces", () => open("pieces"), { "data-key": "pieces" });
   return column("is-pieces", "Pieces", name, `${tokens.length} tokens`, el("div.b-bert-area", lines));
@@ -116,14 +112,9 @@ function lines({ map, token }, rows, layer) {
     still = { "vector-effect": "non-scaling-stroke" };
   const paths = map.strongest[layer].map(([from, weight], head) => {
     const y = rowWith(rows, from) + 0.5,
-      look = { "stroke-width": 1 + 4 * weight, "stroke-opacity": 0.25 + 0.75 * weight };
-    return svg("path", {
-      class: "b-bert-line",
-      "data-head": head,
-      d: `M0 ${y}C50 ${y} 50 ${to} 100 ${to}`,
-      ...look,
-      ...still,
-    });
+      look = { "stroke-width": 1 + 4 * weight, "stroke-opacity": 0.25 + 0.75 * weight, ...still },
+      d = `M0 ${y}C50 ${y} 50 ${to} 100 ${to}`;
+    return svg("path", { class: "b-bert-line", "data-head": head, d, ...look });
   });
   const through = rows.map((_, k) => svg("path", { class: "b-bert-through", d: `M0 ${k + 0.5}H100`, ...still }));
   const size = { viewBox: `0 0 100 ${rows.length}`, preserveAspectRatio: "none", "aria-hidden": "true" };
@@ -181,28 +172,17 @@ function layerColumn({ value }, rows, layer) {
 }
 
 /** The layers that are not shown. @param {Row} row */
-const moreLayers = ({ from, to }) =>
-  column(
-    "is-gap",
-    "Layers",
-    el("span"),
-    "",
-    el(
-      "div.b-bert-area",
-      upright(`${to - from} more layers`, () => open("layers"), { "data-key": `gap ${from}` }),
-    ),
-  );
+function moreLayers({ from, to }) {
+  const part = upright(`${to - from} more layers`, () => open("layers"), { "data-key": `gap ${from}` });
+  return column("is-gap", "Layers", el("span"), "", el("div.b-bert-area", part));
+}
 
 /** An answer of the model. @param {string} key @param {string} stage @param {Child} title @param {[Child, number][]} lines */
 function answer(key, stage, title, lines) {
-  const parts = lines.map(([name, share]) =>
-    el(
-      "span.b-bert-answer",
-      el("span", name),
-      bar(share, stage === "next-sentence" ? "nsp" : "mlm"),
-      el("span.b-number", percent(share)),
-    ),
-  );
+  const parts = lines.map(([name, share]) => {
+    const shown = bar(share, stage === "next-sentence" ? "nsp" : "mlm");
+    return el("span.b-bert-answer", el("span", name), shown, el("span.b-number", percent(share)));
+  });
   return el("button.b-bert-card.b-small", { onclick: () => open(stage), "data-key": key }, el("b", title), parts);
 }
 

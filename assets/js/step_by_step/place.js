@@ -29,17 +29,10 @@ function picture(layers, heads, stage, head) {
   const box = (x, y, width, height, ...names) =>
     svg("rect", { x, y, width, height, rx: 1, class: names.some((name) => here.includes(name)) ? "is-here" : null });
   const inLayer = (/** @type {number} */ l) => [
-    Array.from({ length: heads }, (_, h) =>
-      box(
-        24 + l * wide + Math.floor(h / DOWN) * STEP,
-        (h % DOWN) * STEP,
-        CELL,
-        CELL,
-        `head ${l}.${h}`,
-        `heads ${l}`,
-        "layers",
-      ),
-    ),
+    Array.from({ length: heads }, (_, h) => {
+      const x = 24 + l * wide + Math.floor(h / DOWN) * STEP;
+      return box(x, (h % DOWN) * STEP, CELL, CELL, `head ${l}.${h}`, `heads ${l}`, "layers");
+    }),
     box(24 + l * wide + across, 0, CELL, HEIGHT - 2, `feed-forward ${l}`, "layers"),
   ];
   const width = end + 12,

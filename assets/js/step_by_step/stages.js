@@ -29,7 +29,7 @@ const MOST_VALUES = 6; // of the weighted sum
  *   segments: number, parameters: Record<string, number>}} map
  * @property {Record<string, string>} vectors
  * @property {{position: number, answer: string, hidden: boolean, size: number, rank: number, top: [string, number, number][], ids: number[],
- *   loss: number, chance: number, by_layer: number[], best: [string, number][], total: number | null} | null} words
+ *   loss: number, chance: number, by_layer: number[], total: number | null} | null} words
  * @property {{logits: number[], probabilities: number[]} | null} pair
  * @property {[string, string]} labels
  * @property {{probability: number | null, is_next: number | null} | null} before of the whole model; null: this is it
@@ -128,24 +128,22 @@ function map({ value, vectors, title }, isWeights) {
 }
 
 /** @typedef {[name: string, list: "off" | "zeroed", part: [number, number]]} Switch */
-/** Buttons that set parts to zero. @param {Shown} shown @param {...Switch} parts */
-const switches = (shown, ...parts) => tools(el("span", "Set to zero:"), toggles(shown, parts));
+/** Buttons that set parts to zero. @param {Shown} shown @param {Switch[]} parts @param {string} [says] what stands before them */
+function switches({ value }, parts, says = "Set to zero:") {
+  const buttons = parts.map(([name, list, part]) => {
+    const others = value[list].filter((each) => `${each}` !== `${part}`),
+      isOff = others.length < value[list].length;
+    return button(name, () => ask({ [list]: isOff ? others : [...value[list], part] }), { "aria-pressed": isOff });
+  });
+  return tools(el("span", says), buttons);
+}
 
 /** What is set to zero in all of the model, as buttons that undo it. @param {Shown} shown */
 export function zeros(shown) {
   const { off, zeroed, parts } = shown.value,
     heads = off.map((at) => /** @type {Switch} */ ([`Layer ${at[0] + 1}, head ${at[1] + 1}`, "off", at])),
     others = zeroed.map((at) => /** @type {Switch} */ ([`Layer ${at[0] + 1}: ${parts[at[1]]}`, "zeroed", at]));
-  return tools(el("span", "Set to zero now (a press undoes it):"), toggles(shown, [...heads, ...others]));
-}
-
-/** @param {Shown} shown @param {Switch[]} parts */
-function toggles({ value }, parts) {
-  return parts.map(([name, list, part]) => {
-    const others = value[list].filter((each) => `${each}` !== `${part}`),
-      isOff = others.length < value[list].length;
-    return button(name, () => ask({ [list]: isOff ? others : [...value[list], part] }), { "aria-pressed": isOff });
-  });
+  return switches(shown, [...heads, ...others], "Set to zero now (a press undoes it):");
 }
 
 /** A table of words, each with numbers and a bar. @param {string} label @param {string[]} columns @param {Listed[]} words */
@@ -221,7 +219,7 @@ export const STAGES = {
         const products = largest.map(([weight, j]) => `${number(weight)} × ${of(`value_${j}`)}`);
         return `${products.join(" + ")}${rest} = ${number(sum[i])}${zero}`;
       }),
-      switches(shown, [`Head ${head[1] + 1}`, "off", head]),
+      switches(shown, [[`Head ${head[1] + 1}`, "off", head]]),
     ];
   },
 
@@ -243,12 +241,11 @@ export const STAGES = {
           `. ${sum}. ${normed(shown, "attention_sum", "attention", "attended", i)}`,
         ];
       }),
-      switches(
-        shown,
+      switches(shown, [
         [`Head ${head[1] + 1}`, "off", head],
         ["Attention", "zeroed", [head[0], 0]],
         ["Residual", "zeroed", [head[0], 1]],
-      ),
+      ]),
     ];
   },
 
@@ -269,7 +266,10 @@ export const STAGES = {
         const sum = `Sum: ${of("attended")} + ${of("fed")} = ${of("output_sum")}`;
         return `${sum}. ${normed(shown, "output_sum", "output", "output", i)}`;
       }),
-      switches(shown, ["Feed-forward", "zeroed", [layer, 2]], ["Residual", "zeroed", [layer, 3]]),
+      switches(shown, [
+        ["Feed-forward", "zeroed", [layer, 2]],
+        ["Residual", "zeroed", [layer, 3]],
+      ]),
     ];
   },
 

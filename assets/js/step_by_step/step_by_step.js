@@ -12,6 +12,7 @@ import { IN_HEAD, place } from "./place.js";
 import { STAGES, zeros } from "./stages.js";
 
 /** @typedef {import("./stages.js").Steps} Steps */
+/** @typedef {import("../parts/elements.js").Child} Child */
 
 const MAP = "map";
 const IN_LAYER = [...IN_HEAD, "joined", "feed-forward"];
@@ -146,21 +147,26 @@ class StepByStep {
     this.presses += 1;
     fill(this.opened);
     this.code.textContent = value.code[key];
-    this.answer.textContent = this.sentence();
+    fill(this.answer, this.sentence());
     keepingFocus(this.undo, () => fill(this.undo, value.before && zeros(shown)));
   }
 
   /** The answers, and those of the whole model beside them. */
   sentence() {
     const { words, pair, before, labels, segments, tokens } = this.value,
-      read = tokens.includes("[MASK]") ? `${labels[0]} with [MASK]` : labels[0];
-    const beside = (/** @type {number | null | undefined} */ was) =>
-      typeof was === "number" ? ` (the whole model: ${percent(was)})` : "";
-    const list = [
-      ...(words ? [`${words.answer}: ${percent(Math.exp(-words.loss))}${beside(before?.probability)}`] : []),
-      ...(pair && segments.includes(1) ? [`${read}: ${percent(pair.probabilities[0])}${beside(before?.is_next)}`] : []),
+      read = [el("bdi", labels[0]), tokens.includes("[MASK]") && [" ", el("span", "with [MASK]")]],
+      isPair = pair && segments.includes(1);
+    /** @param {Child} name @param {number} share @param {number | null} [was] */
+    const said = (name, share, was) => [
+      [name, `: ${percent(share)}`],
+      typeof was === "number" && el("span", ` (the whole model: ${percent(was)})`),
     ];
-    return list.length ? `The answer. ${list.join("; ")}.` : "";
+    return [
+      (words || isPair) && [el("span", "The answer."), " "],
+      words && said(el("bdi", words.answer), Math.exp(-words.loss), before?.probability),
+      words && isPair && "; ",
+      isPair && said(read, pair.probabilities[0], before?.is_next),
+    ];
   }
 }
 
