@@ -79,7 +79,8 @@ def test_swap_of_sentences_of_one_length_hides_the_same_words(page: Page, words:
 
 
 def test_a_guess_is_put_into_the_sentence_and_taken_out_again(page: Page, words: Locator) -> None:
-    page.locator("#masked-own textarea, #masked-own input").first.fill("romeo")
+    own = page.locator("#masked-own textarea, #masked-own input").first
+    own.fill("romeo")
     expect(page.locator("#masked-guesses")).to_contain_text("My guess romeo")
     put = page.locator("#masked-guesses section button").last
     token = put.get_attribute("aria-label").split()[1]
@@ -87,10 +88,13 @@ def test_a_guess_is_put_into_the_sentence_and_taken_out_again(page: Page, words:
     wait_for_question(page, text=FIRST["text"], pair=f"Hello, Romeo My name is {token}. Nice to meet you.", hidden="")
     expect(words.nth(12)).to_have_text(token)
     expect(page.locator("#masked-guesses section")).to_have_count(0)
+    expect(own).to_have_value("")  # it was for the words that were hidden
     page.locator("#undo").click()
     wait_for_question(page, **FIRST)
     expect(page.locator("#masked-guesses h3")).to_have_text(["Mask 1 for Juliet"])
     expect(page.locator("#undo")).to_be_hidden()
+    show(page, "masked-words", **FIRST | {"off": "0.1"})
+    expect_seen(page.locator("#masked-guesses"), "All heads are on here")
 
 
 def test_guesses_stand_in_the_sentence_and_the_hidden_word_has_its_rank(page: Page, words: Locator) -> None:

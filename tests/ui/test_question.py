@@ -179,10 +179,12 @@ def test_the_lists_name_models_and_steps(workspaces: Workspaces, space: Workspac
     run = finished(workspaces.start(space, RECIPE, None, 1))
     space.rename(run.id, "mine")
     assert choices(workspaces, space) == [["shipped", "shipped", "comes with Balcony"], [run.id, "mine", "finished"]]
-    found = dict(comparisons(workspaces, space))
-    assert found["shipped"] == "shipped"
-    assert found[f"{run.id}@8"] == "Step 8 · mine"
     assert PageRequest(workspaces, space, Question(model=run.id)).checkpoint.name == "mine"  # of a download too
+    newer = finished(workspaces.start(space, RECIPE, None, 2))
+    (shipped, *steps), names = zip(*comparisons(workspaces, space))
+    assert (shipped, names[0]) == ("shipped", "shipped")
+    assert (steps[0], steps[-1]) == (f"{newer.id}@8", f"{run.id}@0"), "the newest run and step come first"
+    assert names[1 + steps.index(f"{run.id}@8")] == "Step 8 · mine"
     other = workspaces.enter(None)
     with pytest.raises(BertCoreError, match=NOT_YOURS):
         workspaces.model(other, run.id)

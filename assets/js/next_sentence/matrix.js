@@ -53,7 +53,7 @@ function described(value, i, j) {
     el("bdi", sentences[i]),
     ` → ${numbers[j]} `,
     el("bdi", sentences[j]),
-    p === null ? ": longer than the model reads" : `: P(${names[0]}) ${percent(p)}`,
+    p === null ? ": longer than the model reads" : ` · P(${names[0]}) ${percent(p)}`,
     p !== null && label && `; ${label}, judged ${judgedWrong(value, i, j) ? "wrong" : "right"}`,
   ];
 }
