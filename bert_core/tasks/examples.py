@@ -87,7 +87,8 @@ class TaskData:
         if unknown:
             where = first_three(f"{quoted(label)} (line {line})" for label, line in unknown.items())
             raise CorpusError(
-                f"{self.name} has labels that the training part lacks: {where}; train with examples of them, or remove these."
+                f"{self.name} has labels that the training part lacks: {where}; train with examples of them, "
+                "or remove these."
             )
 
     def batches(self, layout: Layout, pad_token_id: int, seed: int) -> TaskBatches:
