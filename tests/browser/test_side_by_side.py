@@ -99,6 +99,13 @@ def test_runs_are_drawn_over_each_other_and_differing_settings_are_listed(page: 
     page.wait_for_function(
         "document.querySelector('#other-curves').data.some(({ name }) => name?.includes('My Juliet'))"
     )
+    open_tab(page, "Models")
+    page.locator("#model-rename").click()
+    page.locator("#model-name").fill("His")
+    page.locator("#model-name").press("Enter")
+    expect_seen(page.locator("#model-choice"), "His")
+    expect_seen(page.locator("#model-facts"), "His")
+    open_tab(page, "Compare")
     page.reload()
     open_tab(page, "Compare")
     expect(page.get_by_label("Run 2 in the curves")).to_be_checked()

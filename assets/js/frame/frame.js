@@ -22,11 +22,11 @@ const MOST_STEPS = 60; // the server keeps about 40 snapshots; with more here, a
 const nearest = (steps, step) =>
   steps.reduce((best, other, k) => (Math.abs(other - step) < Math.abs(steps[best] - step) ? k : best), 0);
 
-/** What a run has for the question: when that changes, the tabs ask again. @param {ShownModel} model */
-function there({ key, steps, active }) {
+/** What a model has for the question, and its name: when that changes, the tabs ask again. @param {ShownModel} model */
+function there({ key, name, steps, active }) {
   const { step } = question;
-  if (!steps.length) return `${key} ${active}`;
-  return `${key} ${step === null ? steps.at(-1) : steps[nearest(steps, step)]}`;
+  if (!steps.length) return `${key} ${active} ${name}`;
+  return `${key} ${name} ${step === null ? steps.at(-1) : steps[nearest(steps, step)]}`;
 }
 
 /** @param {number} step @param {number} at */
@@ -269,7 +269,7 @@ class Frame {
     clearTimeout(this.following);
     const follow = () => {
       this.lastFollowed = performance.now();
-      if (this.shown?.run && this.shown.run === question.model) ask({ newest: there(this.shown) });
+      if (this.shown && this.shown.key === question.model) ask({ newest: there(this.shown) });
     };
     this.following = setTimeout(follow, Math.max(0, this.lastFollowed + LIVE_MS - performance.now()));
   }
