@@ -49,7 +49,8 @@ def _masked_words(corpus: Corpus, checkpoint: Checkpoint) -> list[tuple[str, Wor
         if len(sentence) <= LONGEST_SENTENCE:
             followed_by.setdefault(sentence, after)
     # A model that reads pairs guesses worse in a sentence alone, as the last one of a document is.
-    pairs = [(text, after) for text, after in followed_by.items() if after] or list(followed_by.items())
+    followed: list[tuple[str, str | None]] = [each for each in followed_by.items() if each[1]]
+    pairs = followed or list(followed_by.items())
     asked: list[tuple[str, Word, Row]] = []
     taken: set[str] = set()  # a text may have one long word in every sentence
     for index in range(0, len(pairs), max(1, len(pairs) // SENTENCES)):
