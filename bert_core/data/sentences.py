@@ -87,13 +87,14 @@ _NUMBERED = re.compile(
 # script, or a sign of abbreviation or repetition.
 _NOT_A_LETTER = r"[\d฿ฯๆຯໆ]"
 _PHRASE_END = re.compile(rf"(?<=[\u0e01-\u0edf])(?<!{_NOT_A_LETTER})\s+(?=[\u0e01-\u0edf])(?!{_NOT_A_LETTER})")
-# Formats whose marks are no words, by what the beginning of such a file has.
+# Forms of files with more than a text, by what their beginning has.
 _FORMATS = {
     "subtitles": re.compile(r"\d\d:\d\d[,.]\d{3} --> "),
     "HTML": re.compile(r"<!doctype html|<html[ >]|</(?:p|div|body)>", re.IGNORECASE),
     "JSON": re.compile(r'\A\s*(?:\[\s*)?\{\s*"'),
     "RTF": re.compile(r"\A\s*\{\\rtf"),
     "LaTeX": re.compile(r"\\(?:documentclass|begin\{document\}|section\{)"),
+    "a book of Project Gutenberg": re.compile(r"\bproject gutenberg\b", re.IGNORECASE),
 }
 _BEGINNING_OF_FILE = 2000  # characters
 _NO_LETTERS = re.compile(r"[!-@\[-`{-~\s]+")
@@ -211,7 +212,7 @@ class SentenceReader:
         first = next(blocks, "")
         forms = [name for name, pattern in _FORMATS.items() if pattern.search(first[:_BEGINNING_OF_FILE])]
         self._doubts += [
-            f"This looks like {name}, whose marks are read as words too; save the plain text alone."
+            f"This looks like {name}: what is not its text is read as words too; save the text alone."
             for name in forms[:1]
         ]
         if self.kind == "auto" and (columns := _columns_of_pairs(first)):

@@ -25,10 +25,14 @@ def said(text, note):
         ('[{"text": "Hello there."},\n{"text": "How are you?"}]\n', "JSON"),
         ("{\\rtf1\\ansi Hello there.\\par Next line.}\n", "RTF"),
         ("\\documentclass{article}\n\\begin{document}\nHello there.\n\\end{document}\n", "LaTeX"),
+        (
+            "The Project Gutenberg eBook of Fables\n\n*** START OF THIS EBOOK ***\n\nA fox ran.\n",
+            "a book of Project Gutenberg",
+        ),
     ],
 )
 def test_a_text_with_marks_of_a_format_is_named(text, form):
-    assert said(text, f"This looks like {form}, whose marks are read as words too; save the plain text alone.")
+    assert said(text, f"This looks like {form}: what is not its text is read as words too; save the text alone.")
 
 
 def test_lines_of_marks_alone_are_counted():
