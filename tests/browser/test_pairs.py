@@ -60,7 +60,8 @@ def test_the_map_of_all_pairs_is_seen_first_and_the_answer_for_one_beside_it(pag
     pointer = cells.bounding_box()["y"] + 50
     assert abs(readout.bounding_box()["y"] - pointer) < 120
     page.set_viewport_size({"width": 390, "height": 844})
-    assert cells.bounding_box()["y"] < answer.bounding_box()["y"]
+    top = "document.querySelector('{}')?.getBoundingClientRect().top"  # the map is drawn anew
+    page.wait_for_function(f"{top.format('#next-matrix image')} < {top.format('#next-verdict .b-ends')}")
     page.set_viewport_size(VIEWPORT)
 
 
