@@ -149,7 +149,7 @@ def measure(name: str, options: argparse.Namespace) -> None:
         recipe = dataclasses.replace(prepared.recipe, training=training)
 
         def build() -> Step:
-            trainer = dataclasses.replace(prepared, recipe=recipe, model=copy.deepcopy(prepared.model)).trainer(device)
+            trainer = dataclasses.replace(prepared, recipe=recipe, model=copy.deepcopy(prepared.model)).trainer()
             trainer.batches = 2 * trimmed
             return lambda _: next(trainer)
 
@@ -170,7 +170,7 @@ def measure(name: str, options: argparse.Namespace) -> None:
     }
     if options.compile:
         contestants["transformers, padded and compiled"] = their(compiled, padded)
-    torch.set_num_threads(prepared.trainer(device).threads)
+    torch.set_num_threads(prepared.trainer().threads)
     peak = product_rate(dtype, device)
     memory, steps, times = {}, {}, {who: [] for who in contestants}
     for who, build in contestants.items():
