@@ -423,9 +423,10 @@ def _columns_of_pairs(block: str) -> int:
 def _paragraphs_of(block: str) -> tuple[bool, list[str]]:
     """Whether the lines of a text are paragraphs, and otherwise why they may not be sentences."""
     lines = list(itertools.islice(filter(str.strip, block.splitlines()), _LINES_TESTED))
-    counts = [len(_split_at_marks(line)) for line in _lines(lines)]
+    plain = list(_lines(lines))
+    counts = [len(_split_at_marks(line)) for line in plain]
     in_paragraphs = sum(count for count in counts if count >= _MANY_SENTENCES)  # beside the short lines of a dialogue
-    is_long = bool(lines) and statistics.median_high(map(len, _lines(lines))) > _LONG_LINE
+    is_long = bool(lines) and statistics.median_high(map(len, plain)) > _LONG_LINE
     has_tabs = 2 * sum("\t" in line.strip() for line in lines) > len(lines)
     has_several = 2 * sum(count for count in counts if count > 1) > sum(counts)
     doubts = [_TABS] * has_tabs or [_SEVERAL] * has_several

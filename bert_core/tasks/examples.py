@@ -228,7 +228,8 @@ def _doubts(examples: Sequence[Example]) -> list[str]:
     for name in sorted(names):
         alike.setdefault(name.casefold(), []).append(quoted(name))
     rights: dict[tuple[str, ...], str] = {}
-    wrong = sum(rights.setdefault(each.texts, repr(each.right)) != repr(each.right) for each in examples)
+    answers = ((each.texts, repr(each.right)) for each in examples)
+    wrong = sum(rights.setdefault(texts, right) != right for texts, right in answers)
     several = first_three(" and ".join(each) for each in alike.values() if len(each) > 1)
     return [
         *[f"Labels that differ only in capitals are different labels: {several}."] * bool(several),
