@@ -63,7 +63,7 @@ def test_a_link_shows_the_same_to_another_visitor(visit: Callable[..., Page], tm
         mask="1",
     )
     closer, guesses = "#masked-closer", "#masked-guesses"
-    expect(page.locator(closer)).to_contain_text("With these masks, romeo has")
+    expect_seen(page.locator(closer), "With these masks, romeo has")
     expect(page.locator(guesses)).to_contain_text("My guess romeo")
     other = visit(at=link_of(page))
     for each in (closer, guesses):
@@ -82,7 +82,7 @@ def test_a_link_shows_the_same_to_another_visitor(visit: Callable[..., Page], tm
     link = link_of(page)
     other.goto("about:blank")
     other.goto(page.url.partition("#")[0] + link)
-    expect(other.locator("#link-notice")).to_contain_text("is trained again here, with the same recipe and seed")
+    expect_seen(other.locator("#link-notice"), "is trained again here, with the same recipe and seed", in_window=True)
     expect(other.locator("#model-step")).to_have_text(f"step {STEPS}")
     expect(other.locator("#link-notice")).to_be_in_viewport(ratio=1)
     expect(other.locator("#attention-map .b-map-title")).to_have_text("Layer 2, head 3")

@@ -343,5 +343,4 @@ class LessonBar {
 export function view(root, context) {
   terms(context.options.terms);
   new LessonBar(root, context);
-  return function drawn() {};
 }

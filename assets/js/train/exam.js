@@ -51,5 +51,4 @@ export function view(root, { server }) {
   };
   new IntersectionObserver(show, { rootMargin: "10000px" }).observe(root); // the tab is open, however far it is scrolled
   paint(root, { text: "" });
-  return function drawn() {};
 }

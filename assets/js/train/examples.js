@@ -37,5 +37,4 @@ export function view(root, { options, trigger }) {
   const lines = el("div.b-examples", options.texts.map(line));
   root.append(el("div.b-tools", el("b", "Or take an example"), again), lines);
   roam(lines, options.texts[0][1].length);
-  return function drawn() {};
 }
