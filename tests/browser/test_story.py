@@ -222,6 +222,7 @@ def test_the_first_point_does_not_move_the_chart(page: Page) -> None:
     page.get_by_role("button", name="More settings").click()
     start(page)
     wait_for_status(page, "Finished")
+    expect_seen(page.locator("#next-step"), "Now hide a word")  # with the verdict, after the status
     assert page.evaluate(position) == before
 
 
