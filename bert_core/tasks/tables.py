@@ -17,6 +17,7 @@ from bert_core.errors import CorpusError, first_three, quoted
 from bert_core.storage.untrusted import Json, parse_value
 
 _SEPARATOR = "_!_"
+JSON_OBJECT = re.compile(r'\[?\s*\{\s*"')  # how a line begins
 _BLANK = string.whitespace + "\ufeff\u200b\xa0"
 
 # Names of columns in a header, in small letters and without spaces, _ and -.
@@ -121,6 +122,8 @@ class Table:
         self.line, line = file.first_line()
         self.separator = separator or _separator(line, file)
         self.is_json = self.separator == "{"
+        if self.is_json and line.lstrip().startswith("["):
+            raise file.wrong(self.line, "begins a list of JSON", "write its objects alone, one on each line")
         file.count({"{": "\n,[{", ",": "\n,", ";": "\n;"}.get(self.separator, "\n\t"))
         self.first: list[str] = []
         self.is_csv = self.separator in (",", ";") or self._has_quotes(line)
@@ -186,7 +189,7 @@ class Table:
                 end = reader.line_num
         except csv.Error as error:
             remedy = "quote texts that hold commas or quotes"
-            raise self.file.wrong(reader.line_num, f"is not CSV ({error})", remedy) from None
+            raise self.file.wrong(end + 1, f"is not CSV ({error})", remedy) from None
 
     def _has_quotes(self, first_line: str) -> bool:
         """Whether a file with tabs has quotes around fields as CSV has them: these then make sense everywhere, and the
@@ -219,8 +222,8 @@ class Table:
 
     def _field(self, value: object) -> str:
         separator = self.file.separator
-        if isinstance(value, list) and separator and {*map(type, value)} <= {str}:
-            return separator.join(value) or separator
+        if isinstance(value, list) and separator and {*map(type, value)} <= {str, int}:
+            return separator.join(map(str, value)) or separator
         if isinstance(value, list | dict):
             return Nested(json.dumps(value))
         return value.strip() if isinstance(value, str) else "" if value is None else json.dumps(value)
@@ -228,7 +231,7 @@ class Table:
 
 def _separator(line: str, file: TaskFile) -> str:
     """What stands between the columns of a file with this first line; { for JSON lines."""
-    if re.match(r'\[?\s*\{\s*"', line) or line.strip() == "[":
+    if JSON_OBJECT.match(line) or line.strip() == "[":
         return "{"
     if found := next((each for each in (_SEPARATOR, "\t") if each in line), None):
         return found
@@ -286,8 +289,9 @@ class TextTable(Table):
         )
         self._names = [plain(each) for each in self.first]
         self.width = len(self.first)  # without empty last columns
-        while self.width > 2 and not self.first[self.width - 1] and {*self.values(self.width - 1, False)} == {""}:
-            self.width -= 1
+        if self.width > 2 and not self.first[-1]:
+            filled = (i for _, fields in self.rows() for i in range(len(fields), 2, -1) if fields[i - 1])
+            self.width = max(filled, default=2)
         usual, other = (
             [i for i, name in enumerate(self._names) if kind.fullmatch(name)] for kind in (_TEXT_NAME, _OTHER_TEXT_NAME)
         )

@@ -2,6 +2,7 @@
 between sentences. A long sentence is read in parts."""
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,12 +12,14 @@ from tokenizers import Encoding
 
 from bert_core.errors import first_three, quoted
 from bert_core.tasks import task
-from bert_core.tasks.tables import TaskFile, numbered, plain
+from bert_core.tasks.tables import JSON_OBJECT, TaskFile, numbered, plain
 from bert_core.tasks.task import Json, Layout, Metrics, Parts, Row, Verdict, accuracy, ratio
 
 Entity = tuple[str, int, int]  # type, first word, and the word after the last one
 
 _NEW_DOCUMENT = "-DOCSTART-"
+_CONLL_U = True, 10  # the form of a line, see `_form`
+_NO_WORD = re.compile(r"\d+[-.]\d+\t")  # there, of several words in one or of none: 1-2 im
 _WORD_NAMES, _TAG_NAMES = (
     {"word", "words", "token", "tokens", "form"},
     {"tag", "tags", "label", "labels", "ner", "nertag"},
@@ -83,6 +86,8 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
         if not first:
             return []
         width = len(_fields(first))
+        if JSON_OBJECT.match(first):
+            raise file.wrong(first_line, "is JSON", _WORD_AND_TAG)
         if not file.labelled and not file.chosen and _has_sentences(file, first):
             return _sentences(file)
         if file.labelled and width == 1:
@@ -91,6 +96,10 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
         if not file.chosen:
             tag = [_tag_column(file, width)] if file.labelled else []
             learned = [each for each in file.learned[:1] if each in known]
+            rows = (_fields(line) for _, line in _lines(file) if line)
+            if not learned and width > 2 and all(row[0].isdecimal() for row in rows):
+                remedy = "choose the word and the tag, for example --columns 2,3"
+                raise file.wrong(first_line, "begins with a number, and so do all others", remedy)
             file.chosen = [*(learned or known[tag == [0] :][:1]), *(known[i] for i in tag)]
         word, *tag = file.chosen_among(known, 1)
         file.say(known, False, Words=[word], Tags=tag)
@@ -99,6 +108,8 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
             first_line if width > 1 and names[word] in _WORD_NAMES and names[tag[0] if tag else -1] in _TAG_NAMES else 0
         )
         file.notes += ["The first line is a header, which was left out."] * (header > 0)
+        left_out = len([*file.lines()]) - len([*_lines(file)])
+        file.notes += [f"Lines left out that are comments or no words: {left_out:,}."] * bool(left_out)
         changed, examples = 0, list[TaggedExample]()
         read = (each for each in _lines(file) if each[0] != header)
         for has_words, lines in itertools.groupby(read, lambda each: each[1] != ""):
@@ -182,9 +193,19 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
 
 
 def _lines(file: TaskFile) -> Iterator[tuple[int, str]]:
-    """Every line; that which begins a document is empty, since it ends a sentence."""
+    """Every line but comments, whose form is another one; that which begins a document is empty, since it ends a
+    sentence."""
+    words = (line for _, line in file.lines() if line and not line.startswith(("#", _NEW_DOCUMENT)))
+    form = _form(next(words, file.first_line()[1]))
     for number, line in file.lines():
-        yield number, "" if line.startswith(_NEW_DOCUMENT) else line
+        is_word = _form(line) == form if line.startswith("#") else form != _CONLL_U or not _NO_WORD.match(line)
+        if is_word:
+            yield number, "" if line.startswith(_NEW_DOCUMENT) else line
+
+
+def _form(line: str) -> tuple[bool, int]:
+    """Whether a line has tabs, and how many columns."""
+    return "\t" in line, len(_fields(line))
 
 
 def _fields(line: str) -> list[str]:

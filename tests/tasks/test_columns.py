@@ -257,7 +257,7 @@ CSV_MISTAKES = [
     ("text,label\ngood,pos\nbad\n", "Line 3 of task.txt has 1 columns where the first line has 2"),
     ('{"text": "a", "label": 1}\n{"text"\n', "Line 2 of task.txt is not JSON"),
     ('{"text": "a", "label": 1}\n[1]\n', "Line 2 of task.txt is not a JSON object; write one on each line"),
-    ('[\n{"text": "a", "label": 1}\n]\n', "Line 1 of task.txt is not JSON"),
+    ('[\n{"text": "a", "label": 1}\n]\n', "Line 1 of task.txt begins a list of JSON; write its objects alone"),
     ('{"text": "a", "label": 1}\n{"label": 1}\n', "Line 2 of task.txt has an empty text"),
 ]
 

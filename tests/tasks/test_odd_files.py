@@ -9,6 +9,7 @@ from bert_core.errors import CorpusError
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.tasks.examples import TASKS, TaskParts
+from bert_core.tasks.tables import Table
 
 CLASSIFY, REGRESS, CHOOSE, ANSWER, TAG = TASKS
 TEXTS = ("we had good bread", "he lost his house", "a lovely day", "the rain ruined all", "he sang a song")
@@ -115,6 +116,25 @@ def test_an_object_is_no_text(read, content, message):
         read(json_lines(content, content))
 
 
+def test_several_labels_may_be_numbers(read):
+    data = read(json_lines({"text": "good", "label": [3, 1]}, {"text": "bad", "label": []}), label_separator=",")
+    assert [each.label for each in data.examples] == [("3", "1"), ()]
+
+
+def test_the_first_line_of_a_wrong_row_is_named(read):
+    with pytest.raises(CorpusError, match=r"Line 3 of task\.csv is not CSV"):
+        read('text,label\ngood,pos\n"bad,neg\n' + "fine,pos\n" * 50, name="task.csv")
+
+
+def test_many_empty_last_columns_are_found_in_one_pass(read, monkeypatch):
+    passes = []
+    rows = Table.rows
+    monkeypatch.setattr(Table, "rows", lambda table: passes.append(1) or rows(table))
+    data = read(lines("{text},{label}" + "," * 100))
+    assert [each.label for each in data.examples] == [*LABELS]
+    assert len(passes) < 20
+
+
 def test_a_decimal_comma_is_named(read):
     with pytest.raises(
         CorpusError, match=r"has the label '0,5'; text-regression needs a number for a label, such as 0\.5"
@@ -169,6 +189,37 @@ def test_words_that_are_empty_are_counted(read):
         "Empty words, which no model can read: 1."
         in read(WORDS.format("B-PER", "O", "O").replace("in\t", "\t"), TAG).notes
     )
+
+
+UD = (
+    "# sent_id = 1\n# text = im Haus is it ten columns wide in words\n1-2\tim\t_\t_\t_\t_\t_\t_\t_\t_\n"
+    "1\tin\tin\tADP\t_\t_\t2\tcase\t_\t_\n2\tHaus\tHaus\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
+)
+GERMEVAL = "#\thttp://example.org [2010]\n1\tAnna\tB-PER\tO\n2\tsingt\tO\tO\n\n#\thttp://b\n1\tWir\tO\tO\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "words"), [(UD, "2,4", ("in", "Haus")), (GERMEVAL, "2,3", ("Anna", "singt"))]
+)
+def test_comments_and_numbers_are_no_words(read, text, columns, words):
+    with pytest.raises(CorpusError, match=r"begins with a number, .* for example --columns 2,3"):
+        read(text, TAG)
+    for labelled in (True, False):
+        data = read(text, TAG, columns=columns[: 1 + 2 * labelled], labelled=labelled)
+        assert data.examples[0].words == words
+        assert any(note.startswith("Lines left out that are comments or no words: ") for note in data.notes)
+
+
+def test_a_word_may_begin_like_a_comment(read):
+    data = read("# O\n#sun O\n1-2 B-SCORE\n\n-DOCSTART-\n\n#rain O\n3.5 O\n", TAG)
+    assert [each.words for each in data.examples] == [("#", "#sun", "1-2"), ("#rain", "3.5")]
+    assert not any("left out" in note for note in data.notes)
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_json_is_no_word_and_tag(read, labelled):
+    with pytest.raises(CorpusError, match=r"Line 1 of task\.txt is JSON; write a word first"):
+        read('{"tokens": ["Anna", "sings"], "tags": [1, 0]}\n', TAG, labelled=labelled)
 
 
 def endings(names, *rows):
