@@ -23,7 +23,7 @@ END_OF_FILE = "\x1a"  # of DOS programs
 _NEVER_TEXT = re.compile("[\0\ud800-\udfff]")  # the latter are lone surrogates, which UTF-8 cannot represent
 _CONTROLS = re.compile("[\x01-\x08\x0e-\x1f\x7f]")
 # Characters that an earlier conversion lost, and UTF-8 that it read as another encoding.
-_DAMAGED_CHARACTERS = re.compile("\ufffd|Ã[\x80-\xbf]|â€\\S|Â[\xa0-\xbf]")
+_DAMAGED_CHARACTERS = re.compile("\ufffd|(?<![A-ZÀ-Þ])(?:Ã[\x80-\xbf]|Â[\xa0-\xbf])|â€\\S")
 _MOST_CONTROLS = 1 / 16  # of the characters of a text; a binary file has more
 # Marks without width inside words, also joiners unless a letter of Arabic, an Indic script or an emoji is before them.
 _INVISIBLE = re.compile(

@@ -28,7 +28,7 @@ _NEIGHBOURS = "Each line has two texts, which are read as neighbours (--kind lin
 _LABELLED = (
     "Each line has two texts and a label, 1 if they belong together (--kind lines would make them one sentence)."
 )
-_NO_LETTER = "Lines of digits and marks alone, read as sentences"
+_NO_LETTER = "Sentences of digits and marks alone"
 _MARKS_OF_MARKDOWN = "Marks of Markdown left out"
 _SEVERAL = "Some lines have several sentences, and each line is read as one; --kind documents would divide them."
 _TABS = "Lines with tabs are read as one sentence each; --kind pairs reads two texts and 1 or 0 from a line."
@@ -90,15 +90,22 @@ _PHRASE_END = re.compile(rf"(?<=[\u0e01-\u0edf])(?<!{_NOT_A_LETTER})\s+(?=[\u0e0
 # Forms of files with more than a text, by what their beginning has.
 _FORMATS = {
     "subtitles": re.compile(r"\d\d:\d\d[,.]\d{3} --> "),
-    "HTML": re.compile(r"<!doctype html|<html[ >]|</(?:p|div|body)>", re.IGNORECASE),
+    "HTML": re.compile(r"<!doctype html|<html[ >]|<br ?/?>|</(?:p|div|body)>", re.IGNORECASE),
+    "XML": re.compile(r'\A\s*<(?:\?xml |doc id=")'),
     "JSON": re.compile(r'\A\s*(?:\[\s*)?\{\s*"'),
+    "CSV": re.compile(r'\A"?\w+"?(?:[,;]"?\w+"?)+[\r\n]', re.ASCII),
     "RTF": re.compile(r"\A\s*\{\\rtf"),
     "LaTeX": re.compile(r"\\(?:documentclass|begin\{document\}|section\{)"),
-    "a book of Project Gutenberg": re.compile(r"\bproject gutenberg\b", re.IGNORECASE),
+    "a book of Project Gutenberg": re.compile(
+        r"\A\W*(?:the )?project gutenberg|start of th\w+ project gutenberg", re.IGNORECASE
+    ),
+    "a chat": re.compile(r"^\W{0,2}\d{1,4}[./-]\d{1,2}[./-]\d{1,4},? \d{1,2}:\d\d\b", re.MULTILINE),
 }
 _BEGINNING_OF_FILE = 2000  # characters
 _NO_LETTERS = re.compile(r"[!-@\[-`{-~\s]+")
 _MARKDOWN_HEADING = re.compile(r"#{1,6} ")
+_MARKDOWN = re.compile(r"\s*#{1,6} .*\n\s*?\n")  # a text that begins so, and not with a comment above its lines
+_MARKDOWN_ITEM = re.compile(r"(?:[-*+|]|\d{1,3}[.)]) ")  # of a list, or a row of a table
 _MARKDOWN_RULE = re.compile(r"(?:-{3,}|\*{3,}|_{3,}|[*_-](?: [*_-]){2,})")
 _MARKDOWN_EMPHASIS = re.compile(r"(?<!\w)[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}(?!\w)")
 _WRAPPED_LINE = 40  # columns; prose is seldom wrapped earlier
@@ -225,8 +232,9 @@ class SentenceReader:
         is_wrapped = wrapping is not None and (wrapping.is_certain or self.kind == "documents")
         if self.kind == "auto":
             has_paragraphs, doubts = _paragraphs_of(first)
-            self.kind = "documents" if is_wrapped or has_paragraphs or is_markdown else "lines"
-            doubts = [_NOT_JOINED] if wrapping or len(_DIVIDED.findall(first)) >= _FEW_LINES else doubts
+            plain = with_plain_line_ends(first)
+            self.kind = "documents" if is_wrapped or has_paragraphs or _MARKDOWN.match(plain) else "lines"
+            doubts = [_NOT_JOINED] if wrapping or len(_DIVIDED.findall(plain)) >= _FEW_LINES else doubts
             self._doubts += doubts if self.kind == "lines" else []
         blocks = itertools.chain([first], blocks)
         self._words = _words_inside(first)
@@ -304,7 +312,8 @@ class SentenceReader:
         paragraph: list[str] = []
         for line in lines:
             is_heading = _MARKDOWN_HEADING.match(line)
-            if paragraph and (is_heading or not line):
+            is_next = is_heading or not line or _MARKDOWN_ITEM.match(line) or len(paragraph) > _LINES_TESTED
+            if paragraph and is_next:
                 text, marks = _MARKDOWN_EMPHASIS.subn("", self._join(paragraph))
                 self._changes[_JOINED] += len(paragraph) - 1
                 self._changes[_MARKS_OF_MARKDOWN] += marks

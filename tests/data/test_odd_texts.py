@@ -29,14 +29,32 @@ def said(text, note):
             "The Project Gutenberg eBook of Fables\n\n*** START OF THIS EBOOK ***\n\nA fox ran.\n",
             "a book of Project Gutenberg",
         ),
+        ("I liked it.<br /><br />Much.\nIt was long.\n", "HTML"),
+        ('<doc id="1" url="x">\nHello there.\n</doc>\n', "XML"),
+        ('review,sentiment\n"It was good, and long.",pos\n', "CSV"),
+        ("[01.03.21, 18:03:05] Anna: Hi!\n[01.03.21, 18:04:11] Tom: Hello.\n", "a chat"),
+        ("3/1/21, 6:03 PM - Anna: Hi!\n3/1/21, 6:04 PM - Tom: Hello.\n", "a chat"),
     ],
 )
 def test_a_text_with_marks_of_a_format_is_named(text, form):
     assert said(text, f"This looks like {form}: what is not its text is read as words too; save the text alone.")
 
 
-def test_lines_of_marks_alone_are_counted():
-    assert said("One.\n---\nTwo.\n***\nThree.\n1\n2\n", "Lines of digits and marks alone, read as sentences: 4.")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I read Project Gutenberg.\nIt is good.\n",
+        "Hello, world\nYes.\n",
+        "你好,世界\n再见,朋友\n",
+        "On 3/1/21 we met.\n",
+    ],
+)
+def test_a_text_that_has_no_such_form_is_not_named(text):
+    assert not said(text, "This looks like")
+
+
+def test_sentences_of_marks_alone_are_counted():
+    assert said("One.\n---\nTwo.\n***\nThree.\n1\n2\n", "Sentences of digits and marks alone: 4.")
     assert read("One.\nTwo.\n\nThree 4.\n").notes == ()
 
 
@@ -47,8 +65,9 @@ def test_lines_with_several_sentences_are_said_to_stay_whole():
 
 
 @pytest.mark.parametrize("text", ["The old har-\nbour was full.\nThe cap-\ntains drank in the tav-\nerns.\n"])
-def test_hyphens_at_the_ends_of_narrow_lines_are_doubted(text):
-    assert said(text, "Each line is read as a sentence. If the lines are parts of longer sentences")
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_hyphens_at_the_ends_of_narrow_lines_are_doubted(text, end):
+    assert said(text.replace("\n", end), "Each line is read as a sentence. If the lines are parts of longer sentences")
 
 
 def test_labelled_pairs_are_found_as_the_readme_says():
@@ -65,6 +84,25 @@ def test_other_columns_are_named():
 def test_damaged_characters_are_counted(text):
     assert said(text, "Characters that were damaged before, such as ")
     assert any("damaged" in note for note in Corpus.from_text(text).notes)
+
+
+def test_portuguese_capitals_are_not_damaged():
+    assert not said("Ela disse «ATÉ AMANHû.\nUMA MAÇÃ\xa0VERDE.\n", "Characters that were damaged")
+
+
+def test_lines_below_a_comment_stay_sentences():
+    lines = ("# A song", "the moon is up", "the fields are still", "the river sings")
+    assert read("\n".join(lines)).sentences == lines
+
+
+def test_items_of_a_markdown_list_are_not_joined():
+    corpus = read("# Things\n\nWe need\nthese:\n- a loaf of bread\n- two eggs,\n  boiled\n1. a pan\n2. some oil\n")
+    assert corpus.sentences == ("We need these:", "- a loaf of bread", "- two eggs, boiled", "1. a pan", "2. some oil")
+
+
+def test_a_markdown_text_without_blank_lines_is_read_in_parts():
+    corpus = read("# Words\n\n" + "a line without a mark\n" * 2500)
+    assert len(corpus.sentences) == 3
 
 
 def test_a_markdown_text_begins_documents_at_its_headings():
