@@ -95,7 +95,8 @@ def _note_lost_tokens(tokenizer: Tokenizer, note: Note) -> None:
     if tokenizer.normalizer is None:
         return
     normalize, vocabulary = tokenizer.normalizer.normalize_str, tokenizer.get_vocab()
-    words = ((token, token.removeprefix(PREFIX)) for token in sorted(vocabulary) if token not in SPECIAL_TOKENS)
+    tokens = sorted(vocabulary.keys() - {*SPECIAL_TOKENS})
+    words = ((token, token.removeprefix(PREFIX).replace(" ", "")) for token in tokens)
     lost = [token for token, word in words if re.search(r"\w", word) and normalize(word).replace(" ", "") != word]
     if len(lost) > _FEW_LOST * len(vocabulary):
         note(

@@ -258,6 +258,9 @@ def test_tokens_that_no_text_can_have_are_counted(write):
     assert any(note.startswith(said) for note in load_checkpoint(folder).notes)
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     assert not any("No text has" in note for note in load_checkpoint(folder).notes)
+    blank = load_checkpoint(write([*PIECES, "", ""])).notes
+    assert any("repeats tokens" in note for note in blank)
+    assert not any("No text has" in note for note in blank)
 
 
 def test_a_recipe_that_cannot_be_read_is_said(write):

@@ -58,7 +58,13 @@ def test_quotes_around_the_fields_of_a_file_with_tabs(read, text, texts):
 
 
 @pytest.mark.parametrize(
-    "text", ['"yes" he said\tneg\nno\tpos\n', '"yes"\tneg\n"no\tpos\n', '"quoted"\tneg\n5" pipe\tpos\n']
+    "text",
+    [
+        '"yes" he said\tneg\nno\tpos\n',
+        '"yes"\tneg\n"no\tpos\n',
+        '"quoted"\tneg\n5" pipe\tpos\n',
+        '"quoted"\tneg\nan "" empty one\tpos\n',
+    ],
 )
 def test_other_quotes_belong_to_a_text(read, text):
     data = read("text\tlabel\n" + text)
