@@ -119,6 +119,7 @@ class Run:
         self._is_single = False  # the slice in progress began in a pause
         self._slice_ended = 0.0
         self._step_seconds: float | None = None  # running mean, wall clock
+        self._estimated_step = 0.0  # seconds
 
     # --- Facts --------------------------------------------------------------------------------------------------------
 
@@ -391,6 +392,7 @@ class Run:
                 if self._ended:
                     return
                 self.prepared = dataclasses.replace(prepared, model=None)
+                self._estimated_step = prepared.seconds(1)
                 self._text_bytes += sum(part.nbytes for part in (prepared.batches, prepared.validation) if part)
                 self.recipe, self._history, self._evaluations = worker.recipe, worker.history, worker.evaluator.points
                 self._start = self._saved = None
@@ -438,6 +440,7 @@ class Run:
         self._end("failed", reason)
 
     def _train(self, worker: Worker) -> None:
+        started = time.monotonic()
         began = time.thread_time()  # which does not count the time in which other threads held this one up
         rows, divergence = worker.train(self._may_step)
         seconds, limit = (time.thread_time() - began) / max(1, len(rows)), 2 * self._limits.step_seconds
@@ -445,8 +448,10 @@ class Run:
             raise RunError(f"A step took {seconds:.1f} s; the limit here is {limit:g} s. {SMALLER_STEP}")
         now = time.monotonic()
         with self._changed:
-            if rows:
+            if rows and not self._is_single:
                 self._step_seconds = running_mean(self._step_seconds, (now - self._slice_ended) / len(rows), 0.2)
+                slowness = (now - started) / len(rows) / self._estimated_step
+                self._service.slowness = running_mean(self._service.slowness, slowness, 0.2)
             self._slice_ended = now
             if rows and not divergence and (worker.is_snapshot_due or self._lacks_kept_step or not self.wants_steps):
                 self._publish(worker.take_snapshot())

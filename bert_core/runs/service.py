@@ -44,7 +44,8 @@ class TrainingService:
 
     device: see `choose_device`, which raises ConfigError for one that is not there. clock, now: of leases and paces,
     monotonic seconds. limits: of each run. changed: guards all runs and wakes the training thread. memory: what all
-    runs and their models may take together.
+    runs and their models may take together. slowness: how many times as long as estimated the latest steps took; None
+    before the first.
     """
 
     @checked_settings
@@ -64,6 +65,7 @@ class TrainingService:
         self._served = 0.0  # training time of the last visitor to train, before that slice
         self._leased: weakref.WeakSet[Any] = weakref.WeakSet()
         self._prepare_seconds: float | None = None  # running mean
+        self.slowness: float | None = None  # running mean
         self._is_closing = False
         self._in_slice: Run | None = None
         self._preparer = ThreadPoolExecutor(1, thread_name_prefix="prepare", initializer=give_way)

@@ -63,7 +63,9 @@ def test_a_text_that_is_written_later_is_translated_before_it_is_painted(chinese
             const box = document.createElement("p"), own = document.createElement("p"), all = [];
             own.translate = false;
             document.body.append(box, own);
-            for (const text of ["Start", "step 18", "Romeo and Juliet, quick, step 1,800", "ABC Start", ""]) {
+            for (const text of ["Start", "step 18", "Romeo and Juliet, quick, step 1,800",
+                    "This looks like subtitles: what is not its text is read as words too; save the text alone.",
+                    "ABC Start", ""]) {
                 box.textContent = box.title = own.textContent = text;
                 await null;
                 await null;
@@ -78,6 +80,8 @@ def test_a_text_that_is_written_later_is_translated_before_it_is_painted(chinese
         ["开始", "开始", "Start"],
         ["第 18 步", "第 18 步", "step 18"],
         ["罗密欧与朱丽叶，快速，第 1,800 步"] * 2 + ["Romeo and Juliet, quick, step 1,800"],
+        ["这看起来像字幕：其中不属于正文的内容也会被当作词读取；请只保存正文。"] * 2
+        + ["This looks like subtitles: what is not its text is read as words too; save the text alone."],
         ["ABC Start"] * 3,
         [""] * 3,
     ]
@@ -112,4 +116,5 @@ def test_a_curve_is_named_in_the_language_of_the_page_on_hover(chinese: Page) ->
     chinese.wait_for_function("document.querySelector('#run-curves')?.data?.length")
     chinese.locator("#run-curves .nsewdrag").first.hover()
     expect_seen(chinese.locator("#run-curves .hoverlayer"), "掩码词（MLM） ")
+    expect_seen(chinese.locator("#run-curves .hoverlayer"), "，已平滑")
     expect(chinese.locator("#run-curves .hoverlayer")).not_to_contain_text("Masked")

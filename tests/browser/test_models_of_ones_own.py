@@ -29,9 +29,11 @@ def test_two_models_side_by_side_in_every_tab(page: Page, tmp_path: Path) -> Non
     change_setting(page, "steps", "20")
     start(page)
     wait_for_status(page, "Finished")
+    page.set_viewport_size({"width": 1366, "height": 657})
     open_tab(page, "Next sentence")
     compare_with(page, "romeo-juliet")  # once, for all tabs
     expect(page.locator("#next-verdict h3")).to_have_count(2)
+    expect(page.locator("#next-verdict .b-ends").last).to_be_in_viewport(ratio=1)
     expect_seen(page.locator("#next-verdict"), "percentage points apart")
     matrix = page.locator("#next-other-matrix")
     expect_seen(matrix, "pairs differently")
@@ -46,7 +48,7 @@ def test_two_models_side_by_side_in_every_tab(page: Page, tmp_path: Path) -> Non
     open_tab(page, "Masked words")
     guesses = page.locator("#masked-other-guesses")
     expect_seen(guesses.locator("h3").first, "comes with Balcony")
-    expect_seen(guesses, "with the first")
+    expect(guesses.get_by_text("with the first")).to_be_in_viewport(ratio=1)
     expect(guesses.locator("section")).to_have_count(1)
     file = json.loads(download(page, "#masked-download-json", tmp_path, "guesses.json"))
     assert list(file) == both

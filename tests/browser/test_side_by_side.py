@@ -101,10 +101,12 @@ def test_runs_are_drawn_over_each_other_and_differing_settings_are_listed(page: 
     )
     open_tab(page, "Models")
     page.locator("#model-rename").click()
-    page.locator("#model-name").fill("His")
+    page.locator("#model-name").fill("His run with a higher rate than all others B")
     page.locator("#model-name").press("Enter")
     expect_seen(page.locator("#model-choice"), "His")
     expect_seen(page.locator("#model-facts"), "His")
+    chosen = page.locator("#model-picker option:checked")
+    expect(chosen).to_have_text("His run with a h…an all others B")  # the end tells it from others
     open_tab(page, "Compare")
     page.reload()
     open_tab(page, "Compare")

@@ -416,6 +416,14 @@ def test_a_stopped_run_can_be_continued(service, recipe):
     assert numbers(finished(rest).history()) == alone(recipe, 5)
 
 
+def test_the_service_measures_how_many_times_as_long_as_estimated_steps_take(service, recipe, monkeypatch):
+    began = Trainer.__next__
+    monkeypatch.setattr(Trainer, "__next__", lambda trainer: time.sleep(0.05) or began(trainer))
+    run = service.start(recipe.override({"training.steps": 10}))
+    run.set_pace(1000)  # which is no part of a step
+    assert finished(run).prepared.seconds(1) * service.slowness > 0.05
+
+
 def test_the_remaining_time_follows_the_pace_and_leaves_out_a_pause(service, recipe):
     run = service.start(recipe.override({"training.steps": 60}), seed=1)
     run.set_pace(4)

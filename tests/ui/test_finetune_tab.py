@@ -70,6 +70,7 @@ def test_a_run_is_beside_those_of_the_train_tab_and_a_model_for_all_tabs(workspa
     assert "fine-tuned" in description(run)["missing"]
     pretraining = workspaces.start(space, load_recipe("romeo-juliet").override({"training.steps": 1}), None, 0)
     assert space.current_run is pretraining
+    assert [space.entries[each.id].number for each in (run, pretraining)] == [1, 1], "each list counts its own runs"
     space.stop()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import gradio as gr
 import pytest
 import torch
+from helpers import wait
 
 from bert_core import TrainingService, load_recipe
 from bert_core.config import LOCAL, PUBLIC, Limits
@@ -38,7 +39,7 @@ from ui.train.form import (
 )
 from ui.train.form import typed as typed_text
 from ui.train.settings import label_of, overrides, settings_value, values_of, with_labels
-from ui.train.tab import AUTOMATIC, FIRST_RUN_SECONDS, FULL_SPEED, TrainTab
+from ui.train.tab import AUTOMATIC, FIRST_RUN_SECONDS, FULL_SPEED, MEASURED, UNMEASURED, TrainTab
 
 QUICK = load_recipe("romeo-juliet")
 
@@ -267,21 +268,28 @@ def prepare_without_weights(recipe: Recipe) -> Any:
     return found[0]
 
 
-def test_the_estimated_time_counts_the_pace(workspaces, space) -> None:
+def test_the_estimated_time_counts_the_pace_and_the_speed_of_the_latest_steps(workspaces, space, monkeypatch) -> None:
+    monkeypatch.setattr(workspaces.service, "slowness", None)
     with gr.Blocks() as demo:
         tab = TrainTab(open_page(demo, workspaces, []))
     form, short = tab.form, {"training.steps": "50"}
     values: dict = dict.fromkeys(tab.filled_in) | {form.source: OWN_TEXT, form.recipe: QUICK.name, form.initial: RANDOM}
     values |= {form.settings: settings_value(QUICK) | {"changed": short}, tab.page.visitor: space.token}
 
-    def estimated(pace: float) -> tuple[str, bool]:
-        shown = tab.show_preview(values | {tab.pace: pace})
-        return dict(shown["facts"])["Estimated time"], shown["isFirst"]
+    def estimated(pace: float) -> list[str]:
+        return list(dict(tab.show_preview(values | {tab.pace: pace})["facts"]).values())[-2:]
 
-    watched = (f"about {FIRST_RUN_SECONDS:.0f} s", True)
-    assert (estimated(1), estimated(AUTOMATIC)) == (("about 50 s", False), watched)
-    workspaces.start(space, QUICK.override({"training.steps": 2}), None, 0)
+    watched = [f"about {FIRST_RUN_SECONDS:.0f} s", "the chosen pace"]
+    assert (estimated(1), estimated(AUTOMATIC)) == (["about 50 s", "the chosen pace"], watched)
+    assert estimated(FULL_SPEED)[1] == UNMEASURED
+    run = workspaces.start(space, QUICK.override({"training.steps": 2}), None, 0)
+    wait(lambda: run.status == "finished")
+    assert workspaces.service.slowness
     assert estimated(AUTOMATIC) == estimated(FULL_SPEED) != watched
+    workspaces.service.slowness = 1e6
+    hours, assumed = estimated(AUTOMATIC)
+    assert hours.endswith(" h")
+    assert assumed == MEASURED
 
 
 def test_the_list_follows_the_limits_that_a_teacher_sets(service: TrainingService, workspaces) -> None:

@@ -31,8 +31,8 @@ PAIRING = (
 )
 ASKED = ("masked", "replaced", "kept")
 WHY = (
-    "[MASK] does not occur when the model is used later, so it must not rely on seeing it; any visible word "
-    "may be asked, or be the wrong one"
+    "Why not always [MASK]? It does not occur when the model is used later, so the model must not rely on seeing it; "
+    "any visible word may be asked, or be the wrong one."
 )
 COLUMNS = ("pair", "label", "position", "segment", "kind", "shown", "true", "guess", "probability", "loss")
 
@@ -49,7 +49,7 @@ def lay_out(page: Page) -> None:
     [served] = functions(page.workspaces, batch, error="text")
 
     # The browser sends back only {run, step, first, again} as the value, and keeps the rest.
-    options = {"pairs": PAIRS_SHOWN, "hint": HINT, "pairing": PAIRING}
+    options = {"pairs": PAIRS_SHOWN, "hint": HINT, "pairing": PAIRING, "why": WHY}
     view("batch/batch", server_functions=[served], options=options, elem_id="batch")
 
     def numbers(asked: PageRequest, at: object) -> Numbers:
@@ -158,12 +158,12 @@ def right_by_kind(rows: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
 
 
 def legend(data: DataConfig) -> list[list[str]]:
-    """[kind, explanation] each, with the fractions of this run."""
+    """[kind, explanation] each, with the fractions of this run; the asked words come first."""
     kept = 1 - data.mask_share - data.random_share
     return [
-        ["masked", f"shown as [MASK] ({data.mask_share:.0%} of the asked words): predict the original word"],
-        ["replaced", f"shown as a random word ({data.random_share:.0%}): predict the original word"],
-        ["kept", f"left unchanged but asked ({kept:.0%}): {WHY}"],
+        ["masked", f"shown as [MASK] ({data.mask_share:.0%} of the asked words)"],
+        ["replaced", f"shown as a random word ({data.random_share:.0%})"],
+        ["kept", f"left unchanged but asked ({kept:.0%})"],
         ["untouched", "shown, and not asked"],
         ["special", "[CLS] begins a pair, and NSP reads its last vector; [SEP] ends A and B; never asked"],
         ["padding", "fills up shorter pairs; gets no attention and has no loss"],

@@ -8,6 +8,7 @@ import itertools
 import re
 import secrets
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -92,9 +93,10 @@ class Model:
 
 @dataclass(frozen=True)
 class Entry:
-    """A run in the visitor's list. number: counted from 1, never reused. variant: title of its variant in an
-    experiment, else "". colour, is_dotted: of its curves over another run's; runs of one variant share them.
-    settings, first: those that names tell, as it was asked for, and of the first run of its recipe and variant."""
+    """A run in the visitor's list. number: counted from 1 among those that fine-tune or the others, never reused.
+    variant: title of its variant in an experiment, else "". colour, is_dotted: of its curves over another run's; runs
+    of one variant share them. settings, first: those that names tell, as it was asked for, and of the first run of its
+    recipe and variant."""
 
     number: int
     variant: str
@@ -127,7 +129,7 @@ class Workspace:
     last_seen: float = 0.0
     caller: str | None = None
     is_readmitted: bool = False
-    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _numbers: dict[bool, Iterator[int]] = field(default_factory=lambda: defaultdict(lambda: itertools.count(1)))
     _dropped_titles: dict[str, int] = field(default_factory=dict)  # the lowest number of each
     _built: dict[tuple[str, int], Checkpoint] = field(default_factory=dict)
     _building: threading.Lock = field(default_factory=threading.Lock)
@@ -244,7 +246,7 @@ class Workspace:
 
     def add_run(self, run: Run, variant: str = "") -> None:
         """Keep a run. With too many runs or bytes, the oldest ended ones without a name of the person's are dropped."""
-        number, asked = next(self._numbers), run.asked
+        number, asked = next(self._numbers[is_finetuning(run)]), run.asked
         alike_runs = (other.asked for other in self.runs.values() if self.entries[other.id].variant == variant)
         first = next((other for other in alike_runs if (type(other), other.name) == (type(asked), asked.name)), asked)
         looks = {(entry.colour, entry.is_dotted): entry.variant for entry in self.entries.values()}

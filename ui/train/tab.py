@@ -46,6 +46,7 @@ PACES = [
     ("1 step a second", 1),
 ]
 FIRST_SENTENCES = 3
+MEASURED, UNMEASURED = "the speed of the latest steps here", "a machine that does nothing else"
 MOST_WATCHED = 100  # steps a second; a longer first run goes at full speed
 FIRST_RUN_SECONDS = 10.0  # of a visitor's first run at the automatic pace, so that it can be watched
 
@@ -190,9 +191,10 @@ class TrainTab:
         pace = self._pace(values, recipe)
         counted = recipe.at_scale().training
         slowest = counted.total_steps / pace if pace and counted.epochs is None else 0.0
-        is_first = pace is not None and values[self.pace] == AUTOMATIC  # the next run will be faster
-        found = dataclasses.replace(found, seconds=max(found.seconds, slowest))
-        return preview_value(found, corpus) | {"isFirst": is_first, "few": few_steps(filled, counted)}
+        seconds = found.seconds * (service.slowness or 1.0)
+        assumed = "the chosen pace" if slowest > seconds else MEASURED if service.slowness else UNMEASURED
+        found = dataclasses.replace(found, seconds=max(seconds, slowest))
+        return preview_value(found, corpus, assumed) | {"few": few_steps(filled, counted)}
 
     def _pace(self, values: dict[Any, Any], recipe: Recipe) -> float | None:
         """The pace of the next run with that recipe."""
@@ -386,8 +388,8 @@ def _own_preview(recipe: Recipe, device: str, limits: Limits) -> tuple[Preview, 
     return preview(recipe, corpus, device, limits), corpus
 
 
-def preview_value(found: Preview, corpus: Corpus) -> dict[str, Any]:
-    """The sizes of a text and its first sentences, as the preview shows them."""
+def preview_value(found: Preview, corpus: Corpus, assumed: str) -> dict[str, Any]:
+    """The sizes of a text and its first sentences, as the preview shows them. assumed: by the estimated time."""
     return {
         "facts": [
             ["Sentences", f"{found.sentences:,}"],
@@ -398,6 +400,7 @@ def preview_value(found: Preview, corpus: Corpus) -> dict[str, Any]:
             ["Cut-off tokens", f"{found.cut_share:.1%}"],
             ["Parameters", f"{found.parameters:,}"],
             ["Estimated time", duration(found.seconds)],
+            ["Estimated for", assumed],
         ],
         "first": list(corpus.sentences[:FIRST_SENTENCES]),
         "notes": list(found.warnings),

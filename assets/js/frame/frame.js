@@ -1,7 +1,7 @@
 // The bar above the tabs: the shown model and its step, for a run with a time slider over its loss curve, and the link to
 // what the page shows.
 
-import { options, popover } from "../controls.js";
+import { options, popover, select as choices } from "../controls.js";
 import { languages } from "../language/language.js";
 import { linkButton } from "../parts/downloads.js";
 import { button, disable, el, fill, nodes, own, svg } from "../parts/elements.js";
@@ -134,14 +134,9 @@ function setTheme(isDark) {
 }
 
 class Frame {
-  picker = el("select", {
-    id: "model-picker",
-    "aria-label": "Model",
-    onchange: () => {
-      this.time.stop();
-      ask({ model: this.picker.value, step: null });
-    },
-    onfocus: () => this.list().catch(console.warn),
+  picker = choices("Model", [], (model) => {
+    this.time.stop();
+    ask({ model, step: null });
   });
   name = el("input", {
     id: "model-name",
@@ -172,6 +167,8 @@ class Frame {
   constructor(root, { server, options: given }) {
     this.server = server;
     this.losses = given.losses;
+    this.picker.id = "model-picker";
+    this.picker.addEventListener("focus", () => this.list().catch(console.warn));
     const isDark = () => document.body.classList.contains("dark");
     const theme = button("◐", () => setTheme(!isDark()), { id: "theme", title: "Light or dark" });
     const sentences = given.help.map((/** @type {string} */ text) => el("p", text));

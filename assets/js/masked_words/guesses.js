@@ -128,9 +128,9 @@ function answered({ caption, hint, masks, sentences = [], error, comparison = []
     caption && el("h3.b-caption", { dir: "auto" }, caption),
     hint && el("p.b-empty", hint),
     sentences.map((parts) => filled(parts, masks)),
+    comparison.map(compared),
     cards.length > 0 && el("div.b-cards", cards),
     error && note(error, true),
-    comparison.map(compared),
     notes(texts),
   ];
 }

@@ -208,12 +208,17 @@ class Curves {
           name: literal(name),
           meta: { series, kind: "other" },
           line: { ...trace.line, color: colour, width: 1.5, dash },
-          hovertemplate: `${literal(name)} ${trace.hovertemplate}`,
+          hovertemplate: `${literal(name)} ${this.hover(trace)}`,
           legendgroup: name,
           showlegend: series === "mlm_loss",
         };
       }),
     );
+  }
+
+  /** What stands at the pointer; a value of a smoothed curve is said to be one. @param {{hovertemplate: string}} trace */
+  hover({ hovertemplate }) {
+    return this.isSmooth ? hovertemplate.replace("<extra>", ", smoothed<extra>") : hovertemplate;
   }
 
   shapes() {
@@ -256,6 +261,7 @@ class Curves {
       Object.assign(trace, kind === "line" ? { x: [0, ...x], y: [null, ...y] } : { x, y });
       if (isExample) trace.opacity = kind === "raw" ? 0 : document.body.matches(".dark") ? 0.9 : 0.45;
       if (kind === "held") trace.visible = held.length > 0;
+      if (trace.meta.smoothed) trace.hovertemplate = this.hover(trace);
       // Of other runs alone, the colour tells the run, and the legend names what a dashed line is.
       if (others.length && !run) trace.line = { ...trace.line, color: GREY };
     }

@@ -1,14 +1,15 @@
-// Texts to choose by one press, for whoever has none at hand: a line for each language. What a person typed before is kept.
+// Texts to choose by one press, for whoever has none at hand: a line for each language. What a person typed before is kept,
+// also over a reload.
 
 import { button, el, roam } from "../parts/elements.js";
-import { on } from "../frame/page.js";
+import { keep, kept, on, visitor } from "../frame/page.js";
 
 /** @typedef {[language: string, texts: [name: string, kind: string][]]} Line */
 
 /** @type {View} */
 export function view(root, { options, trigger }) {
   /** @type {string[]} */
-  const typed = []; // texts of the person's, which others have replaced; the newest comes last
+  const typed = kept("typed", "") ?? []; // texts of the person's, which others have replaced; the newest comes last
   let isTyped = false; // the text in the field
   const field = () => /** @type {HTMLTextAreaElement | null} */ (document.querySelector("#pasted textarea"));
   document.addEventListener("input", ({ target }) => {
@@ -26,7 +27,12 @@ export function view(root, { options, trigger }) {
   };
   const take = (/** @type {string} */ name) => trigger("chosen", { name, text: replace(!name) });
   on("fill", ({ text }) => text && replace(false));
-  const again = button("My text again", () => take(""), { id: "own-text-again", hidden: "" });
+  addEventListener("pagehide", () => {
+    keep("typing", "", isTyped);
+    replace(false);
+    keep("typed", "", typed);
+  });
+  const again = button("My text again", () => take(""), { id: "own-text-again", hidden: typed.length ? null : "" });
   const line = (/** @type {Line} */ [language, texts], /** @type {number} */ k) =>
     el(
       "div.b-tools",
@@ -37,4 +43,5 @@ export function view(root, { options, trigger }) {
   const lines = el("div.b-examples", options.texts.map(line));
   root.append(el("div.b-tools", el("b", "Or take an example"), again), lines);
   roam(lines, options.texts[0][1].length);
+  if (kept("typing", "")) visitor.known.then(() => take(""));
 }

@@ -1,7 +1,7 @@
 // Above the form of a run: one line with the sizes of the text, which also folds the form where the window is narrow, the
 // first sentences as they were cut, and more numbers.
 
-import { button, el, fill, note, notes } from "../parts/elements.js";
+import { button, changes, el, fill, note, notes } from "../parts/elements.js";
 import { announce, on } from "../frame/page.js";
 import { runs } from "../compare/runs.js";
 import { list } from "./facts.js";
@@ -12,8 +12,8 @@ const NAME = "Text and settings";
 
 /** @type {View} */
 export function view(root, { trigger }) {
-  let follows = false, // a training that goes on from the shown model
-    isFirst = false; // the first run is slow enough to be watched, and the next one will take less time
+  let follows = false; // a training that goes on from the shown model
+  const isNew = changes();
   on("question", ({ changed }) => {
     if (follows && (changed.has("model") || changed.has("step"))) trigger("stale");
   });
@@ -42,15 +42,14 @@ export function view(root, { trigger }) {
     unfold(false);
     for (const id of ["run-status", "run-buttons"]) document.getElementById(id)?.scrollIntoView({ block: "nearest" });
   });
-  on("verdict", () => {
-    if (isFirst) trigger("stale");
+  on("verdict", ({ step }) => {
+    if (step === null) trigger("stale"); // the speed of the run's steps is known, and the next one is not slowed down
   });
   root.append(el("div.b-preview-head", line, change), rest);
 
   return function draw(/** @type {Facts | null} */ value) {
     if (!value) return;
     follows = value.follows ?? follows;
-    isFirst = value.isFirst ?? isFirst;
     const { error, first, facts } = value,
       of = Object.fromEntries(facts);
     const begins = first?.map((text) => el("li", { dir: "auto", translate: "no" }, text));
@@ -62,6 +61,7 @@ export function view(root, { trigger }) {
         : "Not ready yet:";
     runs.few = value.few ?? "";
     announce("refused", { text: error ?? "" });
+    if (!isNew(value)) return; // what a person has unfolded stays
     fill(
       rest,
       error && note(error, true),
