@@ -25,10 +25,9 @@ class FineTune {
   isPressed = false; // Fine-tune, and the new run has not been seen yet
   typing = 0;
   cursors = FIRST;
-  board = statusLine("Fine-tuning progress", "task-status", "Choose a task and press Fine-tune.");
+  board = statusLine("Fine-tuning progress", "task", "Choose a task and press Fine-tune.");
   pause = button("Pause", () => this.command(this.status === "paused" ? "resume" : "pause"), { id: "task-pause" });
   stop = button("Stop", () => this.command("stop"), { id: "task-stop" });
-  of = el("p.b-empty", { id: "task-of", hidden: "" });
   drawing = el("div");
   judged = el("div", { id: "task-results" });
   panel = results(this.judged);
@@ -40,8 +39,8 @@ class FineTune {
   constructor(root, { server, options }) {
     this.server = server;
     this.options = options;
-    const { board, pause, stop, of, drawing, trial, judged, choices } = this;
-    board.line.append(pause, stop, of);
+    const { board, pause, stop, drawing, trial, judged, choices } = this;
+    board.line.append(pause, stop);
     for (const part of [board.bar.element, drawing, trial, pause, stop, choices]) part.hidden = true;
     root.append(board.line, board.bar.element, trial, drawing, judged);
     this.judge = asking(judged, () => this.showResults());
@@ -131,8 +130,7 @@ class FineTune {
     await visitor.known;
     const found = await this.server.results_value(visitor.token, question);
     this.panel.show(found);
-    this.of.hidden = !found.key || found.key === question.model;
-    if (!this.of.hidden) this.of.textContent = `This is “${found.name}”; the model chosen above is another one.`;
+    this.board.name(found.key, found.name);
     this.verdict = found.key === this.run ? verdictOf(found) : "";
     if (this.verdict && this.status === "finished") this.board.say(STATUS_NAMES.finished, this.verdict, "finished");
     this.trial.hidden = !found.key;

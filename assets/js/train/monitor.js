@@ -48,11 +48,12 @@ export async function whyNoNews(alone) {
     : { isServing: false, title: "Connection lost", text: `Trying again. ${alone}` };
 }
 
-/** A run's status in words, and how far it is. @param {string} name of the progress bar @param {string} id @param {string} hello before the first run */
+/** A run's status in words, and how far it is. @param {string} name of the progress bar @param {string} id beginning of the ids @param {string} hello before the first run */
 export function statusLine(name, id, hello) {
-  const title = el("p.b-status", { role: "status", id }, "No run yet"),
+  const title = el("p.b-status", { role: "status", id: `${id}-status` }, "No run yet"),
     reason = el("p.b-reason", { dir: "auto" }, hello),
-    line = el("div.b-status-line", title, reason),
+    of = el("p.b-empty.b-status-of", { id: `${id}-of`, hidden: "" }),
+    line = el("div.b-status-line", title, reason, of),
     bar = progress(name);
   return {
     line,
@@ -63,14 +64,17 @@ export function statusLine(name, id, hello) {
       reason.textContent = text;
       title.dataset.status = status;
     },
+    /** Name the run where the page shows another model. @param {string} [key] of the run @param {string} [run] */
+    name(key, run) {
+      of.hidden = !key || !question.model || key === question.model;
+      if (!of.hidden) of.textContent = `This is “${run}”; the model chosen above is another one.`;
+    },
   };
 }
 
 /** Status in words, progress bar and numbers. @param {HTMLElement} root */
 function dashboard(root) {
-  const { line, bar, say } = statusLine("Training progress", "run-status", HELLO),
-    of = el("p.b-empty", { id: "run-name", hidden: "" });
-  line.append(of);
+  const { line, bar, say, name } = statusLine("Training progress", "run", HELLO);
   const names = {
     step: "Step",
     mlm: "MLM loss, this step",
@@ -80,17 +84,13 @@ function dashboard(root) {
     device: "Device",
   };
   const tiles = Object.fromEntries(Object.keys(names).map((key) => [key, el("dd", { id: `run-${key}` }, "–")]));
-  const facts = Object.entries(names).map(([key, name]) => el("div", el("dt", name), tiles[key]));
+  const facts = Object.entries(names).map(([key, text]) => el("div", el("dt", text), tiles[key]));
   root.append(line, bar.element, el("dl.b-tiles", facts));
   let device = "";
   return {
     line,
     say,
-    /** Name the run where the page shows another model. @param {ShownRun | null} run */
-    name(run) {
-      of.hidden = !run?.title || !question.model || question.model === run.run;
-      if (run && !of.hidden) of.textContent = `This is “${run.title}”; the model chosen above is another one.`;
-    },
+    name,
     begin(run) {
       for (const tile of Object.values(tiles)) tile.textContent = "–";
       device = tiles.device.textContent = run.device;
@@ -157,7 +157,7 @@ class RunMonitor {
     on("limits", () => trigger("limits"));
     on("fill", (values) => trigger("fill", { values }));
     on("question", ({ changed }) => {
-      if (changed.has("model")) this.board.name(this.run);
+      if (changed.has("model")) this.board.name(this.run?.run, this.run?.title);
       if (!this.run || question.model !== this.run.run || !changed.has("step") || question.step === this.selected)
         return;
       this.selected = question.step;
@@ -209,7 +209,7 @@ class RunMonitor {
       verdict: "",
     });
     this.board.begin(run);
-    this.board.name(run);
+    this.board.name(run.run, run.title);
     this.chart.begin(run);
     this.table.begin();
     this.next.show(null);
@@ -219,7 +219,7 @@ class RunMonitor {
   /** The last run was removed. */
   end() {
     this.run = null;
-    this.board.name(null);
+    this.board.name();
     this.board.begin({ device: "–" });
     this.board.say("No run yet", HELLO);
     this.chart.begin(null);
