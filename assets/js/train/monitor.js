@@ -66,7 +66,7 @@ export function statusLine(name, id, hello) {
     },
     /** Name the run where the page shows another model. @param {string} [key] of the run @param {string} [run] */
     name(key, run) {
-      of.hidden = !key || !question.model || key === question.model;
+      of.hidden = !key || key === question.model;
       if (!of.hidden) of.textContent = `This is “${run}”; the model chosen above is another one.`;
     },
   };
