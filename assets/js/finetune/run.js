@@ -1,6 +1,6 @@
 // A run that fine-tunes, live; then what its model answers. The page polls as for the run of the Train tab.
 
-import { button, draws, el, fill, note, notes } from "../parts/elements.js";
+import { button, draws, el, fill, note, notes, presses } from "../parts/elements.js";
 import { count, duration } from "../parts/numbers.js";
 import { announce, on, orError, visitor } from "../frame/page.js";
 import { polling } from "../parts/polling.js";
@@ -22,7 +22,7 @@ class FineTune {
   status = "";
   verdict = "";
   isBegun = false;
-  isPressed = false; // Fine-tune, and the new run has not been seen yet
+  wasPressed = presses("#task-start"); // Fine-tune, and the new run has not been seen yet
   typing = 0;
   cursors = FIRST;
   board = statusLine("Fine-tuning progress", "task", "Choose a task and press Fine-tune.");
@@ -46,9 +46,6 @@ class FineTune {
     this.judge = asking(judged, () => this.showResults());
     this.attempt = asking(this.answer, () => this.showAnswer());
     this.poll = polling(() => this.ask(), HIDDEN_MS);
-    document.addEventListener("click", ({ target }) => {
-      this.isPressed ||= target instanceof Element && target.closest("#task-start") !== null;
-    });
     choices.addEventListener("input", () => {
       clearTimeout(this.typing);
       const take = () => ask({ choices: choices.value.split("\n").filter((line) => line.trim()) });
@@ -116,10 +113,7 @@ class FineTune {
     if (held) chart.hold(held);
     if (snapshots.length) announce("snapshots", { run, steps: snapshots });
     if (status === this.status) return;
-    if (!this.status && this.isPressed) {
-      this.isPressed = false;
-      board.line.scrollIntoView({ block: "nearest" });
-    }
+    if (!this.status && this.wasPressed()) board.line.scrollIntoView({ block: "nearest" });
     this.status = status;
     announce("status", null);
     if (status === "paused" || hasEnded(status)) this.judge();

@@ -177,6 +177,19 @@ export function bringIn(part) {
   if (top > innerHeight - LEAST_SEEN) scrollBy({ top: top - innerHeight / 2 });
 }
 
+/** A function that says whether one of these parts of the page was pressed since it was last called. @param {string} selector */
+export function presses(selector) {
+  let isPressed = false;
+  document.addEventListener("click", ({ target }) => {
+    isPressed ||= target instanceof Element && target.closest(selector) !== null;
+  });
+  return () => {
+    const wasPressed = isPressed;
+    isPressed = false;
+    return wasPressed;
+  };
+}
+
 /** A function that says whether it is called with other values than the time before. */
 export function changes() {
   let before = "";

@@ -1,7 +1,7 @@
 // Above the form of a run: one line with the sizes of the text, which also folds the form where the window is narrow, the
 // first sentences as they were cut, and more numbers.
 
-import { button, changes, el, fill, note, notes } from "../parts/elements.js";
+import { button, changes, el, fill, note, notes, presses } from "../parts/elements.js";
 import { announce, on } from "../frame/page.js";
 import { runs } from "../compare/runs.js";
 import { list } from "./facts.js";
@@ -29,16 +29,10 @@ export function view(root, { trigger }) {
     "aria-expanded": false,
   });
   // What a button of the run does stands below the form, and why one is refused stands in it.
-  let isPressed = false;
-  document.addEventListener("click", ({ target }) => {
-    if (/** @type {Element} */ (target).closest(":is(#run-buttons, #more-control) button, #go-on")) isPressed = true;
-  });
-  on("refused", ({ text }) => {
-    if (text) isPressed = false;
-  });
+  const wasPressed = presses(":is(#run-buttons, #more-control) button, #go-on");
+  on("refused", ({ text }) => text && wasPressed());
   on("news", () => {
-    if (!isPressed) return;
-    isPressed = false;
+    if (!wasPressed()) return;
     unfold(false);
     for (const id of ["run-status", "run-buttons"]) document.getElementById(id)?.scrollIntoView({ block: "nearest" });
   });
