@@ -84,7 +84,7 @@ export function ask(update) {
 }
 
 /** The parts of the question that have another value than at first. @returns {Record<string, any>} */
-export const changes = () =>
+export const changedParts = () =>
   Object.fromEntries(
     Object.entries(FIRST)
       .filter(([part, first]) => JSON.stringify(question[part]) !== JSON.stringify(first))
@@ -93,7 +93,7 @@ export const changes = () =>
 
 /** The question as the part of an address after #, without the parts that have their first value. */
 export function address() {
-  const texts = Object.entries(changes()).flatMap(([part, value]) =>
+  const texts = Object.entries(changedParts()).flatMap(([part, value]) =>
     KINDS[schema[part][0]][1](value).map((text) => [part, text]),
   );
   return `#${new URLSearchParams(texts)}`;

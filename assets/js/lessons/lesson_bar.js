@@ -7,7 +7,7 @@
 import { asksFirst, popover } from "../controls.js";
 import { button, disable, el, fill, note, own } from "../parts/elements.js";
 import { announce, choice, keep, kept, on, orError, visitor } from "../frame/page.js";
-import { ask, changes, parsed, question, restore } from "../frame/question.js";
+import { ask, changedParts, parsed, question, restore } from "../frame/question.js";
 import { editor } from "./lesson_editor.js";
 import { terms } from "./terms.js";
 import { tour } from "./tour.js";
@@ -138,7 +138,7 @@ class LessonBar {
   /** Open a lesson of the program at its first step. @param {string} name */
   begin(name) {
     this.edit(false);
-    this.before = question.lesson ? this.before : changes();
+    this.before = question.lesson ? this.before : changedParts();
     this.opened = "";
     this.isWhole = true;
     ask({ lesson: name, at: 0 });

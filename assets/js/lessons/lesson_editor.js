@@ -3,7 +3,7 @@
 import { asksFirst, toggle } from "../controls.js";
 import { button, disable, el } from "../parts/elements.js";
 import { save } from "../parts/downloads.js";
-import { ask, changes, question } from "../frame/question.js";
+import { ask, changedParts, question } from "../frame/question.js";
 
 /** @typedef {import("./lesson_bar.js").Lesson} Lesson */
 /** @typedef {import("./lesson_bar.js").Step} Step */
@@ -36,7 +36,7 @@ function head(from, now, { changed, moves, attempt, anew, close }) {
   title.rows = 1;
   // A step with the question of the page comes after the one that is shown.
   const add = () => {
-    const view = Object.fromEntries(Object.entries(changes()).filter(([key]) => key !== "lesson" && key !== "at"));
+    const view = Object.fromEntries(Object.entries(changedParts()).filter(([key]) => key !== "lesson" && key !== "at"));
     const fresh = { question: view, text: "", ask: "", choices: [], right: null, answer: "", hide: [] };
     from.steps.splice(question.at + (now ? 1 : 0), 0, fresh);
     ask({ at: now ? question.at + 1 : 0 });
