@@ -4,7 +4,7 @@ import "./asked_heads.js";
 import { effect, effectLegend } from "../colours.js";
 import { options, select, table } from "../controls.js";
 import { button, disable, draws, el, fill, notes, roam, showError, tools } from "../parts/elements.js";
-import { signed } from "../parts/numbers.js";
+import { signed, toggled } from "../parts/numbers.js";
 import { on, visitor } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 import { asking } from "../views.js";
@@ -28,8 +28,7 @@ const input = () => JSON.stringify(INPUT.map((key) => question[key]));
 const SMALLEST_WITH_NUMBER = 40;
 
 /** @param {Head} head */
-const toggle = (head) =>
-  ask({ off: isOff(head) ? question.off.filter((each) => `${each}` !== `${head}`) : [...question.off, head] });
+const toggle = (head) => ask({ off: toggled(question.off, head) });
 
 class HeadSwitches {
   /** @type {Switches} */

@@ -1,6 +1,7 @@
 // The settings that the views of attention heads share, so that two models are shown alike.
 
 import { el } from "../parts/elements.js";
+import { has } from "../parts/numbers.js";
 
 /**
  * The settings of all views of heads on the page.
@@ -32,7 +33,7 @@ export const settings = { ...FIRST };
 const changes = new EventTarget();
 
 /** @param {[layer: number, head: number]} head */
-export const isOff = (head) => settings.off.some((each) => `${each}` === `${head}`);
+export const isOff = (head) => has(settings.off, head);
 
 /** The names of the columns of a grid of heads. @param {number} heads of a layer */
 export const headNumbers = (heads) =>

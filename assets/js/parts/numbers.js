@@ -29,6 +29,13 @@ export function signed(change, digits = 0) {
   return Number(text) === 0 ? text : `${change < 0 ? "−" : "+"}${text}`;
 }
 
+/** Whether numbers of heads, cells or parts are in a list. @param {number[][]} list @param {number[]} numbers */
+export const has = (list, numbers) => list.some((each) => `${each}` === `${numbers}`);
+
+/** A list without these numbers, or with them if it lacks them. @param {number[][]} list @param {number[]} numbers */
+export const toggled = (list, numbers) =>
+  has(list, numbers) ? list.filter((each) => `${each}` !== `${numbers}`) : [...list, numbers];
+
 /** @param {string} text base64 */
 export function bytesOf(text) {
   const characters = atob(text);

@@ -4,7 +4,7 @@
 import { change } from "../attention/heads.js";
 import { behindText, level } from "../colours.js";
 import { bar, button, el, fill, roam, svg } from "../parts/elements.js";
-import { count, percent } from "../parts/numbers.js";
+import { count, has, percent } from "../parts/numbers.js";
 import { announce } from "../frame/page.js";
 import { ask } from "../frame/question.js";
 
@@ -126,9 +126,7 @@ function layerColumn({ value }, rows, layer) {
   const { map, tokens, token, head, off, zeroed, parts } = value,
     strongest = map.strongest[layer],
     most = best(strongest),
-    number = layer + 1,
-    isZero = (/** @type {[number, number][]} */ list, /** @type {number} */ at) =>
-      list.some((each) => `${each}` === `${[layer, at]}`);
+    number = layer + 1;
   /** A part's name, and its mark where it is set to zero. @param {string} says @param {boolean} isOff @param {string} kind */
   const named = (says, isOff, kind) => {
     const label = isOff ? `${says} · set to zero` : says;
@@ -137,12 +135,16 @@ function layerColumn({ value }, rows, layer) {
   const name = button(`Layer ${number}`, () => open("layers"), { "data-key": `layer ${layer}` }),
     attention = button("Attention heads", () => open("weights", [layer, most]), {
       "data-key": `attention ${layer}`,
-      ...named(`Layer ${number}: attention heads`, isZero(zeroed, 0), "b-small"),
+      ...named(`Layer ${number}: attention heads`, has(zeroed, [layer, 0]), "b-small"),
     }),
-    residuals = [1, 3].filter((part) => isZero(zeroed, part)).map((part) => el("span.is-off", parts[part]));
+    residuals = [1, 3].filter((part) => has(zeroed, [layer, part])).map((part) => el("span.is-off", parts[part]));
   const heads = strongest.map(([from, weight], k) => {
     const says = `Layer ${number}, head ${k + 1}: ${tokens[token]} attends most to ${tokens[from]} (${percent(weight)})`,
-      attributes = { "data-key": `head ${layer}.${k}`, "data-head": k, ...named(says, isZero(off, k), "b-bert-head") };
+      attributes = {
+        "data-key": `head ${layer}.${k}`,
+        "data-head": k,
+        ...named(says, has(off, [layer, k]), "b-bert-head"),
+      };
     const made = button(`${k + 1}`, () => openHead([layer, k]), attributes);
     made.style.setProperty("--tint", behindText(level(weight)));
     return made;
@@ -153,7 +155,7 @@ function layerColumn({ value }, rows, layer) {
   picture.append(label);
   const fed = upright("Feed-forward", () => open("feed-forward", [layer, head[1]]), {
     "data-key": `feed-forward ${layer}`,
-    ...named(`Layer ${number}: feed-forward`, isZero(zeroed, 2), "b-bert-upright b-small"),
+    ...named(`Layer ${number}: feed-forward`, has(zeroed, [layer, 2]), "b-bert-upright b-small"),
   });
   const made = column(
     "is-layer",

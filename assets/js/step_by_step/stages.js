@@ -5,7 +5,7 @@ import { level } from "../colours.js";
 import { row, scrolling, table } from "../controls.js";
 import { bar, button, el, fill, note, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
-import { number, percent, precise } from "../parts/numbers.js";
+import { has, number, percent, precise, toggled } from "../parts/numbers.js";
 import { ask } from "../frame/question.js";
 import { modelMap } from "./map.js";
 import { strips } from "./strips.js";
@@ -130,11 +130,9 @@ function map({ value, vectors, title }, isWeights) {
 /** @typedef {[name: string, list: "off" | "zeroed", part: [number, number]]} Switch */
 /** Buttons that set parts to zero. @param {Shown} shown @param {Switch[]} parts @param {string} [says] what stands before them */
 function switches({ value }, parts, says = "Set to zero:") {
-  const buttons = parts.map(([name, list, part]) => {
-    const others = value[list].filter((each) => `${each}` !== `${part}`),
-      isOff = others.length < value[list].length;
-    return button(name, () => ask({ [list]: isOff ? others : [...value[list], part] }), { "aria-pressed": isOff });
-  });
+  const buttons = parts.map(([name, list, part]) =>
+    button(name, () => ask({ [list]: toggled(value[list], part) }), { "aria-pressed": has(value[list], part) }),
+  );
   return tools(el("span", says), buttons);
 }
 
@@ -210,7 +208,7 @@ export const STAGES = {
     const order = weights.map((weight, j) => /** @type {const} */ ([weight, j])).sort(([a], [b]) => b - a),
       largest = order.slice(0, MOST_VALUES),
       rest = order.length > MOST_VALUES ? ` + ${order.length - MOST_VALUES} more` : "",
-      zero = off.some((each) => `${each}` === `${head}`) ? ", set to 0" : "";
+      zero = has(off, head) ? ", set to 0" : "";
     for (const [, j] of largest) vectors[`value_${j}`] = vectors.value.subarray(j * d, (j + 1) * d);
     const values = largest.map(([weight, j]) => [`value_${j}`, `${number(weight)} × value of ${tokens[j]}`]);
     return [
