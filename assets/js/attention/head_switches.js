@@ -5,8 +5,8 @@ import { effect, effectLegend } from "../colours.js";
 import { options, select, table } from "../controls.js";
 import { button, disable, draws, el, fill, notes, roam, showError, tools } from "../parts/elements.js";
 import { signed, toggled } from "../parts/numbers.js";
-import { on, visitor } from "../frame/page.js";
-import { ask, question } from "../frame/question.js";
+import { visitor } from "../frame/page.js";
+import { ask, onPart, question } from "../frame/question.js";
 import { asking } from "../views.js";
 import { headNumbers, isOff } from "./heads.js";
 
@@ -67,9 +67,7 @@ class HeadSwitches {
       toggle(detail);
       if (isOff(detail)) root.scrollIntoView({ block: "nearest" });
     });
-    on("question", ({ changed }) => {
-      if (changed.has("off") && this.panel.isConnected) this.show();
-    });
+    onPart(["off"], () => this.panel.isConnected && this.show());
   }
 
   /** @param {Switches & {error?: string} | null} next */

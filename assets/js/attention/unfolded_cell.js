@@ -2,8 +2,8 @@
 
 import { bringIn, button, el, fill, note, tools } from "../parts/elements.js";
 import { floats } from "../parts/numbers.js";
-import { latest, on, orError, visitor } from "../frame/page.js";
-import { question } from "../frame/question.js";
+import { latest, orError, visitor } from "../frame/page.js";
+import { onPart, question } from "../frame/question.js";
 import { unfolded } from "../parts/row.js";
 
 const INPUT = ["model", "step", "newest", "text", "pair", "hidden", "head"];
@@ -12,9 +12,12 @@ const INPUT = ["model", "step", "newest", "text", "pair", "hidden", "head"];
 export function view(root, { server }) {
   let asked = 0;
   const map = () => /** @type {HTMLElement | null} */ (document.querySelector("#attention-map .b-map"));
-  const close = () => {
+  const clear = () => {
     asked += 1;
     fill(root);
+  };
+  const close = () => {
+    clear();
     map()?.focus();
   };
   /** @param {Node} content */
@@ -42,10 +45,5 @@ export function view(root, { server }) {
     show(unfolded({ tokens: found.tokens, query, key, value }, shown[i], shown[j]));
   });
   document.addEventListener("unfold", (event) => unfold(/** @type {CustomEvent} */ (event).detail));
-  on("question", ({ changed }) => {
-    if (!INPUT.some((key) => changed.has(key))) return;
-    asked += 1;
-    fill(root);
-  });
-  return () => {};
+  onPart(INPUT, clear);
 }

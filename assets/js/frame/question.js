@@ -1,7 +1,7 @@
 // What a person looks at, as one value (ui/frame/question.py). `ask` changes it, the address keeps it, and every view
 // hears of a change by the event "question". The part after # never reaches the server.
 
-import { announce } from "./page.js";
+import { announce, on } from "./page.js";
 
 /** Of each part of the question its kind and its first value; the server writes it into the page. */
 const { schema } = window.Balcony;
@@ -82,6 +82,10 @@ export function ask(update) {
   writing = setTimeout(write, Math.max(0, due - performance.now()));
   announce("question", { changed: new Set(changed) });
 }
+
+/** Call back when one of these parts of the question has changed. @param {string[]} parts @param {() => any} callback */
+export const onPart = (parts, callback) =>
+  on("question", ({ changed }) => parts.some((part) => changed.has(part)) && callback());
 
 /** The parts of the question that have another value than at first. @returns {Record<string, any>} */
 export const changedParts = () =>

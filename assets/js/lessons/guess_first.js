@@ -2,8 +2,8 @@
 
 import { toggle } from "../controls.js";
 import { button, el, tools } from "../parts/elements.js";
-import { announce, on } from "../frame/page.js";
-import { question } from "../frame/question.js";
+import { announce } from "../frame/page.js";
+import { onPart, question } from "../frame/question.js";
 
 /** @param {string} tab @param {() => void} redraw */
 export function guessFirst(tab, redraw) {
@@ -21,9 +21,7 @@ export function guessFirst(tab, redraw) {
     uncovered = "";
     redraw();
   };
-  on("question", ({ changed }) => {
-    if (changed.has("tab")) cover();
-  });
+  onPart(["tab"], cover);
   const box = toggle("Guess first", turn, { id: `guess-first-${tab}` });
   return {
     line: tools(box, another, score),

@@ -7,7 +7,7 @@
 import { asksFirst, popover } from "../controls.js";
 import { button, disable, el, fill, note, own } from "../parts/elements.js";
 import { announce, choice, keep, kept, on, orError, visitor } from "../frame/page.js";
-import { ask, changedParts, parsed, question, restore } from "../frame/question.js";
+import { ask, changedParts, onPart, parsed, question, restore } from "../frame/question.js";
 import { editor } from "./lesson_editor.js";
 import { terms } from "./terms.js";
 import { tour } from "./tour.js";
@@ -66,10 +66,8 @@ class LessonBar {
       this.maker,
       button("Tour of the page", () => tour(options.tour), { id: "take-tour" }),
     );
-    on("question", ({ changed }) => {
-      if (changed.has("lesson")) this.open().catch(console.warn);
-      if (changed.has("model") && !question.lesson) this.complain("");
-    });
+    onPart(["lesson"], () => this.open().catch(console.warn));
+    onPart(["model"], () => question.lesson || this.complain(""));
     on("restored", () => {
       // An address with nothing but a lesson shows the view of its step; one with more shows that.
       const parts = Object.keys(parsed(location.hash) ?? {});

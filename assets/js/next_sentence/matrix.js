@@ -4,8 +4,8 @@ import { select } from "../controls.js";
 import { draws, el, fill, showError, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { count, percent } from "../parts/numbers.js";
-import { announce, on } from "../frame/page.js";
-import { ask, question } from "../frame/question.js";
+import { announce } from "../frame/page.js";
+import { ask, onPart, question } from "../frame/question.js";
 
 /**
  * @typedef {object} Matrix Sentences of a window, each with each.
@@ -82,9 +82,7 @@ class PairMatrix {
     this.root = root;
     const choices = tools(el("label", "Rows by ", this.order), this.moving);
     this.panel = el("div.b-matrix", this.title, choices, this.notes, this.map.element);
-    on("question", ({ changed }) => {
-      if (["order", "text", "pair"].some((part) => changed.has(part)) && this.panel.isConnected) this.show();
-    });
+    onPart(["order", "text", "pair"], () => this.panel.isConnected && this.show());
   }
 
   /** @param {Matrix & {error?: string} | null} next */

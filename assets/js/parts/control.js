@@ -2,8 +2,7 @@
 
 import { toggle } from "../controls.js";
 import { changes, el, fill } from "./elements.js";
-import { on } from "../frame/page.js";
-import { ask, question } from "../frame/question.js";
+import { ask, onPart, question } from "../frame/question.js";
 
 /** @typedef {[key: any, label: string][]} Choices */
 /** @typedef {{label: string, most: number, choices: Choices}} Named what it asks for, as far as its kind needs it */
@@ -119,9 +118,7 @@ export function view(root, context) {
   /** @type {Shown} */
   let shown = {};
   const paint = () => show(question[part] ?? shown.first, shown);
-  on("question", ({ changed }) => {
-    if (changed.has(part)) paint();
-  });
+  onPart([part], paint);
   return function draw(/** @type {Shown | null} */ value) {
     if (value) shown = value;
     paint();

@@ -1,8 +1,8 @@
 // The map of the model, small: a button that shows where on it a stage or a head is, and opens the map.
 
 import { button, el, svg } from "../parts/elements.js";
-import { announce, on } from "../frame/page.js";
-import { ask, question } from "../frame/question.js";
+import { announce } from "../frame/page.js";
+import { ask, onPart, question } from "../frame/question.js";
 
 const CELL = 6,
   STEP = 8, // from one cell to the next
@@ -73,9 +73,7 @@ export function view(root) {
     const [layer, head] = [Math.min(question.head[0], model.layers - 1), Math.min(question.head[1], model.heads - 1)];
     root.replaceChildren(place(model, "weights", [layer, head], `layer ${layer + 1}, head ${head + 1}`));
   };
-  on("question", ({ changed }) => {
-    if (changed.has("head")) draw();
-  });
+  onPart(["head"], draw);
   return (/** @type {{layers: number, heads: number} | null} */ value) => {
     model = value;
     draw();

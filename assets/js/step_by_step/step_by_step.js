@@ -6,8 +6,8 @@ import { summed } from "../parts/row.js";
 import { keepingFocus, numbered, options, select } from "../controls.js";
 import { button, disable, draws, el, fill, note, notes, roam, showError, tools } from "../parts/elements.js";
 import { floats, percent } from "../parts/numbers.js";
-import { latest, on, orError, visitor } from "../frame/page.js";
-import { ask, question } from "../frame/question.js";
+import { latest, orError, visitor } from "../frame/page.js";
+import { ask, onPart, question } from "../frame/question.js";
 import { IN_HEAD, place } from "./place.js";
 import { STAGES, zeros } from "./stages.js";
 
@@ -60,9 +60,7 @@ class StepByStep {
       python = el("details", { "data-no-picture": "" }, el("summary", "Python for this stage"), this.code);
     const { tokens, title, text, body, opened, answers } = this;
     this.parts = [row, moves, tokens, title, text, body, opened, answers, python, this.notes];
-    on("question", ({ changed }) => {
-      if (changed.has("stage") && row.isConnected) this.show();
-    });
+    onPart(["stage"], () => row.isConnected && this.show());
     this.open = latest(
       async (/** @type {string[]} */ names, /** @type {number} */ index, /** @type {string} */ word) => {
         const asked = question,

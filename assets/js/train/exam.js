@@ -4,7 +4,7 @@ import { table } from "../controls.js";
 import { el, fill } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
 import { announce, on, visitor } from "../frame/page.js";
-import { question } from "../frame/question.js";
+import { onPart, question } from "../frame/question.js";
 import { asking } from "../views.js";
 
 /** @param {[right: number, all: number]} result */
@@ -41,9 +41,7 @@ export function view(root, { server }) {
     paint(root, value);
     announce("verdict", { run: model, step, text: value.verdict?.[0] ?? "", advice: value.advice ?? "" });
   });
-  on("question", ({ changed }) => {
-    if (changed.has("model") || changed.has("step")) ask();
-  });
+  onPart(["model", "step"], ask);
   on("status", () => ask());
   const show = (/** @type {IntersectionObserverEntry[]} */ [entry]) => {
     isVisible = entry.isIntersecting;

@@ -2,8 +2,8 @@
 
 import { button, disable, el } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
-import { announce, keep, kept, on, visitor } from "../frame/page.js";
-import { ask, question } from "../frame/question.js";
+import { announce, keep, kept, visitor } from "../frame/page.js";
+import { ask, onPart, question } from "../frame/question.js";
 
 /**
  * @param {HTMLElement} root @param {[tab: string, text: string][]} story what to do next, in which tab
@@ -39,8 +39,8 @@ export function nextStep(root, story, follow) {
     line.hidden = !isOver;
     go.hidden = !to;
   }
-  on("question", ({ changed }) => {
-    if (!changed.has("tab") || seen().includes(question.tab)) return;
+  onPart(["tab"], () => {
+    if (seen().includes(question.tab)) return;
     keep("seen", visitor.token, [...seen(), question.tab]);
     paint();
   });

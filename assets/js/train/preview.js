@@ -3,6 +3,7 @@
 
 import { button, changes, el, fill, note, notes, presses } from "../parts/elements.js";
 import { announce, on } from "../frame/page.js";
+import { onPart } from "../frame/question.js";
 import { runs } from "../compare/runs.js";
 import { list } from "./facts.js";
 
@@ -14,9 +15,7 @@ const NAME = "Text and settings";
 export function view(root, { trigger }) {
   let follows = false; // a training that goes on from the shown model
   const isNew = changes();
-  on("question", ({ changed }) => {
-    if (follows && (changed.has("model") || changed.has("step"))) trigger("stale");
-  });
+  onPart(["model", "step"], () => follows && trigger("stale"));
   const line = el("span.b-preview-line", { id: "preview-line" }),
     rest = el("div");
   const unfold = (/** @type {boolean} */ isOpen) => {
