@@ -2,7 +2,7 @@
 
 import { button, changes, el, fill } from "../parts/elements.js";
 import { announce } from "../frame/page.js";
-import { ask } from "../frame/question.js";
+import { openTab } from "../frame/question.js";
 import { theirs } from "./rounds.js";
 import { act, room, teach } from "./state.js";
 
@@ -36,8 +36,7 @@ export function gift(report, repaint) {
     const found = await act("given");
     if (found.error) return found;
     announce("fill", found);
-    ask({ tab: "train" });
-    announce("open", null);
+    openTab({ tab: "train" });
     /** @type {HTMLElement | null} the form is folded in a small window */
     const folded = document.querySelector("#change-settings[aria-expanded=false]");
     if (found.text === "") folded?.click();

@@ -3,8 +3,7 @@
 import { bar, button, el, fact, fill, note, notes } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
-import { announce } from "../frame/page.js";
-import { ask, question } from "../frame/question.js";
+import { ask, question, replace } from "../frame/question.js";
 
 /** @typedef {[text: string, kind: string][]} Pieces of a text; kind "" between the marked ones */
 /**
@@ -72,10 +71,7 @@ export function answered({ guess, bars = [], marked }) {
 
 /** A button that puts an example into the boxes above. @param {LabelledParts} example */
 function tryButton({ text: sentence, pair = "", choices }) {
-  const attempt = () => {
-    announce("replaced", { text: question.text, pair: question.pair, hidden: question.hidden });
-    ask({ text: sentence, pair, hidden: [], choices: choices ?? null });
-  };
+  const attempt = () => replace({ text: sentence, pair, hidden: [], choices: choices ?? null });
   return button("Try", attempt, { "aria-label": `Try: ${sentence}` });
 }
 

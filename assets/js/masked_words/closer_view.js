@@ -5,8 +5,7 @@ import { behindText, effect, effectLegend } from "../colours.js";
 import { keepingFocus, scrolling, table } from "../controls.js";
 import { bar, button, direction, el, fill, note, notes, roam, tools } from "../parts/elements.js";
 import { count, percent, signed } from "../parts/numbers.js";
-import { announce } from "../frame/page.js";
-import { ask } from "../frame/question.js";
+import { ask, openTab } from "../frame/question.js";
 
 /** @typedef {{masks?: string[], mask?: number, text: string}} Common the masked words, the shown one, an explanation */
 /** @typedef {{best: [token: string, probability: number], rank: number, cells: number[]}} LensRow of a layer */
@@ -55,10 +54,8 @@ function lens({ rows, candidates, watched, words, size }) {
     count(rank),
     ...cells.map((each) => tint(el("td.b-number", percent(each)), behindText(each))),
   ]);
-  const follow = button("Follow it step by step", () => {
-    ask({ tab: "step-by-step", stage: "layers", token: null });
-    announce("open", null);
-  });
+  const layers = { tab: "step-by-step", stage: "layers", token: null },
+    follow = button("Follow it step by step", () => openTab(layers));
   const all = words.length < size ? `The likeliest ${words.length} of` : "All";
   return [
     scrolling("Layer by layer", table(head, lines, { numbers: 2, class: "b-table is-narrow" })),

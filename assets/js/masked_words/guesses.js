@@ -2,8 +2,8 @@
 
 import { bar, bringIn, button, direction, el, fill, note, notes } from "../parts/elements.js";
 import { count, percent, signed } from "../parts/numbers.js";
-import { announce, orError, visitor } from "../frame/page.js";
-import { ask, question } from "../frame/question.js";
+import { orError, visitor } from "../frame/page.js";
+import { ask, question, replace } from "../frame/question.js";
 import { guessFirst } from "../lessons/guess_first.js";
 
 const LACKING = "The vocabulary of this model lacks this word, so the model cannot guess it.";
@@ -178,8 +178,7 @@ export function view(root, { server }) {
       root.append(note(edited.error, true));
       return;
     }
-    announce("replaced", { text, pair, hidden });
-    ask(edited);
+    replace(edited);
   }
 
   /** @param {Guesses | null} value */

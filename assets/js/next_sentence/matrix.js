@@ -4,8 +4,7 @@ import { select } from "../controls.js";
 import { draws, el, fill, showError, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { count, percent } from "../parts/numbers.js";
-import { announce } from "../frame/page.js";
-import { ask, onPart, question } from "../frame/question.js";
+import { ask, onPart, question, replace } from "../frame/question.js";
 
 /**
  * @typedef {object} Matrix Sentences of a window, each with each.
@@ -132,10 +131,7 @@ class PairMatrix {
       outlined: (row, j) => labels[rows[row]][j] === 1,
       crossed: (row, j) => Boolean(judgedWrong(value, rows[row], j)),
       here: here.includes(-1) ? null : /** @type {[number, number]} */ (here),
-      press: (row, j) => {
-        announce("replaced", { text: question.text, pair: question.pair, hidden: question.hidden });
-        ask({ text: sentences[rows[row]], pair: sentences[j], hidden: [] });
-      },
+      press: (row, j) => replace({ text: sentences[rows[row]], pair: sentences[j], hidden: [] }),
     });
   }
 }

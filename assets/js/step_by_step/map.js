@@ -5,8 +5,7 @@ import { change } from "../attention/heads.js";
 import { behindText, level } from "../colours.js";
 import { bar, button, el, fill, roam, svg } from "../parts/elements.js";
 import { count, has, percent } from "../parts/numbers.js";
-import { announce } from "../frame/page.js";
-import { ask } from "../frame/question.js";
+import { ask, openTab } from "../frame/question.js";
 
 /** @typedef {import("./stages.js").Steps} Steps */
 /** @typedef {import("./stages.js").Shown} Shown */
@@ -34,8 +33,7 @@ function open(stage, head) {
 /** @param {[number, number]} head */
 function openHead(head) {
   change({ picked: head, active: null });
-  ask({ tab: "attention" });
-  announce("open", null);
+  openTab({ tab: "attention" });
 }
 
 /**

@@ -1,8 +1,7 @@
 // The map of the model, small: a button that shows where on it a stage or a head is, and opens the map.
 
 import { button, el, svg } from "../parts/elements.js";
-import { announce } from "../frame/page.js";
-import { ask, onPart, question } from "../frame/question.js";
+import { onPart, openTab, question } from "../frame/question.js";
 
 const CELL = 6,
   STEP = 8, // from one cell to the next
@@ -53,10 +52,7 @@ function picture(layers, heads, stage, head) {
  * @param {string} name of the part
  */
 export function place({ layers, heads }, stage, head, name) {
-  const press = () => {
-    ask({ tab: "step-by-step", stage: "map" });
-    announce("open", null);
-  };
+  const press = () => openTab({ tab: "step-by-step", stage: "map" });
   return button([picture(layers, heads, stage, head), el("span", "On the map: ", el("b", name))], press, {
     class: "b-place b-small",
     title: "Show the map of the whole model",

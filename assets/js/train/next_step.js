@@ -2,8 +2,8 @@
 
 import { button, disable, el } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
-import { announce, keep, kept, visitor } from "../frame/page.js";
-import { ask, onPart, question } from "../frame/question.js";
+import { keep, kept, visitor } from "../frame/page.js";
+import { onPart, openTab, question } from "../frame/question.js";
 
 /**
  * @param {HTMLElement} root @param {[tab: string, text: string][]} story what to do next, in which tab
@@ -15,11 +15,7 @@ export function nextStep(root, story, follow) {
     left = 0; // steps of the run that it has not done
   const seen = () => kept("seen", visitor.token) ?? [],
     next = () => story.find(([tab]) => !seen().includes(tab));
-  const open = () => {
-    ask({ tab: next()?.[0] });
-    announce("open", null);
-  };
-  const go = button("", open, { class: "b-next", id: "next-step" }),
+  const go = button("", () => openTab({ tab: next()?.[0] }), { class: "b-next", id: "next-step" }),
     slower = button("Train again, learning rate ÷ 10", () => follow("slower"), { class: "b-next", id: "train-slower" }),
     steps = el("input", { type: "number", min: 1, "aria-label": "More steps", id: "more-steps", oninput: name }),
     longer = button("", () => follow("longer", Number(steps.value)), { id: "go-on" }),
