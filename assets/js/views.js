@@ -1,7 +1,7 @@
 // The browser's half of ui/views.py, and what becomes of a view whose question has no answer.
 
 import { el, note } from "./parts/elements.js";
-import { announce, latest, on } from "./frame/page.js";
+import { announce, latest, on, visitor } from "./frame/page.js";
 
 const NO_ANSWER = "The server did not answer; try again.";
 
@@ -106,12 +106,13 @@ const configured = (id) =>
 export function mount(name, view, component) {
   const { element, props, trigger, watch } = component;
   const root = /** @type {HTMLElement} */ (element.querySelector(".b-view"));
-  // Gradio returns nothing for a request that failed.
+  // Each call waits for the visitor's token and gives it first. Gradio returns nothing for a request that failed.
   const server = Object.fromEntries(
     Object.entries(component.server).map(([key, call]) => [
       key,
       async (/** @type {any[]} */ ...values) => {
-        const found = await call(...values);
+        await visitor.known;
+        const found = await call(visitor.token, ...values);
         if (found === undefined) throw Error(NO_ANSWER);
         return found;
       },

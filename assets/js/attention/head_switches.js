@@ -5,7 +5,6 @@ import { effect, effectLegend } from "../colours.js";
 import { options, select, table } from "../controls.js";
 import { button, disable, draws, el, fill, notes, roam, showError, tools } from "../parts/elements.js";
 import { signed, toggled } from "../parts/numbers.js";
-import { visitor } from "../frame/page.js";
 import { ask, onPart, question } from "../frame/question.js";
 import { asking } from "../views.js";
 import { headNumbers, isOff } from "./heads.js";
@@ -58,7 +57,7 @@ class HeadSwitches {
     this.hint = options.hint;
     this.measureEach = asking(root, async () => {
       const asked = input();
-      const found = await server.measure(visitor.token, question);
+      const found = await server.measure(question);
       if (asked === input()) this.draw(found);
       else if (this.panel.isConnected) this.show();
     });

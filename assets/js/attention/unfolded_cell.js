@@ -2,7 +2,7 @@
 
 import { bringIn, button, el, fill, note, tools } from "../parts/elements.js";
 import { floats } from "../parts/numbers.js";
-import { latest, orError, visitor } from "../frame/page.js";
+import { latest, orError } from "../frame/page.js";
 import { onPart, question } from "../frame/question.js";
 import { unfolded } from "../parts/row.js";
 
@@ -33,7 +33,7 @@ export function view(root, { server }) {
   });
   const unfold = latest(async ({ head, tokens, i, j }) => {
     const number = (asked += 1);
-    const found = await orError(server.unfold(visitor.token, { ...question, head }));
+    const found = await orError(server.unfold({ ...question, head }));
     if (number !== asked) return;
     if (found.error) {
       show(note(found.error, true));

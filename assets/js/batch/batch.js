@@ -148,7 +148,7 @@ class Batch {
       await visitor.known;
       const { again, shown, first } = this,
         step = again && shown ? shown.step : question.step;
-      this.paint(await server.batch(visitor.token, question.model, step, first, again));
+      this.paint(await server.batch(question.model, step, first, again));
     });
     on("question", ({ changed }) => {
       if (changed.has("model") || changed.has("step")) this.again = 0;

@@ -89,7 +89,7 @@ class RunsList {
       this.show();
       return;
     }
-    const answer = await this.server.listing(runs.visitor);
+    const answer = await this.server.listing();
     if (answer.error) return;
     this.rows = answer.map((row) => ({ ...row, isShown: row.run === runs.shown }));
     const ids = answer.map(({ run }) => run),
@@ -186,10 +186,10 @@ class RunsList {
     for (const { run, status, title } of ticked) {
       const had = fetched[run];
       if (had?.status === status && had.title === title && hasEnded(status)) continue; // that of an active run grows
-      fetched[run] = { ...(await server.curve(runs.visitor, run)), status, title };
+      fetched[run] = { ...(await server.curve(run)), status, title };
     }
     this.chart.change({ others: chosen.map((run) => fetched[run]).filter(({ error }) => !error) });
-    const answer = chosen.length > 1 && (await server.differing(runs.visitor, chosen));
+    const answer = chosen.length > 1 && (await server.differing(chosen));
     fill(this.differ, answer && (answer.error ? note(answer.error, true) : difference(answer)));
   }
 }

@@ -82,7 +82,7 @@ export function view(root, { server, options }) {
     ticked.hidden ||= !isSo();
   });
   warn();
-  const show = layout(root, options, () => orError(server.stop(visitor.token)).then(poll), ticked);
+  const show = layout(root, options, () => orError(server.stop()).then(poll), ticked);
   let [asked, number, done] = ["", 0, 0];
   show({}, false);
 
@@ -90,7 +90,7 @@ export function view(root, { server, options }) {
     await visitor.known;
     if (asked !== visitor.token) number = done = 0;
     asked = visitor.token;
-    const news = await server.news(asked, number, done);
+    const news = await server.news(number, done);
     show(news, news.number !== number);
     const before = [...runs.chosen];
     if (news.number !== number && choose(options.id, news)) {

@@ -69,7 +69,7 @@ class FineTune {
 
   /** @param {string} what */
   async command(what) {
-    const { error } = await orError(this.server.command(visitor.token, this.run, what));
+    const { error } = await orError(this.server.command(this.run, what));
     if (error) this.board.say(STATUS_NAMES[this.status], error, this.status);
     await this.poll();
   }
@@ -122,7 +122,7 @@ class FineTune {
   async showResults() {
     if (question.tab !== "fine-tune") return;
     await visitor.known;
-    const found = await this.server.results_value(visitor.token, question);
+    const found = await this.server.results_value(question);
     this.panel.show(found);
     this.board.name(found.key, found.name);
     this.verdict = found.key === this.run ? verdictOf(found) : "";
@@ -134,7 +134,7 @@ class FineTune {
 
   async showAnswer() {
     if (question.tab !== "fine-tune" || this.trial.hidden) return;
-    const found = await this.server.tried_value(visitor.token, question);
+    const found = await this.server.tried_value(question);
     if (document.activeElement !== this.choices) this.choices.value = (question.choices ?? []).join("\n");
     if (found.error) fill(this.answer, note(found.error, true));
     else if (found.hint) fill(this.answer, el("p.b-empty", found.hint));

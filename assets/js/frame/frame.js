@@ -224,7 +224,7 @@ class Frame {
   async fetch() {
     await visitor.known;
     const { model: key, step } = question;
-    const answer = /** @type {ShownModel} */ (await this.server.model(visitor.token, key, step));
+    const answer = /** @type {ShownModel} */ (await this.server.model(key, step));
     if (key !== question.model) return;
     if (answer.error) {
       await this.replace(key, answer.error);
@@ -293,7 +293,7 @@ class Frame {
         `The model of this link is not here. ${missing} Its sender can download it under Models, and you can open it there.`,
       );
     } else {
-      const run = await this.server.repeat(visitor.token, recipe, question.step);
+      const run = await this.server.repeat(recipe, question.step);
       if (!run.error) {
         this.repeated = run;
         announce("elsewhere", null);
@@ -311,8 +311,7 @@ class Frame {
   }
 
   async fetchList() {
-    await visitor.known;
-    const answer = await this.server.models(visitor.token);
+    const answer = await this.server.models();
     if (answer.error) return;
     const pairs = answer.models.map((/** @type {string[]} */ [key, title]) => [key, title]);
     options(this.picker, pairs, this.shown?.key ?? question.model);
@@ -338,7 +337,7 @@ class Frame {
     name.hidden = true;
     this.picker.hidden = this.rename.hidden = false;
     if (!isKept || name.value.trim() === shown.name) return;
-    await this.server.rename(visitor.token, shown.key, name.value);
+    await this.server.rename(shown.key, name.value);
     announce("runs", null);
     await this.refresh();
     await this.list();

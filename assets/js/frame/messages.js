@@ -3,7 +3,7 @@
 // ui/frame/page.py), a script by the event "said".
 
 import { button, draws, el, note, putBelow } from "../parts/elements.js";
-import { announce, on, orError, visitor } from "./page.js";
+import { announce, on, orError } from "./page.js";
 
 /** @typedef {"press" | "answer" | "closed"} Until when a sentence goes, if nobody closes it: at the next press, at the next answer of the server, never */
 
@@ -89,7 +89,7 @@ class Messages {
 
   /** Stop the run because of which another one was refused. */
   async stop() {
-    const { error } = await orError(this.server.stop(visitor.token));
+    const { error } = await orError(this.server.stop());
     announce("elsewhere", null);
     if (error) this.say({ text: error });
   }

@@ -42,11 +42,7 @@ export function view(root, { trigger, server, setValue, options }) {
   };
   const fields = FIELDS.map((key) => field(key, typed, give));
   const paint = painter(root, options.tabs, state, fields, give);
-  const answers = answering(
-    options.answers,
-    (name, now) => server.answer(visitor.token, name, now),
-    (tab) => trigger(tab),
-  );
+  const answers = answering(options.answers, server.answer, trigger);
   const respond = latest(async () => {
     await visitor.known;
     state.isLost = false;
@@ -95,7 +91,7 @@ async function readWords(state, askWords) {
     wanted = textsKey();
   if (wanted === state.read || (!text && !pair && hidden === null)) return true;
   const known = hidden === null ? null : state.read ? { ...state.words, hidden } : NONE;
-  const found = /** @type {Words} */ (await askWords(visitor.token, question, known));
+  const found = /** @type {Words} */ (await askWords(question, known));
   const isTheirs = !state.read || state.isGiven;
   // A word may have been pressed meanwhile.
   if (question.text !== text || question.pair !== pair || question.hidden !== hidden) return false;
@@ -259,7 +255,7 @@ function offering(fields, server, tabs) {
   let sentences = [];
   let offered = ""; // the model of the sentences
   const offer = latest(async (key) => {
-    const found = await server.sentences(visitor.token, key);
+    const found = await server.sentences(key);
     if (found.error) return;
     offered = key;
     const earlier = new Set(sentences);

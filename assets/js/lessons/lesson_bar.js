@@ -110,9 +110,8 @@ class LessonBar {
       return;
     }
     const name = (this.opened = question.lesson);
-    await visitor.known;
     /** @type {Lesson | null} */
-    let found = name === OWN ? kept("lesson", "") : name && (await this.server.lesson(visitor.token, name));
+    let found = name === OWN ? kept("lesson", "") : name && (await this.server.lesson(name));
     if (name !== question.lesson) return;
     if (name === OWN) found ??= { title: "", steps: [], error: NOT_IN_LINK };
     this.complain(found?.error ?? "");
@@ -204,7 +203,7 @@ class LessonBar {
     if (!chosen) return;
     const text = await chosen.slice(0, this.options.most).text();
     this.file.value = "";
-    const found = /** @type {Lesson} */ (await orError(this.server.lesson(visitor.token, chosen.name, text)));
+    const found = /** @type {Lesson} */ (await orError(this.server.lesson(chosen.name, text)));
     if (found.error) {
       this.complain(found.error);
       return;

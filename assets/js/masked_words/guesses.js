@@ -2,7 +2,7 @@
 
 import { bar, bringIn, button, direction, el, fill, note, notes } from "../parts/elements.js";
 import { count, percent, signed } from "../parts/numbers.js";
-import { orError, visitor } from "../frame/page.js";
+import { orError } from "../frame/page.js";
 import { ask, question, replace } from "../frame/question.js";
 import { guessFirst } from "../lessons/guess_first.js";
 
@@ -172,7 +172,7 @@ export function view(root, { server }) {
   /** @type {Put} */
   async function put(mask, piece, token) {
     const { text, pair, hidden } = question;
-    const edited = await orError(server.put(visitor.token, question, mask, piece, token));
+    const edited = await orError(server.put(question, mask, piece, token));
     if (question.text !== text || question.pair !== pair || question.hidden !== hidden) return;
     if (edited.error) {
       root.append(note(edited.error, true));

@@ -4,7 +4,7 @@ import { saved } from "../language/language.js";
 import { held } from "../views.js";
 import { button, el, fill, note, roam } from "./elements.js";
 import { copy, popover } from "../controls.js";
-import { announce, orError, visitor } from "../frame/page.js";
+import { announce, orError } from "../frame/page.js";
 import { link, question } from "../frame/question.js";
 
 /** @typedef {{id: string, of: string, what: string, kinds: string[], with: string | null}} ExportOptions of: id of the element in a picture; with: id of a view whose value the server gets too */
@@ -107,7 +107,7 @@ export function view(root, { server, options: given }) {
   async function press(kind) {
     fill(problem);
     const value = options.with && held[options.with];
-    const found = await orError(server.exported(visitor.token, question, kind, value ?? null));
+    const found = await orError(server.exported(question, kind, value ?? null));
     if (found.error) announce("said", { text: found.error, until: "press" });
     else if (found.title) await picture(kind, found.name, found.title);
     else if (found.name) saveText(found.content, found.name);

@@ -6,7 +6,7 @@ import { summed } from "../parts/row.js";
 import { keepingFocus, numbered, options, select } from "../controls.js";
 import { button, disable, draws, el, fill, note, notes, roam, showError, tools } from "../parts/elements.js";
 import { floats, percent } from "../parts/numbers.js";
-import { latest, orError, visitor } from "../frame/page.js";
+import { latest, orError } from "../frame/page.js";
 import { ask, onPart, question } from "../frame/question.js";
 import { IN_HEAD, place } from "./place.js";
 import { STAGES, zeros } from "./stages.js";
@@ -65,7 +65,7 @@ class StepByStep {
       async (/** @type {string[]} */ names, /** @type {number} */ index, /** @type {string} */ word) => {
         const asked = question,
           press = (this.presses += 1);
-        const found = await Promise.all(names.map((each) => orError(server.inputs(visitor.token, asked, each, index))));
+        const found = await Promise.all(names.map((each) => orError(server.inputs(asked, each, index))));
         if (press !== this.presses) return;
         const sums = found.map(({ inputs, weights, bias, error }, k) =>
           error ? note(error, true) : summed(word || `${names[k]}[${index}]`, floats(inputs), floats(weights), bias),

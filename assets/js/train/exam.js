@@ -37,7 +37,7 @@ export function view(root, { server }) {
     if (!isVisible) return;
     await visitor.known;
     const { model, step } = question,
-      value = await server.results(visitor.token, model, step);
+      value = await server.results(model, step);
     paint(root, value);
     announce("verdict", { run: model, step, text: value.verdict?.[0] ?? "", advice: value.advice ?? "" });
   });

@@ -150,7 +150,7 @@ class RunMonitor {
     this.poll = polling(() => this.ask(), HIDDEN_MS);
     const guesses = /** @type {HTMLElement} */ (sides.lastElementChild);
     this.showStep = asking(guesses, async (/** @type {ShownRun} */ run) => {
-      const answer = await server.guesses(run.visitor, run.run, this.selected, false);
+      const answer = await server.guesses(run.run, this.selected, false);
       if (run === this.run && !answer.error) this.table.show(answer);
     });
     on("elsewhere", () => trigger("elsewhere"));
@@ -311,7 +311,7 @@ class RunMonitor {
     if (!isOver && !run.isSlow && (!this.cursors[0] || began < this.nextGuess)) return;
     this.isGuessing = true;
     try {
-      const answer = await this.server.guesses(run.visitor, run.run, null, isFirst);
+      const answer = await this.server.guesses(run.run, null, isFirst);
       if (run !== this.run || answer.error) return;
       this.guessed = answer.step;
       if (answer.baselines) this.chart.change({ baselines: answer.baselines });
@@ -332,7 +332,7 @@ class RunMonitor {
       announce("said", { text: "There is no run yet; press Start.", until: "press" });
       return;
     }
-    const { name, content, title, error } = await orError(this.server.table(this.run.visitor, this.run.run, kind));
+    const { name, content, title, error } = await orError(this.server.table(this.run.run, kind));
     if (error) announce("said", { text: error, until: "press" });
     else if (title) this.chart.picture(kind, title, name);
     else saveFile(new Blob([content]), `${name}.${kind}`);
