@@ -4,7 +4,7 @@
 import { options, popover, select as choices } from "../controls.js";
 import { languages } from "../language/language.js";
 import { linkButton } from "../parts/downloads.js";
-import { button, disable, el, fill, nodes, own, svg } from "../parts/elements.js";
+import { button, disable, draws, el, fill, nodes, own, svg } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
 import { announce, choice, latest, setVisitor, on, visitor } from "./page.js";
 import { ask, parsed, question, restore } from "./question.js";
@@ -208,7 +208,6 @@ class Frame {
       const found = parsed(location.hash);
       if (!found) return;
       restore({ recipe: found.model === question.model ? question.recipe : null, ...found });
-      announce("restored", null);
     });
   }
 
@@ -348,10 +347,8 @@ class Frame {
     const found = parsed(location.hash);
     this.current = value.run ?? null;
     setVisitor(value.visitor);
-    if (found) {
-      restore(found);
-      announce("restored", null);
-    } else if (this.current) ask({ model: this.current });
+    if (found) restore(found);
+    else if (this.current) ask({ model: this.current });
     this.refresh().then(this.list).catch(console.warn);
   }
 
@@ -377,7 +374,4 @@ class Frame {
 }
 
 /** @type {View} */
-export function view(root, context) {
-  const frame = new Frame(root, context);
-  return (value) => frame.draw(value);
-}
+export const view = (root, context) => draws(new Frame(root, context));

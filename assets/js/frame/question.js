@@ -131,7 +131,10 @@ export function parsed(hash) {
 }
 
 /** Take the question of an address; all other parts get their first value. @param {Record<string, any>} found */
-export const restore = (found) => ask({ ...FIRST, ...found });
+export function restore(found) {
+  ask({ ...FIRST, ...found });
+  announce("restored", null);
+}
 
 function write() {
   writing = 0;

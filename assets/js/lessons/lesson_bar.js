@@ -158,7 +158,6 @@ class LessonBar {
       to = Math.min(at, Math.max(0, steps.length - 1));
     this.isGoing = true;
     restore({ ...steps[to]?.question, lesson: question.lesson, at: to });
-    announce("restored", null);
     this.isGoing = false;
     this.paint();
   }
@@ -226,7 +225,6 @@ class LessonBar {
     if (!before || (before.model ?? "") === question.model) return;
     const goBack = () => {
       restore(before);
-      announce("restored", null);
       leave();
     };
     const back = button("Back to what you looked at before", goBack, { id: "lesson-before" });
