@@ -2,7 +2,7 @@
 // The view follows the selected step; drawing other masks holds the step until a person selects another one.
 // Kinds of tokens do not differ by colour alone: each has its own border, and asked words name their kind.
 
-import { button, direction, disable, draws, el, fill, tools } from "../parts/elements.js";
+import { button, direction, disable, el, fill, tools } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
 import { on, visitor } from "../frame/page.js";
 import { question } from "../frame/question.js";
@@ -162,8 +162,6 @@ class Batch {
     this.paint({ text: "" });
   }
 
-  draw() {}
-
   /** Show the selected step, unless its masks were drawn again. */
   follow() {
     if (this.isVisible && !this.again) this.ask();
@@ -215,4 +213,4 @@ class Batch {
 }
 
 /** @type {View} */
-export const view = (root, context) => draws(new Batch(root, context));
+export const view = (root, context) => void new Batch(root, context);

@@ -3,7 +3,7 @@
 import { asksFirst, keepingFocus, scrolling, table } from "../controls.js";
 import { button, disable, dot, el, fill, own } from "../parts/elements.js";
 import { save, saveMenu } from "../parts/downloads.js";
-import { count } from "../parts/numbers.js";
+import { count, loss } from "../parts/numbers.js";
 import { curves } from "../train/curves.js";
 import { STATUS_NAMES } from "../compare/runs.js";
 import { desk, field, named } from "./desk.js";
@@ -20,7 +20,6 @@ const NO_RUN = "No run is on the board yet. Train one, type a name above, and sh
 const CLEAR = "Take all runs off the board? Only the person who shared a run can share it again.";
 const NO_PICTURE = "The browser could not make the picture. The board stays.";
 const UNSAVED = "The board has changed since it was saved.";
-const loss = (/** @type {number | null} */ value) => value?.toFixed(3) ?? "–";
 
 /** Each column: its name, what it is sorted by, and what a cell shows; numbers stand at the end of their cell. @type {[name: string, by: (run: SharedRun) => string | number | null, cell: (run: SharedRun) => Child, isNumber?: boolean][]} */
 const COLUMNS = [

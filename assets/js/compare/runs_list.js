@@ -3,15 +3,14 @@
 
 import { saveMenu } from "../parts/downloads.js";
 import { asksFirst, keepingFocus, row, scrolling, table } from "../controls.js";
-import { button, disable, dot, draws, el, fill, note, notes } from "../parts/elements.js";
-import { count, percent } from "../parts/numbers.js";
+import { button, disable, dot, el, fill, note, notes } from "../parts/elements.js";
+import { count, loss, percent } from "../parts/numbers.js";
 import { keep, kept, on } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 import { curves } from "../train/curves.js";
 import { hasEnded, runs, STATUS_NAMES } from "./runs.js";
 import { asking } from "../views.js";
 
-const loss = (/** @type {number | null} */ value) => value?.toFixed(3) ?? "–";
 const accuracy = (/** @type {number | null} */ value) => (value === null ? "–" : percent(value));
 const COLUMNS = {
   "MLM loss, last 20 steps": loss,
@@ -73,8 +72,6 @@ class RunsList {
     refresh();
     this.hide();
   }
-
-  draw() {}
 
   hide() {
     const isEmpty = this.rows.length === 0;
@@ -195,4 +192,4 @@ class RunsList {
 }
 
 /** @type {View} */
-export const view = (root, context) => draws(new RunsList(root, context));
+export const view = (root, context) => void new RunsList(root, context);

@@ -14,6 +14,9 @@ export function duration(seconds) {
   return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
 }
 
+/** The loss of a run, if there is one. @param {number | null | undefined} value */
+export const loss = (value) => value?.toFixed(3) ?? "–";
+
 /** A whole number with its thousands apart. */
 export const count = new Intl.NumberFormat("en").format;
 

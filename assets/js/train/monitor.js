@@ -3,7 +3,7 @@
 
 import { progress } from "../controls.js";
 import { draws, el } from "../parts/elements.js";
-import { count, duration } from "../parts/numbers.js";
+import { count, duration, loss } from "../parts/numbers.js";
 import { announce, on, orError, tabs } from "../frame/page.js";
 import { polling } from "../parts/polling.js";
 import { save as saveFile } from "../parts/downloads.js";
@@ -105,8 +105,8 @@ function dashboard(root) {
       if (precision) tiles.device.textContent = `${device}, ${precision}`;
       if (!last) return;
       const [, mlm, nsp] = last;
-      tiles.mlm.textContent = mlm?.toFixed(3) ?? "–";
-      tiles.nsp.textContent = nsp?.toFixed(3) ?? "–";
+      tiles.mlm.textContent = loss(mlm);
+      tiles.nsp.textContent = loss(nsp);
     },
   };
 }

@@ -1,7 +1,7 @@
 // The settings of a recipe: some are shown, the others where a search or the person asks for them. A changed one stays.
 
 import { toggle } from "../controls.js";
-import { button, disable, el, note, tools } from "../parts/elements.js";
+import { button, disable, draws, el, note, tools } from "../parts/elements.js";
 import { KINDS } from "../parts/control.js";
 import { on } from "../frame/page.js";
 
@@ -105,7 +105,4 @@ class Settings {
 }
 
 /** @type {View} */
-export function view(root, context) {
-  const settings = new Settings(root, context);
-  return (held) => settings.draw(held);
-}
+export const view = (root, context) => draws(new Settings(root, context));
