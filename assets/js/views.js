@@ -1,6 +1,6 @@
 // The browser's half of ui/views.py, and what becomes of a view whose question has no answer.
 
-import { el, note } from "./parts/elements.js";
+import { button, el, note } from "./parts/elements.js";
 import { announce, latest, on, visitor } from "./frame/page.js";
 
 const NO_ANSWER = "The server did not answer; try again.";
@@ -60,9 +60,7 @@ function tell(part, failure) {
   said.get(part)?.remove();
   said.delete(part);
   if (!failure) return;
-  const button = el("button", { class: "b-small", "data-no-picture": "" }, "Ask again");
-  button.addEventListener("click", again);
-  const line = el("div", { class: "b-failure" }, note(failure, true), button);
+  const line = el("div.b-failure", note(failure, true), button("Ask again", again, { "data-no-picture": "" }));
   part.before(line);
   said.set(part, line);
 }
