@@ -1,7 +1,7 @@
 // A table of numbers as colours, with words beside its rows and columns: attention, sentence pairs, similarities.
 
 import { colours, legend, onTheme, WEIGHTS } from "../colours.js";
-import { el, fill, putBelow, svg } from "./elements.js";
+import { direction, el, fill, putBelow, svg } from "./elements.js";
 
 /**
  * @typedef {object} Heat What a map draws.
@@ -57,7 +57,6 @@ const itself = (value) => value;
 const seen = (is) => (is ? "visible" : "hidden");
 /** Whether it is the word of a row or a column. @param {number} i @param {number} j */
 const isLine = (i, j) => i < 0 || j < 0;
-const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
 /** @type {Record<string, [number, number]>} */
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
@@ -136,15 +135,15 @@ function placed({ rows, columns, largest = LARGEST, letters = LETTERS }, room) {
  * @param {"left" | "middle" | "right"} end @param {boolean} [turned] by a quarter to the left
  */
 function label(word, { letters, size }, x, y, end, turned) {
-  const leftward = RIGHT_TO_LEFT.test(word);
+  const dir = direction([word]);
   return svg(
     "text",
     {
       x,
       y,
       "font-size": size,
-      direction: leftward ? "rtl" : "ltr",
-      "text-anchor": end === "middle" ? "middle" : (end === "right") === leftward ? "start" : "end",
+      direction: dir,
+      "text-anchor": end === "middle" ? "middle" : (end === "right") === (dir === "rtl") ? "start" : "end",
       class: "b-map-word",
       translate: "no",
       transform: turned ? `rotate(-90 ${x} ${y})` : null,
