@@ -4,9 +4,9 @@ import { table } from "../controls.js";
 import { bar as share, button, changes, disable, el, fill } from "../parts/elements.js";
 import { announce, kept, on, visitor } from "../frame/page.js";
 import { address, question } from "../frame/question.js";
-import { nameOf, shown } from "../lessons/lesson_bar.js";
+import { nameOf, shown, theirs } from "../lessons/lesson_bar.js";
 import { gift } from "./gift.js";
-import { asking, isAsked, KINDS, missing, tables, theirs } from "./rounds.js";
+import { asking, isAsked, KINDS, missing, tables } from "./rounds.js";
 import { act, follow, room, show, teach } from "./state.js";
 
 /** @typedef {import("./state.js").Round} Round */
@@ -113,16 +113,11 @@ class Bar {
       most = Math.max(1, ...counts),
       total = counts.reduce((sum, count) => sum + count, 0);
     const rows = (choices.length ? choices : ["Show the answer"]).map((choice, k) => {
-      const name = [this.theirs(choice), k === right && el("span.b-mark", "right")];
+      const name = [theirs(choice), k === right && el("span.b-mark", "right")];
       return [name, share((counts[k] ?? 0) / most, "mlm"), `${counts[k] ?? 0}`];
     });
-    const caption = el("caption", `Step ${at + 1}: `, this.theirs(ask), el("span.b-mark", `${total} answered`));
+    const caption = el("caption", `Step ${at + 1}: `, theirs(ask), el("span.b-mark", `${total} answered`));
     return table([], rows, { numbers: 2, caption, class: "b-table class-histogram" });
-  }
-
-  /** A text of the lesson; one that a person wrote stays as it is. @param {string} text */
-  theirs(text) {
-    return question.lesson === "file" ? theirs(text) : text;
   }
 
   /** What the teacher sent: until the person has answered it stays in the window, and after that in the bar. */

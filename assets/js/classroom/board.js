@@ -7,7 +7,6 @@ import { count, loss } from "../parts/numbers.js";
 import { curves } from "../train/curves.js";
 import { STATUS_NAMES } from "../compare/runs.js";
 import { desk, field, named } from "./desk.js";
-import { theirs } from "./rounds.js";
 import { act, follow, room, teach } from "./state.js";
 
 /** @typedef {import("./state.js").SharedRun} SharedRun */
@@ -23,7 +22,7 @@ const UNSAVED = "The board has changed since it was saved.";
 
 /** Each column: its name, what it is sorted by, and what a cell shows; numbers stand at the end of their cell. @type {[name: string, by: (run: SharedRun) => string | number | null, cell: (run: SharedRun) => Child, isNumber?: boolean][]} */
 const COLUMNS = [
-  ["Name", ({ name }) => name, ({ name, colour, isDotted }) => el("span.b-side", dot(colour, isDotted), theirs(name))],
+  ["Name", ({ name }) => name, ({ name, colour, isDotted }) => el("span.b-side", dot(colour, isDotted), own(name))],
   ["Run", ({ title }) => title, ({ title, recipe }) => [el("bdi", title), el("small", `${recipe}.`)]],
   [
     "Text",
@@ -178,13 +177,13 @@ class Board {
 /** @param {SharedRun} run */
 function line(run) {
   const { number, name } = run;
-  const ask = ["Take this run off the board? It is of ", theirs(name), "."];
+  const ask = ["Take this run off the board? It is of ", own(name), "."];
   const remove = () => asksFirst("Remove", { id: `class-remove-${number}` }, ask, () => teach("clear", number));
   const cells = COLUMNS.map(([, , cell, isNumber], k) =>
     k ? el(isNumber ? "td.b-number" : "td", cell(run)) : el("th", { scope: "row" }, cell(run)),
   );
-  const own = number === room.own ? "class-run is-own" : "class-run";
-  return el("tr", { class: own, "data-number": number }, cells, room.teacher && el("td", remove()));
+  const kind = number === room.own ? "class-run is-own" : "class-run";
+  return el("tr", { class: kind, "data-number": number }, cells, room.teacher && el("td", remove()));
 }
 
 /** @type {View} */

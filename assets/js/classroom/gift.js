@@ -1,9 +1,8 @@
 // What the teacher gives each page of a class: a seed, a learning rate or a text, which a press puts into the form of Train.
 
-import { button, changes, el, fill } from "../parts/elements.js";
+import { button, changes, el, fill, own } from "../parts/elements.js";
 import { announce } from "../frame/page.js";
 import { openTab } from "../frame/question.js";
-import { theirs } from "./rounds.js";
 import { act, room, teach } from "./state.js";
 
 const OWN_TEXT = "Your teacher asks you for a text of your own.";
@@ -13,7 +12,7 @@ const PASTE = "Paste your text into the form. Then press Start.";
 const GIVES = {
   seed: (value) => `Your teacher gives you seed ${value}.`,
   rate: (value) => `Your teacher gives you learning rate ${value}.`,
-  text: (value) => (value ? ["Your teacher gives you a text: “", theirs(value), "”"] : OWN_TEXT),
+  text: (value) => (value ? ["Your teacher gives you a text: “", own(value), "”"] : OWN_TEXT),
 };
 /** For the teacher. @type {Record<string, string>} */
 const GIVEN = {

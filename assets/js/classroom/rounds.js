@@ -2,7 +2,7 @@
 // have gaps for answers, a histogram of these and, once it is uncovered, what is right and the model's answers beside it.
 
 import { row, table } from "../controls.js";
-import { bar as share, button, el } from "../parts/elements.js";
+import { bar as share, button, el, own as theirs } from "../parts/elements.js";
 import { count as whole, percent } from "../parts/numbers.js";
 import { question } from "../frame/question.js";
 
@@ -43,9 +43,6 @@ export const KINDS = {
 };
 /** @type {Record<string, string>} */
 const ANSWERS = { yes: "Yes", no: "No" };
-
-/** A person's words in the page. @param {string} text */
-export const theirs = (text) => el("bdi", { translate: "no" }, text);
 
 /** Why the room cannot be asked about what the page shows, or false. @param {keyof typeof KINDS | undefined} kind */
 export function missing(kind) {

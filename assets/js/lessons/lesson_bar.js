@@ -27,12 +27,15 @@ const NOT_IN_LINK = "A link does not carry the lesson of a file. Open the file u
  */
 /** @typedef {{title: string, steps: Step[], error?: string}} Lesson */
 
-/** The lesson that the page shows, and the number of its step. @type {{lesson: Lesson | null, at: number}} */
-export const shown = { lesson: null, at: 0 };
+/** The lesson that the page shows, the number of its step, and whether it came from a file. @type {{lesson: Lesson | null, at: number, isOwn: boolean}} */
+export const shown = { lesson: null, at: 0, isOwn: false };
+
+/** A text of the lesson; one that a person wrote stays as it is. @param {string} text */
+export const theirs = (text) => (shown.isOwn ? own(text) : text);
 
 const LONGEST_NAME = 200; // characters
 
-/** The name by which a class counts the answers to a step. @param {typeof shown} of */
+/** The name by which a class counts the answers to a step. @param {{lesson: Lesson | null, at: number}} of */
 export const nameOf = ({ lesson, at }) =>
   [...`${at} ${lesson?.steps[at]?.ask} ${lesson?.title}`].slice(0, LONGEST_NAME).join("");
 
@@ -86,11 +89,6 @@ class LessonBar {
       if (!location.hash && options.begin) this.begin(options.begin);
       else if (!location.hash && !question.lesson) tour(options.tour, true);
     });
-  }
-
-  /** A text of the lesson; one that a person wrote stays as it is. @param {string} text */
-  theirs(text) {
-    return [OWN, this.options.begin].includes(question.lesson) ? own(text) : text;
   }
 
   /** @returns {Step | undefined} */
@@ -238,13 +236,14 @@ class LessonBar {
       hide = isEdited ? [] : (step?.hide ?? []);
     this.hiding.textContent = hide.map((part) => `${parts[part][1]} { display: none !important; }`).join("\n");
     body.hidden = !lesson;
-    Object.assign(shown, { lesson, at: question.at });
+    const isOwn = [OWN, this.options.begin].includes(question.lesson);
+    Object.assign(shown, { lesson, at: question.at, isOwn });
     announce("step", null);
     if (!lesson) {
       this.painted = "";
       return;
     }
-    body.ariaLabel = `Lesson: ${this.theirs(lesson.title)}`;
+    body.ariaLabel = `Lesson: ${theirs(lesson.title)}`;
     fill(body, isEdited ? this.edited(lesson) : step && this.shown(lesson, step));
     // A step that a teacher shows comes above what a person has scrolled to.
     const now = `${question.lesson} ${question.at}`;
@@ -302,7 +301,7 @@ class LessonBar {
     return [
       el(
         "div.b-lesson-head",
-        el("h2", { dir: "auto" }, this.theirs(from.title)),
+        el("h2", { dir: "auto" }, theirs(from.title)),
         el("span", { id: "lesson-step" }, `Step ${question.at + 1} of ${from.steps.length}`),
         this.moves(from),
         question.lesson === OWN && this.edits(),
@@ -310,7 +309,7 @@ class LessonBar {
       ),
       el(
         "div.b-lesson-sides",
-        el("p.b-lesson-text", { tabindex: -1, dir: "auto" }, this.theirs(step.text)),
+        el("p.b-lesson-text", { tabindex: -1, dir: "auto" }, theirs(step.text)),
         step.ask && el("div", this.task(step)),
       ),
     ];
@@ -319,18 +318,18 @@ class LessonBar {
   /** Something to answer with choices, or with the answer to be uncovered. @param {Step} step */
   task({ ask: task, answer, choices, right }) {
     const said = el("p", { role: "status", dir: "auto" });
-    const names = choices.length ? choices.map((choice) => this.theirs(choice)) : answer ? ["Show the answer"] : [];
+    const names = choices.length ? choices.map((choice) => theirs(choice)) : answer ? ["Show the answer"] : [];
     const buttons = names.map((name, k) => {
       const isJudged = choices.length > 0 && right !== null,
         isWrong = isJudged && k !== right,
         judged = isWrong ? "Not this one. " : isJudged && "Right. ";
       const press = () => {
-        fill(said, judged, !isWrong && this.theirs(answer));
+        fill(said, judged, !isWrong && theirs(answer));
         announce("answered", { step: nameOf(shown), choice: k });
       };
       return button(name, press, { id: `lesson-choice-${k}` });
     });
-    return [el("p.b-lesson-ask", { dir: "auto" }, this.theirs(task)), el("div.b-tools", buttons), said];
+    return [el("p.b-lesson-ask", { dir: "auto" }, theirs(task)), el("div.b-tools", buttons), said];
   }
 }
 
