@@ -83,7 +83,6 @@ class BertForQuestionAnswering(task.BertForTask):
     """A score for each token as the first and as the last one of the answer: logits (R, T, 2)."""
 
     has_dropout = False
-    usual_outputs = 2
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None, **more: Any

@@ -20,7 +20,7 @@ from bert_core.data.batches import truncated_lengths
 from bert_core.data.tokenizer import CLS, SEP, plain, special_ids
 from bert_core.errors import ConfigError, checked
 from bert_core.model import BertModel, Packing, initialise
-from bert_core.storage.checkpoint import MAX_OUTPUTS
+from bert_core.storage.checkpoint import MAX_OUTPUTS, TaskHead
 from bert_core.storage.untrusted import Json
 from bert_core.storage.weights import TASK_HEADS
 from bert_core.tasks.tables import TaskFile
@@ -208,19 +208,19 @@ class TaskBatches:
 @checked
 class BertForTask(nn.Module):
     """An encoder and one linear layer, under the class and tensor names of Hugging Face. outputs: of the layer for each
-    row or token; None for `usual_outputs`. generator: of the initial weights; None means PyTorch's global one. Under
-    `torch.device("meta")` nothing is drawn."""
+    row or token; None for those of a `TaskHead` without labels. generator: of the initial weights; None means PyTorch's
+    global one. Under `torch.device("meta")` nothing is drawn."""
 
     has_dropout: ClassVar[bool] = True
-    usual_outputs: ClassVar[int] = 1
 
     def __init__(self, config: BertConfig, outputs: int | None = None, *, generator: Generator | None = None) -> None:
         super().__init__()
-        outputs = self.usual_outputs if outputs is None else outputs
+        name = type(self).__name__
+        outputs = TaskHead(name, (), False).outputs if outputs is None else outputs
         if not 1 <= outputs <= MAX_OUTPUTS:
             raise ConfigError(f"outputs is {outputs:,}; it must be a number from 1 to {MAX_OUTPUTS:,}.")
         self.config = config
-        self.layer, self.has_pooler = TASK_HEADS[type(self).__name__]
+        self.layer, self.has_pooler = TASK_HEADS[name]
         self.bert = BertModel(config, generator=generator)
         with torch.device("meta"):  # a layer elsewhere would draw from the global generator, as another run's dropout
             self.add_module(self.layer, nn.Linear(config.hidden_size, outputs))
