@@ -28,6 +28,11 @@ QUEUE_SECONDS = 0.05  # between two looks for queued work, which is that of prog
 # Else `launch` gives up when its own page takes more than three seconds on a busy machine (gradio issue 9817).
 NO_LOOK_AT_ITSELF = {"_frontend": False}
 
+# Opens the tab of a question. Tabs have Gradio's own numbers, which only its `gradio_config` tells the page: up to
+# 6.29, the tab that is open first fires no event if it has a name.
+_NUMBER = "gradio_config.components.find(({ props }) => props.elem_id === `tab-${question.tab}`).id"
+OPEN_TAB = f"(question) => ({{ selected: {_NUMBER}, __type__: 'update' }})"
+
 # The document names its manifest by an address that is wrong where the app lies below a path of its host.
 _MANIFEST = b'href="/manifest.json"', b'href="manifest.json"'
 

@@ -130,6 +130,15 @@ def test_launch_still_asks_its_own_page() -> None:
     assert "timeout=3" in inspect.getsource(url_ok)
 
 
+def test_a_tab_with_a_name_fires_no_event_in_a_version_that_is_tested() -> None:
+    """The suite passes with the version two before the pinned one. When that is above 6.29, tabs get names instead of
+    OPEN_TAB."""
+    major, minor = map(int, gr.__version__.split(".")[:2])
+    assert (major, minor - 2) <= (6, 29)
+    assert "gradio_config" in gradio_gaps.OPEN_TAB
+    assert "window.gradio_config" in TEMPLATE
+
+
 def test_the_document_still_lacks_what_is_put_into_it() -> None:
     """When its manifest is relative and its head is what `launch` was given, `finish_document` can go."""
     assert TEMPLATE.count('<link rel="manifest" href="/manifest.json" />') == 1

@@ -21,6 +21,7 @@ from ui.frame.masking import words_value
 from ui.frame.question import Question, Values
 from ui.frame.shown_model import choices, comparisons, first_pair, repeated_run, shown_model
 from ui.frame.tab import Tab
+from ui.gradio_gaps import OPEN_TAB
 from ui.handlers import MALFORMED, QUIET, cached_file, on_error
 from ui.server.workspace import STOP_IT_FIRST, Model, Workspace, is_finetuning
 from ui.server.workspaces import Workspaces, functions
@@ -170,10 +171,7 @@ class Page:
                 with gr.Tab(tab.title, elem_id=f"tab-{tab.name}") as opened:
                     self.laid_out[tab.name] = tab.lay_out(dataclasses.replace(self, tab=tab))
                 opened.select(None, None, None, js=f"() => Balcony.ask({{ tab: {tab.name!r} }})", **QUIET)
-        # Tabs have Gradio's own numbers: up to 6.29, the one that is open first fires no event if it has a name.
-        number = "gradio_config.components.find(({ props }) => props.elem_id === `tab-${question.tab}`).id"
-        js = f"(question) => ({{ selected: {number}, __type__: 'update' }})"
-        self.bar.open(None, self.bar, tabs, js=js, **QUIET)
+        self.bar.open(None, self.bar, tabs, js=OPEN_TAB, **QUIET)
 
 
 @dataclass(frozen=True)
