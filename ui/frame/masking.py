@@ -1,6 +1,7 @@
 """The words of a question that can be hidden, and its texts with a [MASK] for each piece of a hidden one."""
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
@@ -11,6 +12,8 @@ from bert_core.probes.masked_words import rate_guess
 from bert_core.probes.reading import Word, read_words, tokenize
 from bert_core.storage.checkpoint import Checkpoint
 from ui.frame.question import Question
+
+MOST_UNKNOWN = 8  # words that a sentence names
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ def words_value(checkpoint: Checkpoint, question: Question, before: dict[str, An
     before: this value for the texts before, None to hide the longest word that the model knows in one piece.
     {"words": texts, "cuts": where each word's pieces begin, "known": whether the model has the word, "second": number
     of the second sentence's first word, "typed": (sentence, number of the word after it) of each typed [MASK],
-    "hidden": numbers of hidden words}
+    "lacking": see `unknown_note`, "hidden": numbers of hidden words}
     """
     words: list[Word] = []
     typed = []
@@ -46,11 +49,20 @@ def words_value(checkpoint: Checkpoint, question: Question, before: dict[str, An
         "known": [word.is_known for word in words],
         "second": sum(word.sentence == 0 for word in words),
         "typed": typed,
+        "lacking": unknown_note([word.text for word in words if not word.is_known]),
     }
     if before is None:
         whole = [index for index, word in enumerate(words) if word.is_known and len(word.pieces) == 1]
         return value | {"hidden": sorted(whole, key=lambda index: -len(words[index].text))[:1]}
     return value | {"hidden": keep_hidden(before, value)}
+
+
+def unknown_note(unknown: Sequence[str]) -> str:
+    """A sentence that names the words which the vocabulary lacks, "" without such."""
+    found = list(dict.fromkeys(unknown))
+    named = ", ".join(found[:MOST_UNKNOWN])
+    named += f" and {len(found) - MOST_UNKNOWN} more" if len(found) > MOST_UNKNOWN else ""
+    return f"The model never learned these words and reads each as [UNK]: {named}." if found else ""
 
 
 def maskable(checkpoint: Checkpoint, question: Question) -> list[Word]:

@@ -2,6 +2,7 @@
 
 from bert_core.probes.reading import unknown_words
 from bert_core.storage.checkpoint import Checkpoint
+from ui.frame import masking
 
 NEXT = ("IsNext", "NotNext")
 PAIRS_ONLY = "This model was trained on pairs of sentences, not on single ones; add a second sentence."
@@ -15,11 +16,8 @@ HEADS_ON = "All heads are on here; those that you switched off under Attention c
 
 def unknown_note(checkpoint: Checkpoint, *texts: str) -> list[str]:
     """A sentence that names the words the vocabulary lacks, or nothing."""
-    unknown = list(dict.fromkeys(word for text in texts if text.strip() for word in unknown_words(checkpoint, text)))
-    if not unknown:
-        return []
-    named = ", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
-    return [f"The model never learned these words and reads each as [UNK]: {named}."]
+    note = masking.unknown_note([word for text in texts if text.strip() for word in unknown_words(checkpoint, text)])
+    return [note] if note else []
 
 
 def alone_note(checkpoint: Checkpoint, pair: str, note: str = PAIRS_ONLY) -> list[str]:

@@ -9,7 +9,6 @@ import { answering } from "./answers.js";
 import { field, named } from "./field.js";
 
 const UNKNOWN = "The model never learned this word";
-const MOST_UNKNOWN = 8; // words that a line names
 const FIELDS = /** @type {const} */ (["text", "pair"]);
 
 /** @typedef {Record<string, any>} Words see words_value in ui/frame/masking.py */
@@ -23,7 +22,7 @@ const FIELDS = /** @type {const} */ (["text", "pair"]);
  */
 
 /** @type {Words} */
-const NONE = { words: [], cuts: [], known: [], second: 0, typed: [], hidden: [] };
+const NONE = { words: [], cuts: [], known: [], second: 0, typed: [], lacking: "", hidden: [] };
 
 /** The same for other texts. */
 const textsKey = () => JSON.stringify([question.model, question.text, question.pair]);
@@ -126,14 +125,6 @@ function chip({ words, cuts, known }, index, onclick) {
   return el(known[index] ? "button.b-word" : "button.b-word.is-unknown", { dir: "auto", onclick }, pieces);
 }
 
-/** A sentence that names the words which the vocabulary lacks, "" without such. @param {Words} words */
-function unknown({ words, known }) {
-  const lacking = [...new Set(words.filter((_, index) => !known[index]))],
-    more = lacking.length > MOST_UNKNOWN ? ` and ${lacking.length - MOST_UNKNOWN} more` : "";
-  const named = lacking.slice(0, MOST_UNKNOWN).join(", ") + more;
-  return named && `The model never learned these words and reads each as [UNK]: ${named}.`;
-}
-
 /**
  * The line below the sentences, and what paints all words.
  * @param {HTMLElement} root @param {Record<string, any>} tabs see ui/frame/tab.py @param {Sentences} state
@@ -191,7 +182,7 @@ function painter(root, tabs, state, fields, give) {
     }
     root.classList.toggle("is-word", tab.press === "word");
     hint.textContent = tab.hint;
-    lacking.textContent = unknown(state.words);
+    lacking.textContent = state.words.lacking;
     undo.hidden = state.before === null;
     // The hidden words are known by their numbers.
     disable(swap, state.read !== textsKey() && "The words of the sentences are still being read.");
