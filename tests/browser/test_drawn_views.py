@@ -64,7 +64,7 @@ def test_a_chart_that_is_drawn_in_a_hidden_tab_names_its_curves_in_full_above_th
             const unigram = { loss: 0.8, label: "always guessing by word frequency" };
             const coin = { loss: 0.7, label: "coin toss (ln 2 = 0.69)" };
             chart.change({ baselines: { unigram, coin } });
-            await new Promise((resolve) => chart.whenDrawn(resolve));
+            await chart.inOrder(() => {});
             root.hidden = false;
             root.style.width = "800px";
             const labels = () => [...root.querySelectorAll(".annotation .bg")];

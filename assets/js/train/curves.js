@@ -147,11 +147,6 @@ class Curves {
     this.change({});
   }
 
-  /** Call with all points, after those that are queued. @param {(points: Point[]) => void} work */
-  whenDrawn(work) {
-    this.inOrder(() => work(this.points));
-  }
-
   /** A vertical line at a step; none for null. @param {number | null} step */
   mark(step) {
     this.inOrder(() => {
