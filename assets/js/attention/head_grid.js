@@ -5,7 +5,7 @@ import { colours, legend, onTheme, pixels } from "../colours.js";
 import { keepingFocus, numbered, options, select } from "../controls.js";
 import { button, disable, draws, el, fill, note, notes, roam, tools } from "../parts/elements.js";
 import { bytesOf } from "../parts/numbers.js";
-import { change, headNumbers, isOff, onChange, settings } from "./heads.js";
+import { change, grid, headOf, headsOf, isOff, onChange, settings } from "./heads.js";
 
 /** @typedef {[layer: number, head: number]} Head counted from 0 */
 /**
@@ -34,9 +34,6 @@ const GLYPHS = { next: "→", previous: "←", same: "=", cls: "C", sep: "S", ot
 const INSET = 3;
 const FRAME = 0.14; // of a head's side, in the colour of its fact
 const SMALLEST_WITH_NUMBER = 44;
-
-/** @param {HTMLElement} item @returns {Head} */
-const headOf = ({ dataset }) => [Number(dataset.layer), Number(dataset.head)];
 
 /** Its place below a head that is sorted: the layer and the number. @param {Head} head */
 const shortOf = ([layer, head]) => `${layer + 1}.${head + 1}`;
@@ -129,11 +126,8 @@ class HeadGrid {
   }
 
   headsInOrder() {
-    const { first, layers, heads } = this.value;
-    const all = Array.from(
-      { length: layers * heads },
-      (_, k) => /** @type {Head} */ ([first + Math.floor(k / heads), k % heads]),
-    );
+    const { first, layers, heads } = this.value,
+      all = headsOf(first, layers, heads);
     return this.isSorted ? all.sort((a, b) => (this.factOf(b) ?? -1) - (this.factOf(a) ?? -1)) : all;
   }
 
@@ -144,20 +138,16 @@ class HeadGrid {
       wanted = `${first}.${layers}.${perRow}.${this.isSorted ? heads.join(" ") : ""}`;
     if (wanted === this.built) return;
     this.built = wanted;
-    const label = (/** @type {number} */ layer) =>
-      el("span.b-heads-label", { "aria-hidden": "true" }, `Layer ${layer + 1}`);
     const ofSorted = (/** @type {Head} */ head) => el("div", headButton(head), el("span.b-heads-label", shortOf(head)));
-    const grid = el(
+    const group = el(
       this.isSorted ? "div.b-heads.is-sorted" : "div.b-heads",
       { role: "group", "aria-label": "Attention heads" },
       this.canvas,
-      this.isSorted
-        ? heads.map(ofSorted)
-        : [headNumbers(perRow), heads.map((head, k) => [k % perRow === 0 && label(head[0]), headButton(head)])],
+      this.isSorted ? heads.map(ofSorted) : grid(heads, perRow, headButton),
     );
-    grid.style.setProperty("--heads", `${perRow}`);
-    roam(grid, perRow);
-    keepingFocus(this.frame, () => fill(this.frame, grid));
+    group.style.setProperty("--heads", `${perRow}`);
+    roam(group, perRow);
+    keepingFocus(this.frame, () => fill(this.frame, group));
   }
 
   show() {

@@ -7,7 +7,7 @@ import { button, disable, draws, el, fill, notes, roam, showError, tools } from 
 import { signed, toggled } from "../parts/numbers.js";
 import { ask, onPart, question } from "../frame/question.js";
 import { asking } from "../views.js";
-import { headNumbers, isOff } from "./heads.js";
+import { grid, headOf, headsOf, isOff } from "./heads.js";
 
 /** @typedef {[layer: number, head: number]} Head counted from 0 */
 /**
@@ -107,16 +107,11 @@ class HeadSwitches {
 
   build() {
     const { layers, heads } = this.value;
-    const group = el("div.b-switch-grid", { role: "group", "aria-label": "Heads to switch off" });
+    const item = (/** @type {Head} */ [layer, head]) =>
+      button("", () => toggle([layer, head]), { class: "b-switch", "data-layer": layer, "data-head": head });
+    const attributes = { role: "group", "aria-label": "Heads to switch off" },
+      group = el("div.b-switch-grid", attributes, grid(headsOf(0, layers, heads), heads, item));
     group.style.setProperty("--heads", `${heads}`);
-    group.append(...headNumbers(heads));
-    for (let layer = 0; layer < layers; layer += 1) {
-      group.append(el("span.b-heads-label", { "aria-hidden": "true" }, `Layer ${layer + 1}`));
-      for (let head = 0; head < heads; head += 1) {
-        const place = { "data-layer": layer, "data-head": head };
-        group.append(button("", () => toggle([layer, head]), { class: "b-switch", ...place }));
-      }
-    }
     roam(group, heads);
     fill(this.grid, group);
   }
@@ -125,8 +120,7 @@ class HeadSwitches {
   showSwitches(changes) {
     const better = this.measure.value === "loss" ? -1 : 1;
     for (const item of this.grid.querySelectorAll("button")) {
-      const layer = Number(item.dataset.layer),
-        head = Number(item.dataset.head),
+      const [layer, head] = headOf(item),
         change = changes?.[layer][head] ?? null;
       item.textContent = change === null || item.offsetWidth < SMALLEST_WITH_NUMBER ? "" : signed(change, 3);
       item.style.setProperty("--tint", effect(-better * (change ?? 0)));

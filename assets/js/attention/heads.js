@@ -35,11 +35,27 @@ const changes = new EventTarget();
 /** @param {[layer: number, head: number]} head */
 export const isOff = (head) => has(settings.off, head);
 
-/** The names of the columns of a grid of heads. @param {number} heads of a layer */
-export const headNumbers = (heads) =>
-  ["Head", ...Array.from({ length: heads }, (_, head) => `${head + 1}`)].map((name) =>
-    el("span.b-heads-label", { "aria-hidden": "true" }, name),
+/** @param {string} name */
+const label = (name) => el("span.b-heads-label", { "aria-hidden": "true" }, name);
+
+/** All heads of some layers. @param {number} first the number of the first layer @param {number} layers @param {number} heads of a layer */
+export const headsOf = (first, layers, heads) =>
+  Array.from(
+    { length: layers * heads },
+    (_, k) => /** @type {[layer: number, head: number]} */ ([first + Math.floor(k / heads), k % heads]),
   );
+
+/**
+ * The content of a grid of heads, under their numbers and beside their layers. @param {ReturnType<typeof headsOf>} all
+ * @param {number} heads of a layer @param {(head: [layer: number, head: number]) => Node} item
+ */
+export const grid = (all, heads, item) => [
+  ["Head", ...Array.from({ length: heads }, (_, head) => `${head + 1}`)].map(label),
+  all.map((head) => [head[1] === 0 && label(`Layer ${head[0] + 1}`), item(head)]),
+];
+
+/** The head of its button in a grid. @param {HTMLElement} item @returns {[layer: number, head: number]} */
+export const headOf = ({ dataset }) => [Number(dataset.layer), Number(dataset.head)];
 
 /** @param {Partial<Settings>} update */
 export function change(update) {
