@@ -1,6 +1,7 @@
 // A run that fine-tunes, live; then what its model answers. The page polls as for the run of the Train tab.
 
 import { button, draws, el, fill, note, notes, presses } from "../parts/elements.js";
+import { KINDS } from "../parts/control.js";
 import { count, duration } from "../parts/numbers.js";
 import { announce, on, orError, visitor } from "../frame/page.js";
 import { polling } from "../parts/polling.js";
@@ -11,9 +12,6 @@ import { hasEnded, STATUS_NAMES } from "../compare/runs.js";
 import { asking } from "../views.js";
 import { answered, results, verdictOf } from "./results.js";
 
-const TYPING_MS = 300;
-const CHOICES = "Choices, one on each line";
-
 class FineTune {
   /** Drawn when it is visible. @type {ReturnType<typeof curves> | null} */
   chart = null;
@@ -23,7 +21,6 @@ class FineTune {
   verdict = "";
   isBegun = false;
   wasPressed = presses("#task-start"); // Fine-tune, and the new run has not been seen yet
-  typing = 0;
   cursors = FIRST;
   board = statusLine("Fine-tuning progress", "task", "Choose a task and press Fine-tune.");
   pause = button("Pause", () => this.command(this.status === "paused" ? "resume" : "pause"), { id: "task-pause" });
@@ -32,25 +29,21 @@ class FineTune {
   judged = el("div", { id: "task-results" });
   panel = results(this.judged);
   answer = el("div", { id: "task-answer", "aria-live": "polite" });
-  choices = el("textarea", { id: "task-choices", rows: 4, "aria-label": CHOICES, placeholder: CHOICES });
-  trial = el("section.b-card", el("h3", "Try it: the sentences above"), this.choices, this.answer);
+  choices = KINDS.lines({ label: "Choices, one on each line" }, "", (choices) => ask({ choices }));
+  lines = el("div.b-control", this.choices.parts);
+  trial = el("section.b-card", el("h3", "Try it: the sentences above"), this.lines, this.answer);
 
   /** @param {HTMLElement} root @param {ViewContext} context */
   constructor(root, { server, options }) {
     this.server = server;
     this.options = options;
-    const { board, pause, stop, drawing, trial, judged, choices } = this;
+    const { board, pause, stop, drawing, trial, judged, lines } = this;
     board.line.append(pause, stop);
-    for (const part of [board.bar.element, drawing, trial, pause, stop, choices]) part.hidden = true;
+    for (const part of [board.bar.element, drawing, trial, pause, stop, lines]) part.hidden = true;
     root.append(board.line, board.bar.element, trial, drawing, judged);
     this.judge = asking(judged, () => this.showResults());
     this.attempt = asking(this.answer, () => this.showAnswer());
     this.poll = polling(() => this.ask(), HIDDEN_MS);
-    choices.addEventListener("input", () => {
-      clearTimeout(this.typing);
-      const take = () => ask({ choices: choices.value.split("\n").filter((line) => line.trim()) });
-      this.typing = setTimeout(take, TYPING_MS);
-    });
     on("question", ({ changed }) => {
       if (["model", "step", "tab"].some((part) => changed.has(part))) this.judge();
       else if (["text", "pair", "choices"].some((part) => changed.has(part))) this.attempt();
@@ -128,14 +121,14 @@ class FineTune {
     this.verdict = found.key === this.run ? verdictOf(found) : "";
     if (this.verdict && this.status === "finished") this.board.say(STATUS_NAMES.finished, this.verdict, "finished");
     this.trial.hidden = !found.key;
-    this.choices.hidden = found.task !== "multiple-choice";
+    this.lines.hidden = found.task !== "multiple-choice";
     await this.attempt();
   }
 
   async showAnswer() {
     if (question.tab !== "fine-tune" || this.trial.hidden) return;
     const found = await this.server.tried_value(question);
-    if (document.activeElement !== this.choices) this.choices.value = (question.choices ?? []).join("\n");
+    this.choices.show(question.choices ?? [], {});
     if (found.error) fill(this.answer, note(found.error, true));
     else if (found.hint) fill(this.answer, el("p.b-empty", found.hint));
     else fill(this.answer, answered(found), notes(found.notes ?? []));
