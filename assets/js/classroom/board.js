@@ -6,7 +6,7 @@ import { save, saveMenu } from "../parts/downloads.js";
 import { count, loss } from "../parts/numbers.js";
 import { curves } from "../train/curves.js";
 import { STATUS_NAMES } from "../compare/runs.js";
-import { desk, field, named } from "./desk.js";
+import { desk, named } from "./desk.js";
 import { act, follow, room, teach } from "./state.js";
 
 /** @typedef {import("./state.js").SharedRun} SharedRun */
@@ -52,7 +52,7 @@ function compare(one, other) {
 /** Sharing one's own run. */
 function shareForm() {
   const own = room.kept.get("name") ?? "",
-    name = field("class-name", { type: "text", maxlength: 24, autocomplete: "off", value: own }),
+    name = el("input", { id: "class-name", type: "text", maxlength: 24, autocomplete: "off", value: own }),
     status = el("p", { role: "status" }),
     submit = el("button.b-small", { type: "submit", id: "class-share" }, "Share my run");
   const withdraw = async () => {

@@ -16,9 +16,6 @@ const GIFTS = [
   ],
 ];
 
-/** @param {string} id @param {Record<string, any>} attributes */
-export const field = (id, attributes) => el("input", { id, ...attributes });
-
 /** @param {string} name @param {HTMLElement} input */
 export const named = (name, input) => el("label.class-field", name, input);
 
@@ -64,13 +61,13 @@ export function desk(lessons) {
   const join = el("div.class-join"),
     status = el("p", { role: "status" }),
     list = select("Lesson", lessons, () => {}),
-    link = field("class-link", { type: "text", placeholder: "copied with Copy link" });
+    link = el("input", { id: "class-link", type: "text", placeholder: "copied with Copy link" });
   const run = async (/** @type {string} */ action, /** @type {any[]} */ ...values) => {
     status.textContent = (await teach(action, ...values)).error ?? "Done.";
   };
   const limit = () => run("limit", steps.valueAsNumber, parameters.valueAsNumber, sharing.checked),
-    steps = field("class-steps", { type: "number", min: 1, onchange: limit }),
-    parameters = field("class-parameters", { type: "number", min: 1, onchange: limit }),
+    steps = el("input", { id: "class-steps", type: "number", min: 1, onchange: limit }),
+    parameters = el("input", { id: "class-parameters", type: "number", min: 1, onchange: limit }),
     shared = toggle("Runs can be shared", limit, { id: "class-sharing" }),
     sharing = /** @type {HTMLInputElement} */ (shared.firstChild);
   list.id = "class-lesson";
