@@ -1,9 +1,7 @@
 // The browser's half of ui/views.py, and what becomes of a view whose question has no answer.
 
 import { button, el, note } from "./parts/elements.js";
-import { announce, latest, on, visitor } from "./frame/page.js";
-
-const NO_ANSWER = "The server did not answer; try again.";
+import { announce, latest, NO_ANSWER, on, visitor } from "./frame/page.js";
 
 /** The newest question about each component, by its id, and why it has no answer. @type {Record<string, {number: number, failure: string | null}>} */
 const asked = {};

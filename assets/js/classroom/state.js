@@ -1,6 +1,6 @@
 // What this page knows of its class (ui/classroom/state.py), and how it takes part.
 
-import { announce, keep, kept, on, visitor } from "../frame/page.js";
+import { announce, keep, kept, NO_ANSWER, on, visitor } from "../frame/page.js";
 import { address } from "../frame/question.js";
 import { count } from "../parts/numbers.js";
 import { polling } from "../parts/polling.js";
@@ -121,7 +121,7 @@ export async function act(action, ...values) {
     return answer;
   } catch (error) {
     console.warn(error);
-    return { error: "The server does not answer; try again." };
+    return { error: NO_ANSWER };
   }
 }
 

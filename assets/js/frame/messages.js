@@ -3,12 +3,11 @@
 // ui/frame/page.py), a script by the event "said".
 
 import { button, draws, el, note, putBelow } from "../parts/elements.js";
-import { announce, on, orError } from "./page.js";
+import { announce, NO_ANSWER, on, orError } from "./page.js";
 
 /** @typedef {"press" | "answer" | "closed"} Until when a sentence goes, if nobody closes it: at the next press, at the next answer of the server, never */
 
 const LOST = "The server does not answer. Check that it still runs and that this machine is online.";
-const NO_ANSWER = "The server did not answer; try again.";
 const FORGETS =
   "This browser gives this page no storage. A reload keeps your runs and models; a new tab forgets them, and so does a reload of another site's page around this one. Download what you want to keep.";
 const FOLLOW_MS = 400;

@@ -31,6 +31,7 @@
  * @property {null} chosen other runs are chosen for the curves
  */
 
+export const NO_ANSWER = "The server did not answer; try again.";
 const bus = new EventTarget();
 /** @type {(value?: any) => void} */
 let resolveKnown;
