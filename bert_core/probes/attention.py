@@ -277,12 +277,12 @@ def ablation_map(
     return Ablation(word, intact.answer, is_next, loss, intact)
 
 
-def corpus_batch(checkpoint: Checkpoint, corpus: Corpus, *, rows: int = 16, seed: int = 0) -> Batch:
+def corpus_batch(checkpoint: Checkpoint, corpus: Corpus, *, rows: int = 16) -> Batch:
     """Sentence pairs of a corpus with each asked token shown as [MASK], the same at every call. Raises CorpusError when
     the text has no two neighbouring sentences."""
     length = min(DataConfig().sequence_length, checkpoint.config.max_position_embeddings)
     config = DataConfig(batch_size=rows, sequence_length=length, mask_share=1.0, random_share=0.0)
-    return PretrainingBatches(encode_corpus(corpus, checkpoint.tokenizer), checkpoint.tokenizer, config, seed=seed)[0]
+    return PretrainingBatches(encode_corpus(corpus, checkpoint.tokenizer), checkpoint.tokenizer, config, seed=0)[0]
 
 
 @torch.no_grad()
