@@ -1,21 +1,19 @@
 // What views are put together from: tables, lists of choices, boxes to tick, what a button opens, progress, and the keeper of
 // the keyboard's focus.
 
-import { button, el, fill, own, putBelow } from "./parts/elements.js";
+import { button, el, fill, putBelow } from "./parts/elements.js";
 
 /** @typedef {import("./parts/elements.js").Attributes} Attributes */
 /** @typedef {import("./parts/elements.js").Child} Child */
 
+const MIDDLE = /(?<=\u2068)([^\u2069]{16})[^\u2069]{2,}([^\u2069]{15})(?=\u2069)/gu; // of a long name that a person gave
+
 /**
- * A list of choices; what is chosen, which may be longer than the box, stands at the pointer too. @param {string} name @param {[value: string | number, text: string][]} pairs
+ * A list of choices. @param {string} name @param {[value: string | number, text: string][]} pairs
  * @param {(value: string) => void} choose
  */
-export function select(name, pairs, choose) {
-  const onchange = () => choose(list.value),
-    onpointerenter = () => (list.title = list.selectedOptions[0]?.dataset.whole ?? ""),
-    list = el("select", { "aria-label": name, onchange, onpointerenter });
-  return options(list, pairs);
-}
+export const select = (name, pairs, choose) =>
+  options(el("select", { "aria-label": name, onchange: (event) => choose(event.target.value) }), pairs);
 
 /**
  * Fill a list of choices, unless it has them, and choose one of them.
@@ -23,20 +21,12 @@ export function select(name, pairs, choose) {
  */
 export function options(list, pairs, chosen = list.value) {
   const listed = JSON.stringify(pairs);
-  const items = () => pairs.map(([value, text]) => el("option", { value, "data-whole": text }, inBrief(text)));
+  const items = () => pairs.map(([value, text]) => el("option", { value }, text.replace(MIDDLE, "$1…$2")));
   if (list.dataset.listed !== listed) fill(list, items());
   list.dataset.listed = listed;
   if (pairs.some(([value]) => `${value}` === `${chosen}`)) list.value = `${chosen}`;
   return list;
 }
-
-const LONGEST = 32; // letters of a name that a person gave, in a list
-/** A text whose long names, marked as a person's words, lose their middle. @param {string} text */
-const inBrief = (text) =>
-  text.replace(/\u2068([^\u2069]+)\u2069/g, (all, name) => {
-    const letters = [...name];
-    return letters.length > LONGEST ? own(`${letters.slice(0, 16).join("")}…${letters.slice(-15).join("")}`) : all;
-  });
 
 /** The choices 1 to `count`, with values from 0. @param {number} count @returns {[number, string][]} */
 export const numbered = (count) => Array.from({ length: count }, (_, k) => [k, `${k + 1}`]);

@@ -88,7 +88,7 @@ _NUMBERED = re.compile(
 _NOT_A_LETTER = r"[\d฿ฯๆຯໆ]"
 _PHRASE_END = re.compile(rf"(?<=[\u0e01-\u0edf])(?<!{_NOT_A_LETTER})\s+(?=[\u0e01-\u0edf])(?!{_NOT_A_LETTER})")
 # Forms of files with more than a text, by what their beginning has.
-_FORMATS = {
+FORMATS = {
     "subtitles": re.compile(r"\d\d:\d\d[,.]\d{3} --> "),
     "HTML": re.compile(r"<!doctype html|<html[ >]|<br ?/?>|</(?:p|div|body)>", re.IGNORECASE),
     "XML": re.compile(r'\A\s*<(?:\?xml |doc id=")'),
@@ -217,7 +217,7 @@ class SentenceReader:
             yield from blocks
             return
         first = next(blocks, "")
-        forms = [name for name, pattern in _FORMATS.items() if pattern.search(first[:_BEGINNING_OF_FILE])]
+        forms = [name for name, pattern in FORMATS.items() if pattern.search(first[:_BEGINNING_OF_FILE])]
         self._doubts += [
             f"This looks like {name}: what is not its text is read as words too; save the text alone."
             for name in forms[:1]

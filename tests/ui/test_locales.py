@@ -13,6 +13,7 @@ import pytest
 
 import bert_core.errors
 from bert_core.config import ASSETS, CHECKPOINTS
+from bert_core.data.sentences import FORMATS
 from bert_core.runs.recipe import DEFAULT_RECIPE, FinetuningRecipe, Recipe, load_recipe
 from ui.compare.runs_list import settings_of
 from ui.frame.question import SCHEMA
@@ -132,6 +133,10 @@ def test_every_label_of_a_control_has_a_translation() -> None:
         texts += [written(each) for each in call.args[name == "Tab" :][:1] if name in CAPTIONED]
     assert len(texts) > 40
     assert missing([text for text in texts if text and "/" not in text]) == []  # a name of the Hub is an example
+
+
+def test_every_form_of_a_file_that_is_no_text_alone_has_a_name() -> None:
+    assert [name for name in FORMATS if name not in TEXTS["zh"]] == []
 
 
 def test_every_stage_of_a_preparation_has_a_translation() -> None:

@@ -30,10 +30,7 @@ PAIRING = (
     "the text, and never is the true next one (NotNext)."
 )
 ASKED = ("masked", "replaced", "kept")
-WHY = (
-    "Why not always [MASK]? It does not occur when the model is used later, so the model must not rely on seeing it; "
-    "any visible word may be asked, or be the wrong one."
-)
+WHY = "Why not always [MASK]? Later texts have none, so any visible word may be asked, or be the wrong one."
 COLUMNS = ("pair", "label", "position", "segment", "kind", "shown", "true", "guess", "probability", "loss")
 
 

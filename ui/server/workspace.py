@@ -8,7 +8,6 @@ import itertools
 import re
 import secrets
 import threading
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -93,10 +92,9 @@ class Model:
 
 @dataclass(frozen=True)
 class Entry:
-    """A run in the visitor's list. number: counted from 1 among those that fine-tune or the others, never reused.
-    variant: title of its variant in an experiment, else "". colour, is_dotted: of its curves over another run's; runs
-    of one variant share them. settings, first: those that names tell, as it was asked for, and of the first run of its
-    recipe and variant."""
+    """A run in the visitor's list. number: in the list of its kind, from 1, never reused. variant: its title in an
+    experiment, else "". colour, is_dotted: of its curves over another run's; runs of one variant share them.
+    settings, first: those that names tell, as it was asked for, and of the first run of its recipe and variant."""
 
     number: int
     variant: str
@@ -129,7 +127,7 @@ class Workspace:
     last_seen: float = 0.0
     caller: str | None = None
     is_readmitted: bool = False
-    _numbers: dict[bool, Iterator[int]] = field(default_factory=lambda: defaultdict(lambda: itertools.count(1)))
+    _numbers: list[Iterator[int]] = field(default_factory=lambda: [itertools.count(1), itertools.count(1)])
     _dropped_titles: dict[str, int] = field(default_factory=dict)  # the lowest number of each
     _built: dict[tuple[str, int], Checkpoint] = field(default_factory=dict)
     _building: threading.Lock = field(default_factory=threading.Lock)

@@ -10,7 +10,6 @@ import { asking } from "../views.js";
 import { scrolling, table } from "../controls.js";
 
 const OWN_MASKS = "The words that were asked in this step";
-const ASKED = 3; // kinds of asked words, which the legend has first
 const SAMPLES = { masked: "[MASK]", special: "[CLS]", padding: "[PAD]" };
 
 /** A token; an asked word with its kind, the true word, the guess and the loss. @param {any} row @param {number} at @param {number} end */
@@ -126,7 +125,6 @@ class Batch {
   summary = el("p.b-batch-summary");
   range = el("span.b-batch-range");
   pairing = el("p.b-empty");
-  asked = el("div.b-batch-asked");
   pairs = el("div.b-pairs");
   key = el("div");
   shapes = el("div.b-shapes");
@@ -143,7 +141,7 @@ class Batch {
       draw = button("Draw again", () => this.hold(this.again + 1), { id: "batch-again", title: hint });
     this.tools = tools(this.back, this.range, this.next, draw, this.own);
     root.append(el("h2", "What does one training step look like?"), el("p.b-empty", options.hint));
-    root.append(this.pairing, this.tools, this.summary, this.asked, this.pairs, this.inside, this.key);
+    root.append(this.pairing, this.tools, this.summary, this.pairs, this.inside, this.key);
     this.ask = asking(this.pairs, async () => {
       await visitor.known;
       const { again, shown, first } = this,
@@ -183,7 +181,7 @@ class Batch {
   paint(value) {
     const { rows, label, pairs, step, again } = value,
       { first } = this;
-    this.tools.hidden = this.asked.hidden = this.key.hidden = this.inside.hidden = !rows;
+    this.tools.hidden = this.key.hidden = this.inside.hidden = !rows;
     if (!rows) {
       this.shown = null;
       this.summary.textContent = value.text;
@@ -204,10 +202,10 @@ class Batch {
     disable(this.next, first + rows.length >= pairs && "These are the last pairs.", "Next pairs");
     disable(this.own, this.again === 0 && "This is the batch of this step.", OWN_MASKS);
     const drawn = rows.map((row, index) => pair(row, value.first + index + 1, label));
-    fill(this.pairs, drawn);
+    const [masked, replaced, kept, ...others] = value.legend;
+    fill(this.pairs, el("div.b-batch-asked", legend([masked, replaced, kept])), drawn);
     fill(this.shapes, gathered(value));
-    fill(this.asked, legend(value.legend.slice(0, ASKED)));
-    fill(this.key, legend(value.legend.slice(ASKED)), el("p.b-empty", this.options.why));
+    fill(this.key, legend(others), el("p.b-empty", this.options.why));
     this.setValue({ run: value.run, step, first: value.first, again });
   }
 }

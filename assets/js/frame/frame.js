@@ -312,8 +312,7 @@ class Frame {
   async fetchList() {
     const answer = await this.server.models();
     if (answer.error) return;
-    const pairs = answer.models.map((/** @type {string[]} */ [key, title]) => [key, title]);
-    options(this.picker, pairs, this.shown?.key ?? question.model);
+    options(this.picker, answer.models, this.shown?.key ?? question.model);
     answer.models.forEach((/** @type {string[]} */ [, , state], /** @type {number} */ k) => {
       this.picker.options[k].title = state;
     });

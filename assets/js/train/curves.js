@@ -187,9 +187,9 @@ class Curves {
     return [source.map(([step]) => step), source.map((point) => smooth(point[0], point[column] ?? null))];
   }
 
-  /** The curves of other runs, each run in one colour. */
-  overlaid() {
-    const own = this.figure.data.filter(({ meta }) => meta.smoothed);
+  /** The curves of other runs, each run in one colour. @param {any[]} data the traces of the shown one */
+  overlaid(data) {
+    const own = data.filter(({ meta }) => meta.smoothed);
     return this.others.flatMap(({ name, colour, isDotted, steps, points }) =>
       own.map((trace) => {
         const { series } = trace.meta,
@@ -203,17 +203,12 @@ class Curves {
           name: literal(name),
           meta: { series, kind: "other" },
           line: { ...trace.line, color: colour, width: 1.5, dash },
-          hovertemplate: `${literal(name)} ${this.hover(trace)}`,
+          hovertemplate: `${literal(name)} ${trace.hovertemplate}`,
           legendgroup: name,
           showlegend: series === "mlm_loss",
         };
       }),
     );
-  }
-
-  /** What stands at the pointer; a value of a smoothed curve is said to be one. @param {{hovertemplate: string}} trace */
-  hover({ hovertemplate }) {
-    return this.isSmooth ? hovertemplate.replace("<extra>", ", smoothed<extra>") : hovertemplate;
   }
 
   shapes() {
@@ -256,11 +251,12 @@ class Curves {
       Object.assign(trace, kind === "line" ? { x: [0, ...x], y: [null, ...y] } : { x, y });
       if (isExample) trace.opacity = kind === "raw" ? 0 : document.body.matches(".dark") ? 0.9 : 0.45;
       if (kind === "held") trace.visible = held.length > 0;
-      if (trace.meta.smoothed) trace.hovertemplate = this.hover(trace);
+      if (trace.meta.smoothed && this.isSmooth)
+        trace.hovertemplate = trace.hovertemplate.replace("<extra>", ", smoothed<extra>");
       // Of other runs alone, the colour tells the run, and the legend names what a dashed line is.
       if (others.length && !run) trace.line = { ...trace.line, color: GREY };
     }
-    data.push(...this.overlaid());
+    data.push(...this.overlaid(data));
     // The axis has the length of the whole run from the start, so that nothing jumps while the curve grows.
     const end = isExample
       ? options.example.at(-1)[0]
