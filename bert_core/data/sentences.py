@@ -70,8 +70,9 @@ _GREEK = re.compile(f"[{GREEK}]")
 _QUOTED_ON = re.compile("[、，,]|と|って|など")  # after a quotation in Japanese: its sentence goes on
 # A title, another common short form, a single letter that is no word, and in Thai and Lao any word before a full stop.
 _ABBREVIATION = re.compile(
-    r"\b(?:Mrs?|Ms|Dr|St|Prof|Sr|Jr|Gen|Col|Capt|Lt|Rev|Mt|vs|etc|e\.g|i\.e|cf|No|Vol|pp|al|ca|approx"
-    r"|bzw|vgl|usw|Nr|Jh|Chr|Mio|Mrd|Mme|av|v|TP|GS|TS|εκατ|δισ|гг|ок|им|ул|см|тыс|млн|млрд|проф|d\. ?h|т\. ?е|डॉ"
+    r"\b(?:Mrs?|Ms|Dr|St|Prof|Sr|Jr|Gen|Col|Capt|Lt|Sgt|Gov|Sen|Rev|Mt|vs|etc|e\.g|i\.e|cf|No|Vol|pp|al|ca|approx"
+    r"|bzw|vgl|usw|Nr|Jh|Chr|Mio|Mrd|Hr|Mme|Mlle|MM|Mgr|Sra|Srta|Dra|EE|Sig|[Dd]ott|prof|[Aa]v|v"
+    r"|TP|GS|TS|εκατ|δισ|гг|ок|им|ул|см|тыс|млн|млрд|проф|d\. ?h|т\. ?е|डॉ"
     r"|[A-ZÀ-ÞΑ-ΩА-Яβγδζθκλμνξπρστφχψбвгджзклмнпрстфхцчшщא-תء-ي])\.$|[\u0e01-\u0edf]\.$"
 )
 # Numbers and small letters end no sentence at its start, and none before these: 3. Oktober, 19. yüzyıl, z. B., v. Chr.

@@ -168,8 +168,11 @@ class Table:
 
     def values(self, column: int, is_named: bool) -> Counter[str]:
         """How often a column has each value below a header."""
-        rows = (fields for _, fields in self.rows() if fields and not (is_named and fields == self.first))
-        return Counter(fields[column] for fields in rows)
+        return Counter(fields[column] for fields in self.below(is_named))
+
+    def below(self, is_named: bool) -> Iterator[list[str]]:
+        """Each row that is not empty, below a header."""
+        return (fields for _, fields in self.rows() if fields and not (is_named and fields == self.first))
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         for number, line in self.file.lines():
@@ -349,7 +352,8 @@ class TextTable(Table):
         if self._learned:
             return True
         file, first = self.file, self.first
-        has_name = any(first[i] not in self.values(i, is_named=True) for i in self._named)
+        named_so = {*self._named}
+        has_name = named_so > {i for fields in self.below(True) for i in named_so if fields[i] == first[i]}
         if not file.labelled:
             return has_name or self._label_column(True) != self._label_column(False)
         [column] = (named.label if named and has_name else []) or [self.width - 1]
@@ -366,7 +370,8 @@ class TextTable(Table):
             # The label is likely the column with the fewest values, and comes last.
             columns = range(self.width)
             known = [i for i in columns if not _ID_NAME.fullmatch(self._names[i])] or columns
-            last = min(reversed(known), key=lambda i: len(self.values(i, is_named=True)))
+            kinds = [len({*values}) for values in zip(first, *self.below(True))]
+            last = min(reversed(known), key=kinds.__getitem__)
             order = [*(i for i in known if i != last), last]
             header, example = (_listed([each[i] for i in order], ",") for each in (first, self.names(False)))
             raise file.wrong(

@@ -1,5 +1,6 @@
 """Task files as people have them: what is doubtful in one is read by a general rule, and said."""
 
+import contextlib
 import json
 
 import pytest
@@ -132,12 +133,20 @@ def test_the_first_line_of_a_wrong_row_is_named(read):
         read('text,label\ngood,pos\n"bad,neg\n' + "fine,pos\n" * 50, name="task.csv")
 
 
-def test_many_empty_last_columns_are_found_in_one_pass(read, monkeypatch):
+@pytest.mark.parametrize(
+    "text",
+    [
+        lines("{text},{label}" + "," * 100),
+        "".join(",".join([*["text"] * 100, label]) + "\n" for label in ("label", "pos", "neg")),
+        "".join(",".join([*["x"] * 100, *row]) + "\n" for row in (("text", "so"), ("good", "so"), ("bad", "no"))),
+    ],
+)
+def test_a_wide_file_is_read_in_few_passes(read, monkeypatch, text):
     passes = []
     rows = Table.rows
     monkeypatch.setattr(Table, "rows", lambda table: passes.append(1) or rows(table))
-    data = read(lines("{text},{label}" + "," * 100))
-    assert [each.label for each in data.examples] == [*LABELS]
+    with contextlib.suppress(CorpusError):
+        read(text)
     assert len(passes) < 20
 
 
