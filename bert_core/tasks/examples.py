@@ -233,7 +233,7 @@ def _doubts(examples: Sequence[Example]) -> list[str]:
     several = first_three(" and ".join(each) for each in alike.values() if len(each) > 1)
     return [
         *[f"Labels that differ only in capitals are different labels: {several}."] * bool(several),
-        *[f"Examples with the same text as an earlier one but another label: {wrong:,}."] * bool(wrong),
+        *[f"Examples with the same text as an earlier one but another label or answer: {wrong:,}."] * bool(wrong),
     ]
 
 

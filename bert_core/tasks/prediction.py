@@ -11,7 +11,7 @@ import torch
 
 from bert_core.config import FinetuningConfig, FinetuningData, build
 from bert_core.costs import threads_for_pass
-from bert_core.errors import CheckpointError, ConfigError, InputError, quoted
+from bert_core.errors import CheckpointError, ConfigError, CorpusError, InputError, quoted
 from bert_core.storage.checkpoint import Checkpoint, TaskHead, probe
 from bert_core.tasks.examples import SEVERAL_LABELS, TASKS, TaskData, learned_columns
 from bert_core.tasks.task import BertForTask, Example, Layout, Metrics, Prediction, Row, Task, TaskBatches
@@ -179,10 +179,17 @@ class Review:
 @probe
 def review(checkpoint: Checkpoint, data: TaskData) -> Review:
     """Apply a fine-tuned model to labelled examples and compare. Errors as for `predict`, and CorpusError for a label
-    that the model has not learned."""
-    labels = checkpoint.head.labels if checkpoint.head else ()
+    that the model has not learned, and where only one of the two has several labels for a text."""
+    labels, task = checkpoint.head.labels if checkpoint.head else (), task_of(checkpoint)
+    if data.task == task.name and data.is_multi_label != (task is SEVERAL_LABELS):
+        if data.is_multi_label:
+            raise CorpusError(f"{data.name} has several labels for a text, but the model gives one; read it with one.")
+        raise CorpusError(
+            f"{data.name} was read with one label for a text, but the model gives several; choose what stands between "
+            "several labels (--label-separator)."
+        )
     data.check_labels(labels)
-    found, task = predict(checkpoint, data.examples), task_of(checkpoint)
+    found = predict(checkpoint, data.examples)
     judged = [Judged(each, guess, *task.judge(each, guess, labels)) for each, guess in zip(data.examples, found)]
     judged.sort(key=lambda each: (bool(each.is_right), -each.mistake))
     pairs = [pair for each in judged for pair in task.compared(each.example, each.prediction)]

@@ -204,7 +204,7 @@ class Table:
         except CorpusError:
             return False
         has_doubled = re.search(r'(?:^|\t)"[^"\t\n]*""', self.file.text, re.MULTILINE)
-        are_needed = has_doubled or len({line.count("\t") for _, line in self.file.lines() if line}) > 1
+        are_needed = has_doubled is not None or len({line.count("\t") for _, line in self.file.lines() if line}) > 1
         is_quoted = all(len(each) > 1 and each[0] == each[-1] == '"' for each in first_line.split("\t"))
         return len(widths) == 1 and (are_needed or is_quoted)
 

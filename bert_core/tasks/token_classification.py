@@ -94,8 +94,8 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
             raise file.wrong(first_line, "has 1 columns", _WORD_AND_TAG)
         known = numbered(width)
         if not file.chosen:
-            tag = [_tag_column(file, width)] if file.labelled else []
-            learned = [each for each in file.learned[:1] if each in known]
+            learned, label = ([each for each in names if each in known] for names in (file.learned, file.learned_label))
+            tag = [known.index(label[0]) if learned and label else _tag_column(file, width)] if file.labelled else []
             rows = (_fields(line) for _, line in _lines(file) if line)
             if not learned and width > 2 and all(row[0].isdecimal() for row in rows):
                 remedy = "choose the word and the tag, for example --columns 2,3"

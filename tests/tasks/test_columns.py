@@ -367,6 +367,13 @@ def test_a_sentence_a_line_is_read_as_sentences(tiny_checkpoint, tmp_path):
     assert (found, notes) == ([("Anna", "lives"), ("Tom",)], ("Words: column 1. Left out: column 2.",))
 
 
+def test_a_model_finds_the_tags_that_it_learned(tiny_checkpoint, tmp_path):
+    model = tuned(tiny_checkpoint, ("2", "3"), ("O", "B-PER"), "BertForTokenClassification")
+    data = read(tmp_path, "1\tAnna\tB-PER\tO\n2\tsings\tO\tO\n", TAG, model=model)
+    assert data.examples == [TaggedExample(("Anna", "sings"), ("B-PER", "O"), 1)]
+    assert read(tmp_path, "1 Anna O B-PER\n", TAG, model=model).examples[0].tags == ("O",)
+
+
 def test_white_space_within_a_word_stays_there(tmp_path):
     data = read(tmp_path, "paid O\n10\xa0000 B-SUM\neuros\u3000all O\n\nx\u2028y\tO\n", TAG)
     assert data.examples == [

@@ -165,7 +165,7 @@ def test_labels_that_differ_only_in_capitals_are_named(read):
 
 def test_examples_that_contradict_each_other_are_counted(read):
     data = read(lines("{text}\t{label}") + lines("{text}\t{label}", TEXTS[:2], ("neg", "pos")))
-    assert "Examples with the same text as an earlier one but another label: 2." in data.notes
+    assert "Examples with the same text as an earlier one but another label or answer: 2." in data.notes
 
 
 WORDS = "Anna\t{}\nlives\tO\nin\tO\nNew\t{}\nYork\t{}\n\nWe\tO\nsing\tO\n"

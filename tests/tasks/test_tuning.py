@@ -252,6 +252,13 @@ def test_several_labels_for_a_text_are_learned(tiny_checkpoint, tmp_path, capsys
     reviewed = review(opened, task)
     assert [each.is_right for each in reviewed.judged] == sorted(each.is_right for each in reviewed.judged)
     assert reviewed.confusion == ()
+    with pytest.raises(
+        CorpusError, match=r"but the model gives several; choose what stands between .*--label-separator"
+    ):
+        review(opened, load_task(tmp_path / "train.tsv", "text-classification"))
+    one = finetune(tiny_checkpoint, texts(20), epochs=1, **FAST).checkpoint
+    with pytest.raises(CorpusError, match="but the model gives one; read it with one"):
+        review(one, task)
     pipeline = transformers.pipeline("text-classification", str(tmp_path / "tuned"), top_k=None)
     theirs = {entry["label"]: entry["score"] for entry in pipeline(["nice romeo"])[0]}
     assert dict(zip(opened.head.labels, found[0].probabilities)) == pytest.approx(theirs, abs=1e-5)
