@@ -11,6 +11,7 @@ import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from bert_core.errors import CorpusError, first_three, quoted
@@ -40,7 +41,7 @@ _ID = re.compile(r"(?=\D*\d)[\w.:#/-]{1,40}", re.ASCII)
 _MOST_SHOWN = 20  # names of columns
 _COUNTED = 100  # lines, in which commas and semicolons are counted
 csv.field_size_limit(2**31 - 1)  # the size of the whole file is limited
-_RARE = 1000  # lines, of which one may have other columns than the rest, as in GLUE's QQP
+_RARE = 1000  # lines, of which one may have other columns than the rest, as in QQP, or an empty text, as in NSMC
 
 
 @dataclass
@@ -79,6 +80,11 @@ class TaskFile:
     def wrong(self, line: int, problem: str, remedy: str) -> CorpusError:
         """An error in a line."""
         return CorpusError(f"Line {line} of {self.name} {problem}; {remedy}.")
+
+    @cached_property
+    def most_left_out(self) -> int:
+        """How many lines may be left out because they are not like the others."""
+        return self.text.count("\n") // _RARE
 
     def check_texts(self, line: int, texts: Sequence[str]) -> None:
         """Raise CorpusError if a text is empty."""
@@ -137,12 +143,12 @@ class Table:
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Each row's first line, and its fields; none for an empty row."""
-        lines, uneven = self.file.text.count("\n"), 0
+        uneven = 0
         # Read again each time: while the garbage collector visits the lists of 100,000 rows, all threads wait.
         for number, fields in self._csv() if self.is_csv else self._lines():
             if fields and self.is_even and len(fields) != len(self.first or fields):
                 uneven += 1
-                if uneven * _RARE > lines:
+                if uneven > self.file.most_left_out:
                     problem = f"has {len(fields)} columns where the first line has {len(self.first)}"
                     raise self.file.wrong(number, problem, "give every line the same columns")
                 fields = []

@@ -19,6 +19,8 @@ from bert_core.tasks.tables import Nested, TaskFile, TextTable, number_in
 from bert_core.tasks.task import Json, Layout, Metrics, Parts, Row, Verdict, fractions, ratio
 from bert_core.training.metrics import Fractions
 
+_NO_TEXT = "a text is empty"
+
 
 @dataclass(frozen=True, slots=True)
 class TextExample(task.Example):
@@ -101,14 +103,17 @@ class TextClassification(LabelTask[TextExample]):
                 raise file.wrong(line, f"has an object or a list in {names[nested[0]]}", remedy)
             given = fields[label[0]] if label else ""
             if given in none:
-                left_out[quoted(given) if given else "empty"] += 1
+                left_out[f"their label is {quoted(given) if given else 'empty'}"] += 1
                 continue
             texts = [fields[i] for i in columns]
+            if label and not all(texts) and left_out[_NO_TEXT] < file.most_left_out:
+                left_out[_NO_TEXT] += 1
+                continue
             file.check_texts(line, texts)
             value = self.label_in(given, file, line) if label else None
             examples.append(TextExample(texts[0], texts[1] if len(texts) == 2 else None, value, line))
-        for what, count in left_out.items():
-            file.notes.append(f"Examples left out because their label is {what}: {count:,}.")
+        for reason, count in left_out.items():
+            file.notes.append(f"Examples left out because {reason}: {count:,}.")
         if left_out and not examples:
             raise CorpusError(f"No example of {file.name} has a label; add labels, or use it without them in predict.")
         return examples

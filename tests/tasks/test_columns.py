@@ -243,6 +243,17 @@ def test_one_of_a_thousand_lines_may_have_other_columns(tmp_path):
         read(tmp_path, tsv(*lines[:7], "cut", "cut", "cut", "cut"))
 
 
+def test_one_of_a_thousand_texts_may_be_empty(tmp_path):
+    lines = ["document|label", *(f"text {i}|{i % 2}" for i in range(1998))]
+    found = read(tmp_path, tsv(*lines[:7], "|1", *lines[7:]))
+    assert len(found.examples) == 1998
+    assert found.notes.count("Examples left out because a text is empty: 1.") == 1
+    with pytest.raises(CorpusError, match=r"Line 10 of task\.txt has an empty text"):
+        read(tmp_path, tsv(*lines[:7], "|1", " |0", "|0", *lines[7:]))
+    with pytest.raises(CorpusError, match=r"Line 8 of task\.txt has an empty text"):  # each gets a prediction
+        read(tmp_path, tsv(*lines[:7], "|1", *lines[7:]), labelled=False)
+
+
 def test_a_few_examples_may_be_repeated(tmp_path):
     assert len(read(tmp_path, tsv("great team|sport", "nice romeo|story") * 3).examples) == 6
 
