@@ -15,7 +15,7 @@ from ui.frame.masking import mask_words, maskable
 from ui.frame.page import Page, PageRequest
 from ui.frame.question import TEXTS, Question
 from ui.parts.downloads import exporter
-from ui.parts.export import Numbers, ablation_numbers, python_code
+from ui.parts.export import Numbers, ablation_numbers, measured, python_code
 from ui.server.probe_lock import probe_lock
 from ui.views import view
 
@@ -95,8 +95,7 @@ def switches_value(checkpoint: Checkpoint, question: Question, corpus: Corpus, a
         with probe_lock:
             each = batch if work <= WITH_LOSS else None
             changes = ablation_map(checkpoint, *question.texts, position=position, batch=each)
-    titles = titles_of(found.answer)
-    shown = {name: values.tolist() for name in titles if (values := getattr(found, name)) is not None}
+    titles, shown = titles_of(found.answer), {name: values.tolist() for name, values in measured(found).items()}
     return {
         "layers": L,
         "heads": H,
@@ -120,12 +119,8 @@ def titles_of(answer: str) -> dict[str, str]:
 
 def maps_of(changes: Ablation) -> dict[str, list[list[float]]]:
     """The changes that were measured, as JSON."""
-    found = {name: getattr(changes, name) for name in ("word", "is_next", "loss")}
-    return {
-        name: [[round(value, 5) for value in row] for row in values.tolist()]
-        for name, values in found.items()
-        if values is not None
-    }
+    maps = measured(changes).items()
+    return {name: [[round(value, 5) for value in row] for row in values.tolist()] for name, values in maps}
 
 
 def hidden_position(checkpoint: Checkpoint, question: Question) -> tuple[Question, int]:

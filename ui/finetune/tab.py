@@ -27,9 +27,10 @@ from ui.frame.tab import Tab
 from ui.handlers import QUIET, on_error, own
 from ui.parts.downloads import exporter
 from ui.parts.figures import task_curves
+from ui.parts.notes import no_facts
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces, functions
-from ui.train.form import SHOWN_MODEL, begun, encoding_choices, encoding_control, known, no_facts, select
+from ui.train.form import SHOWN_MODEL, begun, encoding_choices, encoding_control, known, select
 from ui.train.settings import overrides, settings_value, settings_view, with_labels
 from ui.views import view
 
@@ -240,7 +241,7 @@ def command(space: Workspace, run_id: str, what: str) -> dict[str, Any]:
 def form_of(recipe: FinetuningRecipe) -> dict[str, Any]:
     """What a file with examples of a task has, as the view of facts shows it."""
     form = f"A file with {TASKS[recipe.task].form}"
-    return no_facts() | {"notes": [f"{form}. Without a validation file, a part of the training file is held out."]}
+    return no_facts(notes=[f"{form}. Without a validation file, a part of the training file is held out."])
 
 
 def sample_of(recipe: FinetuningRecipe) -> Path:

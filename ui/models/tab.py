@@ -34,6 +34,7 @@ from ui.frame.shown_model import choices
 from ui.frame.tab import Tab
 from ui.handlers import QUIET, on_error, own
 from ui.parts.controls import control
+from ui.parts.notes import no_facts
 from ui.server.workspace import Model
 from ui.views import hint, view
 
@@ -182,11 +183,6 @@ def card_of(path: Path) -> dict[str, Any]:
     text = path.read_text(encoding="utf-8")
     paragraph = text.partition("\n# ")[2].split("\n\n")[1]
     return {"card": " ".join(paragraph.split()), "links": _TO_TRY.findall(text)}
-
-
-def no_facts(sentence: str) -> dict[str, Any]:
-    """An error instead of facts."""
-    return {"facts": [], "notes": [], "error": sentence}
 
 
 def keep_copy(asked: PageRequest) -> str:

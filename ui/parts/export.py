@@ -111,7 +111,7 @@ def ablation_numbers(changes: Ablation) -> Numbers:
 
     JSON: {"answer": the hidden word, "intact": {name: number}, "changes": {name: layers x heads}}.
     """
-    maps, intact = _measured(changes), _measured(changes.intact)
+    maps, intact = measured(changes), measured(changes.intact)
     heads = [(layer, head) for values in [*maps.values()][:1] for layer, head in np.ndindex(*values.shape)]
     return Numbers(
         ("layer", "head", *maps),
@@ -124,7 +124,8 @@ def ablation_numbers(changes: Ablation) -> Numbers:
     )
 
 
-def _measured(answers: Answers) -> dict[str, Tensor]:
+def measured(answers: Answers) -> dict[str, Tensor]:
+    """The answers that were measured, by name."""
     found = {name: getattr(answers, name) for name in ("word", "is_next", "loss")}
     return {name: values for name, values in found.items() if values is not None}
 

@@ -1,5 +1,8 @@
 """Sentences that warn of what a model cannot know about a text, and the names of its two kinds of pairs."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from bert_core.probes.reading import unknown_words
 from bert_core.storage.checkpoint import Checkpoint
 from ui.frame import masking
@@ -12,6 +15,11 @@ EACH_ALONE = (
 )
 
 HEADS_ON = "All heads are on here; those that you switched off under Attention change only the answers there."
+
+
+def no_facts(error: str = "", notes: Sequence[str] = ()) -> dict[str, Any]:
+    """The value of a view of facts without any. error: why there are none."""
+    return {"facts": [], "notes": [*notes], "error": error}
 
 
 def unknown_note(checkpoint: Checkpoint, *texts: str) -> list[str]:

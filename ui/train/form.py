@@ -29,6 +29,7 @@ from bert_core.storage.checkpoint import Checkpoint
 from ui.frame.page import Page
 from ui.frame.question import Values
 from ui.handlers import MALFORMED, QUIET, on_error, sent
+from ui.parts.notes import no_facts
 from ui.server.workspace import PASTED_TEXT, Workspace
 from ui.train.settings import overrides, settings_value, settings_view
 from ui.views import view
@@ -238,7 +239,7 @@ class TrainingForm:
 
     def _described(self, filled: Filled) -> dict[Any, Any]:
         if filled.missing == NO_RECIPE_FILE or (filled.missing and filled.recipe_name == BY_SIZE):
-            return {self.about: no_facts() | {"notes": [filled.missing]}}
+            return {self.about: no_facts(notes=[filled.missing])}
         own, start = filled.own_recipe(), filled.start
         scale = overrides(own, filled.settings).get("scale", own.scale)
         shown = dataclasses.replace(own, scale=parse(scale, float))
@@ -316,7 +317,7 @@ def description_of(recipe: Recipe) -> dict[str, Any]:
     """What an offered recipe is, as the view of facts shows it."""
     own = recipe_named(recipe.name).scale if recipe.name in recipe_names() else recipe.scale
     refused = f"The limits here refuse this recipe at a scale of {own:g}, so it is offered at {recipe.scale:g}."
-    return no_facts() | {"notes": [recipe.description, *([refused] if recipe.scale < own else [])]}
+    return no_facts(notes=[recipe.description, *([refused] if recipe.scale < own else [])])
 
 
 def title_in_list(recipe: Recipe, limits: Limits) -> str:
@@ -363,11 +364,6 @@ def encoding_choices(*paths: str | None) -> dict[str, Any]:
     only = next(iter(likely)) if len(likely) == 1 else None
     choices = [(f"{name}: {preview}", name) for name, preview in likely.items()]
     return gr.update(choices=choices, value=only, visible=bool(likely))
-
-
-def no_facts(error: str = "") -> dict[str, Any]:
-    """The value of a view of facts without any. error: why there are none."""
-    return {"facts": [], "notes": [], "error": error}
 
 
 def begun(space: Workspace, begin: Callable[[], object]) -> tuple[str, list[str]]:

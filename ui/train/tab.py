@@ -17,6 +17,7 @@ from bert_core.runs.run import ACTIVE, Run
 from ui.frame.page import Page
 from ui.frame.tab import Tab
 from ui.handlers import MALFORMED, QUIET, on_error, sent
+from ui.parts.notes import no_facts
 from ui.server.workspace import NO_RUN_YET, Workspace
 from ui.train.exam import exam_view
 from ui.train.form import (
@@ -29,7 +30,6 @@ from ui.train.form import (
     TrainingForm,
     begun,
     encoding_choices,
-    no_facts,
     select,
 )
 from ui.train.monitor import monitor_value, run_monitor
@@ -100,7 +100,7 @@ class TrainTab:
             event(self.offer, self.filled_in, [form.recipe, *shown], trigger_mode="always_last", **QUIET)
         for event in (form.settings.input, self.preview.stale, self.pace.input):
             event(self.show_preview, self.filled_in, self.preview, trigger_mode="always_last", **QUIET)
-        reading = {"facts": [], "notes": ["Reading the file…"]}
+        reading = no_facts(notes=["Reading the file…"])
         reads = form.uploaded.change(lambda path: reading if path else gr.skip(), form.uploaded, self.preview, **QUIET)
         reads = reads.then(encoding_choices, form.uploaded, form.encoding, **QUIET)
         reads.then(self.follow, self.filled_in, shown, **QUIET)
@@ -181,7 +181,7 @@ class TrainTab:
 
     def _counted(self, filled: Filled, values: dict[Any, Any]) -> dict[str, Any]:
         if filled.missing:
-            return {"facts": [], "notes": [filled.missing]}
+            return no_facts(notes=[filled.missing])
         recipe, service = filled.recipe(), self.workspaces.service
         if filled.source == OWN_TEXT and filled.start is None:
             found, corpus = _own_preview(recipe, service.device, service.limits)

@@ -22,7 +22,7 @@ from ui.parts.controls import control
 from ui.parts.downloads import exporter
 from ui.parts.export import Numbers, python_code, table
 from ui.parts.figures import word_points
-from ui.parts.notes import EACH_ALONE, alone_note, unknown_note
+from ui.parts.notes import EACH_ALONE, alone_note, no_facts, unknown_note
 from ui.server.probe_lock import probe_lock
 from ui.views import hint, view
 
@@ -61,7 +61,6 @@ BANK = (
         "the bank paid interest to the company",
     ],
 )
-NO_NOTES: dict[str, Any] = {"facts": [], "notes": []}
 LATER = {"rows": [], "more": "nearest"}  # the answer that searches the text
 
 
@@ -135,7 +134,7 @@ def show(asked: PageRequest) -> dict[str, Any]:
     controls = {WORD: {"first": chosen}, SENTENCES: {"first": lines}, LEVEL: level}
     is_word = pooling == ONE_WORD
     if not any(line.strip() for line in lines) or (is_word and not chosen.strip()):
-        return nothing("") | controls | {FACTS: {"facts": [], "notes": [EMPTY if is_word else NO_SENTENCES]}}
+        return nothing("") | controls | {FACTS: no_facts(notes=[EMPTY if is_word else NO_SENTENCES])}
     if is_word:
         shown = contexts_value(asked.checkpoint, chosen, lines, at)
     else:
@@ -150,13 +149,7 @@ def nearest(asked: PageRequest) -> dict[str, Any]:
 
 def nothing(sentence: str) -> dict[str, Any]:
     """An error instead of the pictures."""
-    return {
-        FACTS: {"facts": [], "notes": [], "error": sentence},
-        COSINE: None,
-        POINTS: None,
-        NEAREST: None,
-        NOTES: NO_NOTES,
-    }
+    return {FACTS: no_facts(sentence), COSINE: None, POINTS: None, NEAREST: None, NOTES: no_facts()}
 
 
 def given(asked: PageRequest) -> tuple[Checkpoint, str, list[str], int, str]:
@@ -228,7 +221,7 @@ def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], leve
     title = level_name(level)
     return (
         {"facts": facts, "notes": says},
-        NO_NOTES | {"notes": notes},
+        no_facts(notes=notes),
         {"title": f"{title}: cosine similarity", "labels": labels, "cosine": found.cosine[level].tolist()},
         word_points(
             *(labels, found.points[level].tolist(), telling(texts)), title=f"{title}: the vectors in two dimensions"
@@ -259,7 +252,7 @@ def sentences_value(checkpoint: Checkpoint, sentences: list[str], pooling: str) 
     notes = unknown_note(checkpoint, *sentences) + alone_note(checkpoint, "", EACH_ALONE)
     return (
         {"facts": facts, "notes": [] if len(sentences) > 1 else [NO_SENTENCES]},
-        NO_NOTES | {"notes": notes},
+        no_facts(notes=notes),
         {"title": "Whole sentences: cosine similarity", "labels": sentences, "cosine": cosine.tolist()},
         word_points(
             *(sentences, plane(vectors).tolist(), telling(sentences)),
