@@ -29,7 +29,7 @@ def view(
 
     value: JSON that the view draws, again at every update. events: names of the events that the view may trigger;
     names unknown to Gradio become listeners of the component. options: JSON that never changes. server_functions:
-    Python functions that the view may call, with their arguments as one list.
+    Python functions that the view may call, with the visitor's token and their arguments as one list.
     """
     return gr.HTML(
         value,
