@@ -152,7 +152,14 @@ def expect_seen(part: Locator, text: str | re.Pattern[str], *, in_window: bool =
 
 def choose_source(page: Page, name: str) -> None:
     """Choose where the text comes from."""
+    unfold_form(page)
     page.get_by_role("radio", name=name).check()
+
+
+def unfold_form(page: Page) -> None:
+    """Open the form of Train, which is folded in a narrow or low window."""
+    if page.locator("#change-settings[aria-expanded=false]").is_visible():
+        page.locator("#change-settings").click()
 
 
 def paste(page: Page, text: str) -> None:
@@ -164,8 +171,7 @@ def paste(page: Page, text: str) -> None:
 def change_setting(page: Page, name: str, value: str) -> None:
     """Type a value under "More settings"; the name is the end of the control's elem_id."""
     control = page.locator(f"#setting-{name} input")
-    if page.locator("#change-settings[aria-expanded=false]").is_visible():  # folded in a narrow window
-        page.locator("#change-settings").click()
+    unfold_form(page)
     if not control.is_visible():
         page.get_by_role("button", name="More settings").click()
     control.fill(value)
