@@ -2,7 +2,7 @@
 
 import { asksFirst, keepingFocus, scrolling, table } from "../controls.js";
 import { button, disable, dot, el, fill, own } from "../parts/elements.js";
-import { save, saveMenu } from "../parts/downloads.js";
+import { saveMenu, saveText } from "../parts/downloads.js";
 import { count, loss } from "../parts/numbers.js";
 import { curves } from "../train/curves.js";
 import { STATUS_NAMES } from "../compare/runs.js";
@@ -167,7 +167,7 @@ class Board {
     const { content, error } = await act("board");
     this.status.textContent = error ?? "";
     if (error) return false;
-    save(new Blob([content], { type: "text/csv" }), "board.csv");
+    saveText(content, "board.csv");
     room.kept.set("saved", newest);
     this.paint();
     return true;

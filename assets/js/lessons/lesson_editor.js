@@ -2,7 +2,7 @@
 
 import { asksFirst, toggle } from "../controls.js";
 import { button, disable, el } from "../parts/elements.js";
-import { save } from "../parts/downloads.js";
+import { saveText } from "../parts/downloads.js";
 import { ask, changedParts, question } from "../frame/question.js";
 
 /** @typedef {import("./lesson_bar.js").Lesson} Lesson */
@@ -57,7 +57,7 @@ function head(from, now, { changed, moves, attempt, anew, close }) {
     later = button("Move later", () => swap(1), { id: "lesson-later" });
   disable(earlier, question.at === 0 && "This is the first step.");
   disable(later, question.at >= from.steps.length - 1 && "This is the last step.");
-  const download = () => save(new Blob([JSON.stringify(from, written, 2)]), "lesson.json");
+  const download = () => saveText(JSON.stringify(from, written, 2), "lesson.json");
   return el(
     "div.b-lesson-head",
     title,

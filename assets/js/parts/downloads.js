@@ -4,7 +4,7 @@ import { saved } from "../language/language.js";
 import { held } from "../views.js";
 import { button, el, fill, note, roam } from "./elements.js";
 import { copy, popover } from "../controls.js";
-import { announce, orError } from "../frame/page.js";
+import { orError, say } from "../frame/page.js";
 import { link, question } from "../frame/question.js";
 
 /** @typedef {{id: string, of: string, what: string, kinds: string[], with: string | null}} ExportOptions of: id of the element in a picture; with: id of a view whose value the server gets too */
@@ -25,14 +25,14 @@ const WAITS = "The view has no answer to the question yet; save it again when it
 const TOO_LARGE = "The browser could not make this picture; choose SVG, or a shorter text.";
 
 /** @param {Blob} blob @param {string} name */
-export function save(blob, name) {
+function save(blob, name) {
   const link = el("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60000);
 }
 
 /** Save a text, an HTML page in the language of this one. @param {string} text @param {string} name */
-const saveText = (text, name) =>
+export const saveText = (text, name) =>
   name.endsWith(".html")
     ? save(new Blob([saved(text)], { type: "text/html" }), name)
     : save(new Blob([text], { type: "text/plain" }), name);
@@ -108,7 +108,7 @@ export function view(root, { server, options: given }) {
     fill(problem);
     const value = options.with && held[options.with];
     const found = await orError(server.exported(question, kind, value ?? null));
-    if (found.error) announce("said", { text: found.error, until: "press" });
+    if (found.error) say(found.error);
     else if (found.title) await picture(kind, found.name, found.title);
     else if (found.name) saveText(found.content, found.name);
     else show(found.code);
