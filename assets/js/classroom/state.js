@@ -1,6 +1,6 @@
 // What this page knows of its class (ui/classroom/state.py), and how it takes part.
 
-import { announce, keep, kept, NO_ANSWER, on, visitor } from "../frame/page.js";
+import { announce, keep, kept, NO_ANSWER, on, say, visitor } from "../frame/page.js";
 import { address } from "../frame/question.js";
 import { count } from "../parts/numbers.js";
 import { polling } from "../parts/polling.js";
@@ -94,8 +94,9 @@ const poll = polling(async () => {
 
 /** The limits have changed while the page is open. @param {{steps: number, parameters: number}} limits */
 function tell({ steps, parameters }) {
-  const text = `The limits of this class have changed: a run has at most ${count(steps)} steps and ${count(parameters)} parameters.`;
-  announce("said", { text, until: "press" });
+  say(
+    `The limits of this class have changed: a run has at most ${count(steps)} steps and ${count(parameters)} parameters.`,
+  );
   announce("limits", null);
 }
 
@@ -130,7 +131,7 @@ export const teach = (action, ...values) => act(action, room.teacher, ...values)
 
 on("answered", async ({ step, choice }) => {
   const { error } = await act("answer", step, choice);
-  if (error) announce("said", { text: error, until: "press" });
+  if (error) say(error);
 });
 
 /** Show the view of a link, as if it stood in the address. @param {string} link the part after # */

@@ -6,7 +6,7 @@ import { languages } from "../language/language.js";
 import { linkButton } from "../parts/downloads.js";
 import { button, disable, draws, el, fill, nodes, own, svg } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
-import { announce, choice, latest, setVisitor, on, visitor } from "./page.js";
+import { announce, choice, latest, on, say, setVisitor, visitor } from "./page.js";
 import { ask, parsed, question, restore } from "./question.js";
 import { asking } from "../views.js";
 
@@ -237,7 +237,7 @@ class Frame {
     this.shown = answer;
     this.isDoubted = false;
     const isOther = answer.at !== null && step === question.step && step !== answer.at;
-    if (isOther) announce("said", { text: lacking(step, /** @type {number} */ (answer.at)), until: "press" });
+    if (isOther) say(lacking(step, /** @type {number} */ (answer.at)));
     ask({ recipe: answer.recipe ?? null, ...(isOther && { step: answer.at }) });
     this.show();
     // A run has its text when it has its first step.

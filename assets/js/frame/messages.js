@@ -3,7 +3,7 @@
 // ui/frame/page.py), a script by the event "said".
 
 import { button, draws, el, note, putBelow } from "../parts/elements.js";
-import { announce, NO_ANSWER, on, orError } from "./page.js";
+import { announce, NO_ANSWER, on, orError, say } from "./page.js";
 
 /** @typedef {"press" | "answer" | "closed"} Until when a sentence goes, if nobody closes it: at the next press, at the next answer of the server, never */
 
@@ -126,7 +126,7 @@ export function watchRequests() {
     try {
       const answer = await fetch(...request);
       if (answer.ok) announce("reached", null);
-      else announce("said", { text: await refusal(answer.clone()), until: "press" });
+      else say(await refusal(answer.clone()));
       return answer;
     } catch (error) {
       if (/** @type {Error} */ (error).name !== "AbortError") announce("said", { text: LOST, until: "answer" });

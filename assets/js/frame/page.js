@@ -68,6 +68,9 @@ export function announce(name, detail) {
   bus.dispatchEvent(new CustomEvent(name, { detail }));
 }
 
+/** Say a sentence until the next press. @param {string} text */
+export const say = (text) => announce("said", { text, until: "press" });
+
 /**
  * @template {keyof Events} Name
  * @param {Name} name @param {(detail: Events[Name]) => void} callback

@@ -4,9 +4,9 @@
 import { progress } from "../controls.js";
 import { draws, el } from "../parts/elements.js";
 import { count, duration, loss } from "../parts/numbers.js";
-import { announce, on, orError, tabs } from "../frame/page.js";
+import { announce, on, orError, say, tabs } from "../frame/page.js";
 import { polling } from "../parts/polling.js";
-import { save as saveFile } from "../parts/downloads.js";
+import { saveText } from "../parts/downloads.js";
 import { question } from "../frame/question.js";
 import { asking } from "../views.js";
 import { curves } from "./curves.js";
@@ -328,14 +328,11 @@ class RunMonitor {
 
   /** Save the curves. @param {string} kind */
   async save(kind) {
-    if (!this.run) {
-      announce("said", { text: "There is no run yet; press Start.", until: "press" });
-      return;
-    }
+    if (!this.run) return say("There is no run yet; press Start.");
     const { name, content, title, error } = await orError(this.server.table(this.run.run, kind));
-    if (error) announce("said", { text: error, until: "press" });
+    if (error) say(error);
     else if (title) this.chart.picture(kind, title, name);
-    else saveFile(new Blob([content]), `${name}.${kind}`);
+    else saveText(content, `${name}.${kind}`);
   }
 }
 
