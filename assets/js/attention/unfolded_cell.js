@@ -35,10 +35,7 @@ export function view(root, { server }) {
     const number = (asked += 1);
     const found = await orError(server.unfold({ ...question, head }));
     if (number !== asked) return;
-    if (found.error) {
-      show(note(found.error, true));
-      return;
-    }
+    if (found.error) return show(note(found.error, true));
     // Hidden [CLS] and [SEP] take part in the row all the same.
     const shown = found.tokens.length === tokens ? found.tokens.map((_, at) => at) : found.words;
     const [query, key, value] = [found.query, found.key, found.value].map(floats);

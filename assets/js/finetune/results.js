@@ -167,10 +167,7 @@ export function results(root) {
     /** @param {Results} next */
     show(next) {
       const { error, key, part, name, examples, mistakes, labels, confusion } = (value = next);
-      if (error || !key) {
-        fill(root, error && note(error, true));
-        return;
-      }
+      if (error || !key) return fill(root, error && note(error, true));
       fill(head, name, part && (isJudged(next) ? `: ${mistakes} of ${part} wrong` : `: ${part}`));
       fill(root, head, part && [measures, notes(value.notes), body], question.model !== key && show);
       if (!part) return;

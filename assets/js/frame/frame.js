@@ -225,10 +225,7 @@ class Frame {
     const { model: key, step } = question;
     const answer = /** @type {ShownModel} */ (await this.server.model(key, step));
     if (key !== question.model) return;
-    if (answer.error) {
-      await this.replace(key, answer.error);
-      return;
-    }
+    if (answer.error) return this.replace(key, answer.error);
     this.notice.hidden ||=
       this.notice.dataset.model !== key || Boolean(question.lesson && answer.run && !answer.active);
     const { shown: before, isDoubted } = this,
@@ -354,10 +351,7 @@ class Frame {
   /** @param {Value | null} value */
   draw(value) {
     if (!value) return;
-    if (this.current === undefined) {
-      this.begin(value);
-      return;
-    }
+    if (this.current === undefined) return this.begin(value);
     if (value.visitor !== visitor.token) this.refresh().catch(console.warn); // another visitor has other models
     setVisitor(value.visitor);
     const before = this.current;

@@ -105,10 +105,7 @@ async function readWords(state, askWords) {
 
 /** A word was pressed. @param {string} part of the question that it changes @param {Words} words @param {number} index @param {boolean} alone */
 function press(part, { words }, index, alone) {
-  if (part === "word") {
-    ask({ word: words[index] });
-    return;
-  }
+  if (part === "word") return ask({ word: words[index] });
   const hidden = new Set(question.hidden);
   if (alone) {
     hidden.clear();

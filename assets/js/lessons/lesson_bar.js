@@ -103,10 +103,7 @@ class LessonBar {
 
   /** Open the lesson of the question. */
   async open() {
-    if (question.lesson === this.opened) {
-      this.paint();
-      return;
-    }
+    if (question.lesson === this.opened) return this.paint();
     const name = (this.opened = question.lesson);
     /** @type {Lesson | null} */
     let found = name === OWN ? kept("lesson", "") : name && (await this.server.lesson(name));
@@ -201,10 +198,7 @@ class LessonBar {
     const text = await chosen.slice(0, this.options.most).text();
     this.file.value = "";
     const found = /** @type {Lesson} */ (await orError(this.server.lesson(chosen.name, text)));
-    if (found.error) {
-      this.complain(found.error);
-      return;
-    }
+    if (found.error) return this.complain(found.error);
     this.edit(false);
     this.take(found);
     this.go(0);

@@ -48,10 +48,7 @@ class Tour {
     const { stops, box, back, next } = this,
       at = (this.at += by);
     this.unmark();
-    if (!stops[at]) {
-      this.end();
-      return;
-    }
+    if (!stops[at]) return this.end();
     const [where, what] = stops[at],
       place = /** @type {Element} */ (document.querySelector(where));
     place.classList.add("b-toured");

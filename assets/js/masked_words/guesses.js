@@ -174,10 +174,7 @@ export function view(root, { server }) {
     const { text, pair, hidden } = question;
     const edited = await orError(server.put(question, mask, piece, token));
     if (question.text !== text || question.pair !== pair || question.hidden !== hidden) return;
-    if (edited.error) {
-      root.append(note(edited.error, true));
-      return;
-    }
+    if (edited.error) return root.append(note(edited.error, true));
     replace(edited);
   }
 

@@ -51,10 +51,7 @@ export async function saveFile({ path, name }) {
 async function savePicture(kind, element, name, title) {
   const { picture } = await import("./picture.js");
   const { text, width, height } = picture(element, title);
-  if (kind === "svg") {
-    save(new Blob([text], { type: "image/svg+xml" }), name);
-    return;
-  }
+  if (kind === "svg") return save(new Blob([text], { type: "image/svg+xml" }), name);
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();

@@ -187,10 +187,7 @@ class RunMonitor {
     }
     if (this.run?.run !== value.run) this.begin(value);
     else if (this.run) this.run.isSlow = value.isSlow;
-    if (this.isBlocked) {
-      this.board.say(STATUS_NAMES[value.status], BLOCKED, value.status);
-      return;
-    }
+    if (this.isBlocked) return this.board.say(STATUS_NAMES[value.status], BLOCKED, value.status);
     this.eager = EAGER_POLLS;
     this.poll();
   }

@@ -11,10 +11,7 @@ export function view(root) {
     map = heatMap();
 
   return function draw(/** @type {Similarities | null} */ value) {
-    if (!value) {
-      fill(root);
-      return;
-    }
+    if (!value) return fill(root);
     const { labels, cosine } = value,
       rows = labels.map((text, index) => `${index + 1} ${text}`);
     title.textContent = value.title;
