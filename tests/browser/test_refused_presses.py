@@ -57,18 +57,21 @@ PRESS = """(key) => {
     item.focus();
     window.pressed = item;
     window.watcher.takeRecords();
+    window.before = new Map([...document.querySelectorAll(TEXTS)].map((each) => [each, each.textContent]));
     item.click();
     return true;
 }"""
 # After a press: how much has changed, and what a person would have to scroll to: the changed texts, where none of them
-# is in the window. The bar at the top counts for its own buttons alone, since it shows everything that happens. Other
-# answers are a field with the focus, a window of the browser, and what is opened over the page.
+# is in the window. A text in which a term is underlined later has not changed. The bar at the top counts for its own
+# buttons alone, since it shows everything that happens. Other answers are a field with the focus, a window of the
+# browser, and what is opened over the page.
 ANSWER = """() => {
     const isShown = (each) => each.isConnected && each.checkVisibility({ visibilityProperty: true })
         && each.textContent.trim() && !each.closest('#header, .b-unseen, .visually-hidden');
     const texts = window.changed.filter(({ type }) => type !== 'attributes')
         .flatMap(({ target, addedNodes }) => addedNodes.length ? [...addedNodes] : [target])
-        .map((node) => (node instanceof Element ? node : node.parentElement)).filter((each) => each && isShown(each));
+        .map((node) => (node instanceof Element ? node : node.parentElement)).filter((each) => each && isShown(each))
+        .map((each) => each.closest(TEXTS) ?? each).filter((each) => before.get(each) !== each.textContent);
     const isSeen = (each) => {
         const { top, bottom, width } = each.getBoundingClientRect();
         return width > 0 && bottom > 0 && top < innerHeight;
@@ -102,7 +105,8 @@ STANDS = """(sentences) => {
 
 # The number of questions under way, when the last one was sent, and a wait until all are answered and no other has been
 # sent for some milliseconds.
-COUNTING = """window.asking = 0;
+COUNTING = """window.TEXTS = 'h2, h3, dt, dd, th, caption, p';
+window.asking = 0;
 window.last_asked = 0;
 window.settled = async (quiet, most) => {
     const began = performance.now();
@@ -216,7 +220,8 @@ def walk(tabs: Tabs, service: Any, shipped: Path, monkeypatch: pytest.MonkeyPatc
     context.add_init_script("localStorage.setItem('balcony-tour', 'seen');" + COUNTING)
     page = context.new_page()
     walk = Walk(page, opened[0], said, [])
-    page.on("requestfailed", lambda request: walk.lost.append(request.url))
+    # What the page ends itself, such as a stream of news that it has read, is not lost.
+    page.on("requestfailed", lambda each: walk.lost.append(each.url) if each.failure != "net::ERR_ABORTED" else None)
     page.on("filechooser", lambda chooser: None)
     page.goto(url)
     wait_for_visitor(page)

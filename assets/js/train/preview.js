@@ -28,7 +28,7 @@ export function view(root, { trigger }) {
     "aria-expanded": false,
   });
   // What a button of the run does stands below the form, and why one is refused stands in it.
-  const wasPressed = presses(":is(#run-buttons, #more-control) button, #go-on");
+  const wasPressed = presses("#run-buttons button, #change-rate, #go-on");
   on("refused", ({ text }) => text && wasPressed());
   on("news", () => {
     if (!wasPressed()) return;
