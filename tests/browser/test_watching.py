@@ -140,9 +140,13 @@ def test_the_slider_takes_the_guesses_below_the_curves_back_in_time(trained: Pag
 
 def test_a_paused_run_takes_a_new_learning_rate_and_an_ended_one_continues(page: Page) -> None:
     change_setting(page, "steps", "12")
-    page.get_by_role("button", name="Change the learning rate").click()
     choose_pace(page, "1 step a second")
     start(page)
+    page.set_viewport_size({"width": 1366, "height": 657})
+    page.locator("#change-settings").click()
+    page.get_by_role("button", name="Change the learning rate").click()
+    wait_for_points(page, points(page) + 1)
+    expect(page.locator("#recipe")).to_be_visible()  # the form is folded by what the run is told, not by its field
     page.locator("#pause").click()
     wait_for_status(page, "Paused")
     choose_pace(page, "5 steps a second")
