@@ -72,6 +72,25 @@ def test_a_diverged_run_is_called_that(service: TrainingService) -> None:
     assert again.training.total_steps == 60
 
 
+def test_a_run_whose_loss_stands_still_gets_a_lower_rate_and_a_short_one_more_steps(service: TrainingService) -> None:
+    four = {"model.num_hidden_layers": 4, "training.learning_rate": 0.02}
+    said, advised = {}, {}
+    for name, steps, changes in (
+        ("still", 220, four),
+        ("short", 20, four),
+        ("low", 60, {"training.learning_rate": 3e-5}),
+    ):
+        recipe = RECIPE.override({"training.steps": steps, **changes})
+        run = service.start(recipe)
+        run.wait()
+        space = Workspace("token")
+        space.add_run(run)
+        value = exam_value(space, run)
+        said[name], advised[name] = value["verdict"][0], value["advice"]
+    assert "and the loss has not fallen since the middle of the run: the learning rate, up to 0.02," in said["still"]
+    assert advised == {"still": "slower", "short": "longer", "low": "longer"}
+
+
 def test_a_longer_text_is_examined_on_both_parts(service: TrainingService) -> None:
     lines = [" ".join(words) for words in itertools.product(WORDS, repeat=3)]
     corpus = Corpus.from_text("\n".join([*lines[:313], *(f"zebra {line}" for line in lines[313:])]), "lines")

@@ -31,9 +31,9 @@ LENS_HINT = (
 )
 PATH = "If “{word}” is right, the loss is −ln {p} = {loss:.4f}; a uniform guess has ln {size:,} = {chance:.4f}. "
 MATTERED_HINT = (
-    "Every other word was hidden too, one at a time. The numbers are the change of the probability of {answer} in "
-    "percentage points; a minus means that the word helped. Words that stand in for each other can each change little. "
-    "Click a guess of the list to ask about that word."
+    "Each of the other words was hidden too, one at a time. The numbers are the change of the probability of {answer} "
+    "in percentage points; a minus means that the word helped. Words that stand in for each other can each change "
+    "little. Click a guess of the list to ask about that word."
 )
 NOT_ASKED = "“{guess}” is not one word of this model, so it cannot be asked about at this mask. "
 SWEEP_HINT = (

@@ -1,5 +1,7 @@
 """Memorising versus generalising: words of the training text and held-out words, beside always the same guess."""
 
+import statistics
+from collections.abc import Sequence
 from typing import Any
 
 import gradio as gr
@@ -28,6 +30,8 @@ VERDICTS = {
     "learning rate, up to {rate:g}, is probably too high.",
     "no better": "That is {seen} than always giving that answer: it has not learned from the words around, not yet or "
     "not at this learning rate, up to {rate:g}.",
+    "stands still": "That is {seen} than always giving that answer, and the loss has not fallen since the middle of "
+    "the run: the learning rate, up to {rate:g}, is probably too high.",
     "unmeasured": "{why}, so this cannot show whether it learned a rule or learned the text by heart.",
     "memorised": "It learned its own text by heart: on held-out words it is {unseen} than always giving that answer. A "
     "longer text of the same kind teaches more that carries over, and so do initial weights of a model that knows the "
@@ -44,6 +48,8 @@ PAIRS = (
     "It judges {pairs.right:,} of {pairs.asked:,} pairs of {text} right: {how} than always answering “{constant}” "
     "({pairs.baseline:,})."
 )
+SHORT = 40  # steps: in fewer, also a rate that is right seems to stand still
+STILL = 0.98  # of the loss in the second quarter of a run; the last one is higher. A rate that is too low stays below.
 ENOUGH = 0.9  # of the words right: more steps would teach little
 RULE = (
     f"At most {MOST_WORDS} words of each part are asked, each once. “Better” means that chance alone gives such a "
@@ -88,8 +94,9 @@ def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[
     rows, sentences, advice = [], [], ""
     if config.mlm_weight:
         rows += _rows("Hidden words right", f"Always “{shown[0].frequent}”", [each.words for each in shown])
-        rate = max((row.learning_rate for row in run.history()[:step]), default=config.learning_rate)
-        sentence, advice = _word_verdict(*shown, rate=rate)
+        steps = run.history()[:step]
+        rate = max((row.learning_rate for row in steps), default=config.learning_rate)
+        sentence, advice = _word_verdict(*shown, rate=rate, losses=[row.mlm_loss for row in steps])
         sentences.append(sentence)
     if config.nsp_weight:
         rows += _rows("Pairs judged right", f"Always “{constant}”", [each.pairs for each in shown])
@@ -129,10 +136,20 @@ def _about(held_out: Corpus, asked: PartExam) -> str:
     return " ".join(sentences)
 
 
-def _word_verdict(seen: PartExam, unseen: PartExam | None = None, *, rate: float) -> tuple[str, str]:
-    """Sentences on the words, the counts first, and what to do next."""
+def _stand_still(losses: Sequence[float]) -> bool:
+    """Whether the losses of a run have not fallen since its middle."""
+    n = len(losses) // 4
+    return len(losses) >= SHORT and statistics.fmean(losses[-n:]) > STILL * statistics.fmean(losses[n : 2 * n])
+
+
+def _word_verdict(
+    seen: PartExam, unseen: PartExam | None = None, *, rate: float, losses: Sequence[float] = ()
+) -> tuple[str, str]:
+    """Sentences on the words, the counts first, and what to do next. losses: of masked words, at each step."""
     held = unseen.words if unseen and unseen.words.asked else None
-    verdict = judge_memory(seen.words, held, seen.information)
+    verdict: str = judge_memory(seen.words, held, seen.information)
+    if verdict == "no better" and _stand_still(losses):
+        verdict = "stands still"
     why = NONE_HELD if unseen else ALL_USED.format(sentences=seen.sentences)
     how = {"seen": _how(seen.words), "unseen": _how(held) if held else ""}
     sentence = VERDICTS[verdict].format(rate=rate, why=why, **how)
@@ -142,7 +159,7 @@ def _word_verdict(seen: PartExam, unseen: PartExam | None = None, *, rate: float
     counts = " and ".join(text.format(words=words) for text, words in zip((OWN, HELD), parts))
     constant = " and ".join(f"{words.baseline:,}" for words in parts)
     has_more = verdict != "memorised" and seen.words.right < ENOUGH * seen.words.asked
-    advice = "slower" if verdict == "diverged" else "longer" if has_more else ""
+    advice = "slower" if verdict in ("diverged", "stands still") else "longer" if has_more else ""
     return f"It fills in {counts}. (Always answering “{seen.frequent}” would fill in {constant}.) {sentence}", advice
 
 

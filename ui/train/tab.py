@@ -77,7 +77,7 @@ class TrainTab:
         self._connect_commands()
 
     def _lay_out_changes(self) -> None:
-        info = "For the remaining steps. Pause the run first."
+        info = "For the remaining steps of a paused run. A new run takes the rate of More settings."
         with gr.Accordion("Change the learning rate", open=False, elem_id="more-control"), gr.Row():
             # Not a field of numbers, which begins with 0.
             self.rate = gr.Textbox(label="New learning rate", info=info, max_lines=1, elem_id="new-rate", min_width=140)

@@ -14,10 +14,10 @@ export function guessFirst(tab, redraw) {
     isOn = false,
     isCovered = false;
   const cover = () => document.body.classList.toggle(`guessing-${tab}`, isCovered && question.tab === tab);
-  const key = () => JSON.stringify([question.model, question.text, question.pair, question.hidden]);
+  const key = () => JSON.stringify([question.text, question.pair, question.hidden]);
   const turn = (/** @type {boolean} */ is) => {
     isOn = is;
-    another.hidden = !is;
+    another.hidden = score.hidden = !is;
     uncovered = "";
     redraw();
   };

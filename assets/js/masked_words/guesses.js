@@ -103,7 +103,7 @@ function ownLine({ word, error, pieces, probability, ranks }) {
 
 /** @param {Comparison} comparison */
 function compared({ word, here, there }) {
-  const apart = `${signed(100 * (here - there))} percentage points`;
+  const apart = `${signed(Math.round(100 * here) - Math.round(100 * there))} percentage points`; // of those shown
   return el(
     "p.b-empty",
     el("bdi", word),
@@ -144,11 +144,12 @@ function guessing(masks, uncover) {
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
     const known = masks.flatMap(({ word = "", pieces }, k) => {
-      if (pieces.some(({ answer }) => answer === null)) return [];
-      const own = boxes[k].value.trim().toLowerCase() === word.toLowerCase(),
-        models = pieces.every(isRight);
-      return [[own, models, true]];
+      const typed = boxes[k].value.trim();
+      if (!typed || pieces.some(({ answer }) => answer === null)) return [];
+      return [[typed.toLowerCase() === word.toLowerCase(), pieces.every(isRight), true]];
     });
+    const own = boxes.map(({ value }) => value.trim()).find(Boolean);
+    if (own) ask({ guess: own }); // its probability and rank
     uncover([0, 1, 2].map((column) => known.filter((each) => each[column]).length));
   };
   return el(
