@@ -138,3 +138,18 @@ def test_a_run_is_paused_and_stopped_beside_the_train_tab(page: Page) -> None:
     page.evaluate("document.body.classList.toggle('dark')")  # with no picture yet
     page.locator("#task-stop").click()
     expect(page.locator("#task-status")).to_have_text("Stopped")
+
+
+def test_a_comparison_shows_its_progress_after_a_refusal_and_after_a_stop(page: Page) -> None:
+    open_tab(page, "Fine-tune")
+    page.get_by_role("button", name="Training settings").click()
+    epochs, status = page.locator("#task-epochs").locator("input, textarea"), page.locator("#transfer-status")
+    for count in ("-1", "900", "901"):
+        epochs.fill(count)
+        page.locator("#transfer-start").click()
+        if count == "-1":
+            expect_seen(page.locator(".b-message"), "Epochs is -1")
+            continue
+        expect_seen(status, "Run 1 of ")
+        page.locator("#transfer-stop").click()
+        expect_seen(status, "Stopped by you")

@@ -250,3 +250,7 @@ def test_stop_ends_a_whole_experiment(page: Page) -> None:
     open_tab(page, "Compare")
     expect_seen(page.locator("#experiment-status"), "Stopped by you")
     expect(page.locator("#start")).to_be_enabled()
+    page.get_by_role("button", name="Start experiment").click()  # a second one in the same page
+    expect_seen(page.locator("#experiment-status"), "Run 1 of 3")
+    page.locator("#experiment-stop").click()
+    expect_seen(page.locator("#experiment-status"), "Stopped by you")

@@ -28,6 +28,7 @@ from bert_core.training.verdicts import MARGIN, MARGIN_RATIO, SEEDS, STANDARD_ER
 from ui.compare.trials import (
     CONCLUSIONS,
     Trial,
+    begun_trials,
     failures,
     format_number,
     seeds_control,
@@ -222,7 +223,7 @@ class Experiments:
         """Start the chosen experiment; one that cannot be started says why."""
         space = self.page.workspaces.enter(values[self.page.visitor])
         failed = on_error(lambda reason: self.page.say(with_labels(reason)))(self._start)(space, values)
-        return (failed or {self.result: {}}) | self.training.show(space.token)
+        return (failed or {self.result: begun_trials(space)}) | self.training.show(space.token)
 
     def _start(self, space: Workspace, values: dict[Any, Any]) -> None:
         filled, workspaces = self.training.form.read(values), self.page.workspaces

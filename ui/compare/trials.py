@@ -129,6 +129,11 @@ def trial_news(kind: str, space: Workspace, number: int = 0, done: int = 0) -> d
     return news | {"now": f"{trial.variants[variant]}, seed {seed}", "fraction": fraction, "left": left}
 
 
+def begun_trials(space: Workspace) -> dict[str, Any]:
+    """The value of a trial's view: another one after each start, because a view is not told of the value it has."""
+    return {"visitor": space.token} | {kind: trial.number for kind, trial in _newest.get(space, {}).items()}
+
+
 def sentences(conclusions: Iterable[tuple[str, int, Sequence[str]]]) -> str:
     """Conclusions, each once, after what was seen and from which it follows; it comes with its number of seeds."""
     grouped: dict[str, list[str]] = {}

@@ -18,7 +18,7 @@ from bert_core.errors import CorpusError, RunError, first_three, percent
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task
-from ui.compare.trials import seeds_control, trial_view
+from ui.compare.trials import begun_trials, seeds_control, trial_view
 from ui.finetune.answers import few_examples, results_numbers, results_page, results_value, samples, tried_value
 from ui.finetune.transfer import start_transfer
 from ui.frame.page import Page
@@ -206,9 +206,9 @@ class FinetuneTab:
 
     def compare(self, values: Values) -> dict[Any, Any]:
         """Start the runs that show what pre-training bought."""
-
         begin = functools.partial(start_transfer, self.workspaces, seeds=values[self.seeds])
-        return self._started(values, begin)[1] | {self.transfer: {}}
+        space, shown = self._started(values, begin)
+        return shown | {self.transfer: begun_trials(space)}
 
     def _started(self, values: Values, begin: Callable[..., Any]) -> tuple[Workspace, dict[Any, Any]]:
         """Begin with the workspace, recipe, model and examples of the form; the page says why that fails."""
