@@ -24,6 +24,7 @@ from ui.words_in_context.tab import (
     contexts_value,
     course,
     example,
+    filled,
     first_example,
     nearest_value,
     sentences_value,
@@ -153,6 +154,16 @@ def test_the_example_is_bank_where_the_model_knows_it_and_its_two_meanings_lie_a
     cosine = words_in_contexts(model, word, texts).cosine[-1]
     within, across = (cosine[0, 1], cosine[2, 3]), cosine[:2, 2:]
     assert min(within) > across.max() + 0.1
+    own = [*BANK[1], "she sat on the bank of the river"]
+    for lines, found in (
+        (own, "bank"),
+        (own[:1] + own[2:4], "bank"),
+        (["a company here", "a company there"], "company"),
+    ):
+        asked = SimpleNamespace(
+            checkpoint=model, corpus=Corpus.from_text("any text\n", "lines"), question=Question(contexts=tuple(lines))
+        )
+        assert filled(asked)[:2] == (found, lines)
 
 
 def test_points_are_named_by_the_words_that_tell_them_apart():

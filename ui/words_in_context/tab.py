@@ -114,14 +114,13 @@ def filled(asked: PageRequest) -> tuple[str, list[str], int]:
     """The word and its sentences, where the person gave none those of an example, and the level."""
     question, checkpoint = asked.question, asked.checkpoint
     chosen, lines = question.word, question.contexts
-    if chosen is None and lines is not None:
-        chosen = example(checkpoint, list(lines))[0]
-    elif lines is None:
+    if chosen is None or lines is None:
         offered = [text for text in (question.text, question.pair) if text.strip()]
         texts = list(dict.fromkeys([*offered, *asked.corpus.sentences[:MOST_READ]]))
         found = with_word(checkpoint, chosen, texts) if chosen else first_example(checkpoint, texts)
-        chosen, lines = found[0] if chosen is None else chosen, tuple(found[1])
-    assert chosen is not None
+        if lines is not None and not with_word(checkpoint, found[0], list(lines))[1]:
+            found = example(checkpoint, list(lines))  # the word of the example is in none of the person's sentences
+        chosen, lines = found[0] if chosen is None else chosen, tuple(found[1]) if lines is None else lines
     last = checkpoint.config.num_hidden_layers + 1
     return chosen, list(lines), last if question.level is None else max(0, min(question.level, last))
 
