@@ -97,9 +97,11 @@ def test_a_cell_says_its_weight_at_the_pointer_and_its_computation_beside_the_ma
     expect(computation.get_by_text("÷ √")).to_be_in_viewport()
     assert cells.bounding_box() == before, "the map stays where it is"
     assert computation.bounding_box()["x"] + computation.bounding_box()["width"] <= before["x"]
+    page.evaluate("scrollTo(0, 100)")
     computation.get_by_role("button", name="Close the computation").click()
     expect(computation).to_have_count(0)
     expect(detail.get_by_role("application")).to_be_focused()
+    assert page.evaluate("scrollY") == 100, "the page stays where it is"
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(computation).to_be_visible()

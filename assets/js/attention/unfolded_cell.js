@@ -18,7 +18,7 @@ export function view(root, { server }) {
   };
   const close = () => {
     clear();
-    map()?.focus();
+    map()?.focus({ preventScroll: true });
   };
   /** @param {Node} content */
   function show(content) {
