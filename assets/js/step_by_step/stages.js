@@ -3,7 +3,7 @@
 import { attend, unfolded, weighted } from "../parts/row.js";
 import { level } from "../colours.js";
 import { row, scrolling, table } from "../controls.js";
-import { bar, button, el, fill, note, tools } from "../parts/elements.js";
+import { bar, bringIn, button, el, fill, note, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { has, number, percent, precise, toggled } from "../parts/numbers.js";
 import { ask } from "../frame/question.js";
@@ -119,7 +119,10 @@ function map({ value, vectors, title }, isWeights) {
     ticks: isWeights ? undefined : [-round, 0, round],
     border: second > 0 ? second : undefined,
     label: `${title}, ${n} × ${n}; the arrow keys go from cell to cell, Enter unfolds one`,
-    press: (i, j) => fill(cell, unfolded({ tokens, query, key, value: vectors.value }, i, j)),
+    press(i, j) {
+      fill(cell, unfolded({ tokens, query, key, value: vectors.value }, i, j));
+      bringIn(cell);
+    },
     axes: "A row is the token that attends, a column the token it attends to.",
     hint: "Point at a cell for its formula, click it to unfold it.",
     describe: (i, j) => [el("bdi", tokens[i]), " → ", el("bdi", tokens[j]), formula(i, j)],
