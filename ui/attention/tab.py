@@ -22,7 +22,7 @@ from ui.views import hint, view
 
 HINT = (
     "Attention shows which words a head attends to. It does not explain an answer: to see what an answer depends on, "
-    "switch a head off below, or click a word above to hide it."
+    "switch a head off at its map or below, or click a word above to hide it."
 )
 CLEAR = "english-mini"  # a model with heads that stand out
 LATER = {"names": None, "more": "names"}  # the answer that gives the heads their names
