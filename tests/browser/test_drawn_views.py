@@ -125,6 +125,16 @@ def test_a_small_probability_has_the_digits_from_which_its_logarithm_follows(pag
     assert shown[-1] == "0.0000"
     for p, text in zip(probabilities, shown, strict=True):
         assert float(text) == pytest.approx(p, rel=1e-3)
+    pairs = [[0.0031, 0.0081], [0.451, 0.4532], [0.2, 0.9], [0.3, 0.30000001], [0.9991, 0.9994], [2e-9, 7e-9]]
+    told = page.evaluate(
+        """async (all) => {
+            const { percents } = await import("/modules/parts/numbers.js");
+            return all.map((each) => percents(...each).join(" "));
+        }""",
+        pairs,
+    )
+    told_apart = ["0.31% 0.81%", "45.1% 45.3%", "20% 90%", "30% 30%", "99.91% 99.94%", "0.00000020% 0.00000070%"]
+    assert told == told_apart
 
 
 def test_the_runs_of_an_experiment_are_ticked_alone_when_it_begins(page: Page) -> None:

@@ -6,6 +6,16 @@ export function percent(fraction) {
   return value > 0 && value < 1 ? "<1%" : value > 99 && value < 100 ? ">99%" : `${Math.round(value)}%`;
 }
 
+/** Two fractions, with as many digits as tell them apart. @param {number[]} fractions */
+export function percents(...fractions) {
+  const digits = [2, 3, 4, 5].map((most) => {
+    const options = { minimumSignificantDigits: most, maximumSignificantDigits: most };
+    return new Intl.NumberFormat("en", { style: "percent", ...options }).format;
+  });
+  const ways = [percent, ...digits].map((way) => fractions.map(way));
+  return ways.find(([one, other]) => one !== other) ?? ways[0];
+}
+
 /** The remaining time. @param {number | null | undefined} seconds */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "–";

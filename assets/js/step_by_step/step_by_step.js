@@ -5,7 +5,7 @@ import { change } from "../attention/heads.js";
 import { summed } from "../parts/row.js";
 import { keepingFocus, numbered, options, select } from "../controls.js";
 import { button, disable, draws, el, fill, note, notes, roam, showError, tools } from "../parts/elements.js";
-import { floats, percent } from "../parts/numbers.js";
+import { floats, percents } from "../parts/numbers.js";
 import { latest, orError } from "../frame/page.js";
 import { ask, onPart, question } from "../frame/question.js";
 import { IN_HEAD, place } from "./place.js";
@@ -155,10 +155,10 @@ class StepByStep {
       read = [el("bdi", labels[0]), tokens.includes("[MASK]") && [" ", el("span", "with [MASK]")]],
       isPair = pair && segments.includes(1);
     /** @param {Child} name @param {number} share @param {number | null} [was] */
-    const said = (name, share, was) => [
-      [name, `: ${percent(share)}`],
-      typeof was === "number" && el("span", ` (the whole model: ${percent(was)})`),
-    ];
+    const said = (name, share, was) => {
+      const [now, whole] = percents(share, was ?? share);
+      return [[name, `: ${now}`], typeof was === "number" && el("span", ` (the whole model: ${whole})`)];
+    };
     return [
       (words || isPair) && [el("span", "The answer."), " "],
       words && said(el("bdi", words.answer), Math.exp(-words.loss), before?.probability),
