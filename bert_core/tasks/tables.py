@@ -338,7 +338,7 @@ class TextTable(Table):
         file, example = self.file, [*names[:1], *names[-1:]] if names else ["1", "2"]
         what = "the texts and then the label" if file.labelled else "the texts"
         chosen = _listed(example[: file.labelled + max(1, len(file.learned))], ",")
-        return file.wrong(self.line, problem, f"choose {what}, for example --columns {chosen}")
+        return file.wrong(self.line, problem, f"choose {what} with --columns, for example {chosen}")
 
     def _by_name(self) -> Columns | None:
         """The columns that the first row names, if that is clear."""
@@ -383,7 +383,7 @@ class TextTable(Table):
             raise file.wrong(
                 self.line,
                 f"has the label {quoted(label)}, {which}, so it may be a header or an example",
-                f"choose --columns {header} for a header, or --columns {example}",
+                f"choose the columns with --columns: {header} for a header, or {example}",
             )
         return has_name
 

@@ -98,7 +98,7 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
             tag = [known.index(label[0]) if learned and label else _tag_column(file, width)] if file.labelled else []
             rows = (_fields(line) for _, line in _lines(file) if line)
             if not learned and width > 2 and all(row[0].isdecimal() for row in rows):
-                remedy = "choose the word and the tag, for example --columns 2,3"
+                remedy = "choose the word and the tag with --columns, for example 2,3"
                 raise file.wrong(first_line, "begins with a number, and so do all others", remedy)
             file.chosen = [*(learned or known[tag == [0] :][:1]), *(known[i] for i in tag)]
         word, *tag = file.chosen_among(known, 1)

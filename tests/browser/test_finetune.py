@@ -97,7 +97,12 @@ def test_on_a_laptop_task_button_examples_and_progress_are_in_sight(page: Page) 
     assert waiting.value.suggested_filename == "text-classification-train.tsv"
     page.locator("#task-pasted textarea").fill(own_task(30))
     expect_seen(facts, "So few held-out examples (3) measure nothing")
-    expect_seen(facts, "Your own examples are used, in place of those of the task above.")
+    expect_seen(facts, "Your own examples are used. To use those of the task, empty the fields under “Examples of")
+    expect_seen(samples.first, re.compile("Label: (him|nobody)"))
+    page.locator("#task select").select_option("Size of a thing")
+    expect_seen(facts, "choose the texts and then the label in the field “Columns”, for example ")
+    expect_seen(facts, "Your own examples are used. To use")
+    page.locator("#task select").select_option("Subject of a sentence")
     expect_seen(samples.first, re.compile("Label: (him|nobody)"))
     expect(page.locator("#task-download")).to_be_hidden()  # nothing is learned yet
     fine_tune(page, epochs=1)

@@ -143,12 +143,15 @@ def test_columns_are_chosen_by_name_or_by_number(tmp_path):
 ASKED = [  # a header that is not clear, or an order that is not
     (
         tsv("saying|purpose", "a|x", "b|y", "c|x"),
-        r"label 'purpose', which no other line has.*--columns saying,purpose",
+        r"label 'purpose', which no other line has.*--columns: saying,purpose",
     ),
     (tsv("sms|spam", "a|spam", "b|ham"), "label 'spam', which other lines have, and the name of a column"),
     (tsv("so it is|question", "a|x", "b|y", "c|x"), "names the columns so it is, question; choose the texts and then"),
     (tsv("good film|quality", "a|x", "b|y", "c|x"), r"label 'quality', which no other line has"),
-    (tsv("text|one|two|three", "a|x|y|z"), "names the columns text, one, two, three; choose .*--columns text,three"),
+    (
+        tsv("text|one|two|three", "a|x|y|z"),
+        "names the columns text, one, two, three; choose .*--columns, for example text,three",
+    ),
     (tsv("one|two|three", "a|x|y", "b|z|y"), "label 'three', which no other line has"),
     (tsv("a|1|pos", "b|0|neg", "c|1|pos"), r"has 3 columns \(1 'a', 2 '1', 3 'pos'\), which are not clearly texts"),
     (tsv("ham|a", "spam|b", "ham|c", "spam|a"), "not clearly texts and then a label"),

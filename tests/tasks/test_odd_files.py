@@ -81,12 +81,12 @@ def test_empty_last_columns_are_none(read, form):
 
 
 def test_a_label_that_comes_first_is_asked_for_in_the_right_order(read):
-    with pytest.raises(CorpusError, match=r"or --columns 2,1\."):
+    with pytest.raises(CorpusError, match=r"for a header, or 2,1\."):
         read(lines("{label}\t{text}"))
 
 
 def test_a_column_of_ids_is_not_offered(read):
-    with pytest.raises(CorpusError, match="choose --columns remark,verdict for a header, or --columns 2,3"):
+    with pytest.raises(CorpusError, match="choose the columns with --columns: remark,verdict for a header, or 2,3"):
         read(
             ",remark,verdict\n"
             + "".join(f"{i},{line}\n" for i, line in enumerate(lines("{text},{label}").splitlines()))
@@ -217,7 +217,7 @@ GERMEVAL = "#\thttp://example.org [2010]\n1\tAnna\tB-PER\tO\n2\tsingt\tO\tO\n\n#
     ("text", "columns", "words"), [(UD, "2,4", ("in", "Haus")), (GERMEVAL, "2,3", ("Anna", "singt"))]
 )
 def test_comments_and_numbers_are_no_words(read, text, columns, words):
-    with pytest.raises(CorpusError, match=r"begins with a number, .* for example --columns 2,3"):
+    with pytest.raises(CorpusError, match=r"begins with a number, .* with --columns, for example 2,3"):
         read(text, TAG)
     for labelled in (True, False):
         data = read(text, TAG, columns=columns[: 1 + 2 * labelled], labelled=labelled)

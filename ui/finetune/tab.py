@@ -48,7 +48,7 @@ SHOWN = (  # settings
     "training.evaluate_every",
 )
 PARTS = {"train": "Training file", "validation": "Validation file", "test": "Test file"}
-OWN_EXAMPLES = "Your own examples are used, in place of those of the task above."
+OWN_EXAMPLES = "Your own examples are used. To use those of the task, empty the fields under “Examples of your own”."
 PASTED = "Your examples"  # the name of examples that were pasted
 MOST_READ = 200  # examples whose words are counted
 UNKNOWN = "The shown model knows few of these words. Choose one at the top that does, such as english-mini."
@@ -175,16 +175,17 @@ class FinetuneTab:
 
     def describe(self, values: Values) -> dict[Any, Any]:
         """What the task asks of the shown model, and three of its examples."""
+        about = [OWN_EXAMPLES] if self.form.is_own(values) else []
 
-        @on_error(lambda sentence: {self.form.facts: no_facts(sentence), self.samples: {"examples": []}})
+        @on_error(
+            lambda sentence: {self.form.facts: no_facts(with_labels(sentence), about), self.samples: {"examples": []}}
+        )
         def described() -> dict[Any, Any]:
             recipe, parts = recipe_of(values[self.form.task]), self.form.parts(values, self.workspaces)
             facts = task_facts(recipe, parts, self.page.asked(values).checkpoint)
-            about = OWN_EXAMPLES
-            if not self.form.is_own(values):  # nobody has to know the columns of these files
+            if not about:  # nobody has to know the columns of these files
                 facts["notes"] = [note for note in facts["notes"] if note not in parts.train.notes]
-                about = recipe.description
-            facts["notes"].insert(0, about)
+            facts["notes"][:0] = about or [recipe.description]
             return {self.form.facts: facts, self.samples: {"examples": samples(parts.train.examples)}}
 
         return described()

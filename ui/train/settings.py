@@ -20,6 +20,10 @@ from ui.views import view
 
 Tunable = Recipe | FinetuningRecipe
 
+OPTIONS = {  # of the command line, as the page names them
+    "with --columns": "in the field “Columns”",
+    "--label-separator": "the field “Between several labels of one text”",
+}
 _LENGTH, _POSITIONS = "data.sequence_length", "model.max_position_embeddings"
 
 
@@ -113,8 +117,12 @@ def in_words(value: Any) -> str:
 
 
 def with_labels(sentence: str) -> str:
-    """The sentence with the labels of the controls instead of the settings' names."""
-    labels = {
+    """The sentence with the labels of the controls instead of the names of settings and of options."""
+    labels = OPTIONS | {
         name.split(".")[-1]: label_of(name, kind) for kind in (FinetuningRecipe, Recipe) for name in kind.settings()
     }
-    return re.sub(r"\b\w+_\w+\b|^\w+(?= is )", lambda name: labels.get(name[0], name[0]), sentence)
+    return re.sub(
+        r"with --columns|--label-separator|\b\w+_\w+\b|^\w+(?= is )",
+        lambda name: labels.get(name[0], name[0]),
+        sentence,
+    )
