@@ -1,6 +1,8 @@
 """Runs side by side in a real browser: the list, curves over one another, what differs, repeated runs, experiments."""
 
+import csv
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,13 @@ def test_runs_are_drawn_over_each_other_and_differing_settings_are_listed(page: 
         press_save(page, "#compared-svg")
     drawing = Path(waiting.value.path()).read_text(encoding="utf-8")
     assert all(text in drawing for text in ("Compared runs", *NAMES))
+    names = "1-Romeo-and-Juliet-quick-2-30-to-predict-40-steps-Romeo-and-Juliet-quick"
+    assert waiting.value.suggested_filename == f"{names}-curves.svg"
+    with page.expect_download() as waiting:
+        press_save(page, "#compared-csv")
+    saved = list(csv.DictReader(Path(waiting.value.path()).read_text(encoding="utf-8-sig").splitlines()))
+    steps = Counter(each["model"] for each in saved if each["part"] == "training")
+    assert steps == {f"1 · {NAMES[0]}": 30, f"2 · {NAMES[1]}": 40}
     settings = page.locator("#runs-differ tbody tr")
     expect(settings).to_have_count(2)
     expect(settings.nth(0)).to_have_text(re.compile("Fraction to predict.*0.15.*0.3", re.DOTALL))

@@ -16,7 +16,7 @@ from bert_core.runs.experiments import Marks, load_experiments
 from bert_core.runs.run import ENDED, Run
 from bert_core.training.verdicts import Spread
 from ui.compare.experiments import answer, experiment_named, start_experiment
-from ui.compare.runs_list import run_curve, run_row, what_differs
+from ui.compare.runs_list import curves_file, run_curve, run_row, what_differs
 from ui.compare.trials import format_number, trial_news
 from ui.frame.shown_model import choices
 from ui.handlers import own
@@ -61,6 +61,10 @@ def test_a_run_again_begins_with_the_same_weights_and_gives_the_same_losses(work
     assert losses(again) == losses(first)
     assert len(losses(again)) == 30
     assert what_differs(space, [first, again]) == {"runs": [1, 2], "rows": [], "alike": True}
+    saved = json.loads(curves_file(space, [first, again], "json")["content"])
+    assert [(name[:4], len(numbers["training"])) for name, numbers in saved.items()] == [("1 · ", 30), ("2 · ", 30)]
+    with pytest.raises(RunError, match="No ticked run has numbers yet"):
+        curves_file(space, [], "csv")
 
 
 def test_a_reset_waits_at_the_same_initial_weights(workspaces, space) -> None:

@@ -10,12 +10,14 @@ import torch
 
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
-from bert_core.machine import give_back_memory
+from bert_core.machine import file_name, give_back_memory
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
 from ui.frame.page import Page
 from ui.handlers import QUIET, own, sent
+from ui.parts.downloads import PICTURES
+from ui.parts.export import file_text, history_numbers
 from ui.server.news import LAST_STEPS, POINTS_AT_FIRST, thin
 from ui.server.workspace import Workspace, own_text_of
 from ui.server.workspaces import functions
@@ -41,6 +43,9 @@ def runs_list(page: Page, training: TrainTab) -> None:
     def differing(space: Workspace, ids: list) -> dict[str, Any]:
         return what_differs(space, [space.run(run_id) for run_id in ids])
 
+    def table(space: Workspace, ids: list, kind: str) -> dict[str, Any]:
+        return curves_file(space, [space.run(run_id) for run_id in ids], kind)
+
     def start(space: Workspace, event: gr.EventData) -> None:
         page.workspaces.repeat(space, space.run(sent(event, "run", str)), paused=sent(event, "paused", bool))
 
@@ -51,7 +56,7 @@ def runs_list(page: Page, training: TrainTab) -> None:
         space.remove(sent(event, "run", str))
         give_back_memory()
 
-    served = functions(page.workspaces, listing, differing, curve)
+    served = functions(page.workspaces, listing, differing, curve, table)
     options = curve_options() | {"hint": HINT}
     runs = view("compare/runs_list", events=("remove",), server_functions=served, options=options, elem_id="runs-list")
     runs.select(training.showing(start), page.visitor, training.live, **QUIET)
@@ -70,6 +75,24 @@ def run_curve(space: Workspace, run: Run) -> dict[str, Any]:
     }
 
 
+def curves_file(space: Workspace, runs: Sequence[Run], kind: str) -> dict[str, Any]:
+    """A file's name without its ending, which names the runs as the list does, and their numbers as its content, or the
+    title of its picture. Raises RunError without a run that has numbers."""
+    named = {f"{space.entries[run.id].number} · {listed_title(space, run)}": run for run in runs if run.history()}
+    if not named:
+        raise RunError("No ticked run has numbers yet; tick one that has.")
+    name = file_name(*named, "curves")
+    if kind in PICTURES:
+        return {"name": name, "title": "Compared runs"}
+    numbers = {title: history_numbers(run.history(), run.evaluations()) for title, run in named.items()}
+    return {"name": name, "content": file_text(kind, numbers)}
+
+
+def listed_title(space: Workspace, run: Run) -> str:
+    """A run's title in the list, where its number has a place of its own."""
+    return space.names.get(run.id) or space.plain_title(run)
+
+
 def run_row(space: Workspace, run: Run) -> dict[str, Any]:
     """A row of the list. title: without the number, which has a place of its own. numbers, held: of the last steps and
     of the last held-out evaluation, in the order of CURVES; None where there are none. The seed is text: a JavaScript
@@ -82,7 +105,7 @@ def run_row(space: Workspace, run: Run) -> dict[str, Any]:
         "variant": entry.variant,
         "colour": entry.colour,
         "isDotted": entry.is_dotted,
-        "title": space.shown_title(run.id, space.names.get(run.id) or space.plain_title(run)),
+        "title": space.shown_title(run.id, listed_title(space, run)),
         "seed": str(run.recipe.seed),
         "status": progress.status,
         "reason": progress.reason,

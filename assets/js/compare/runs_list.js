@@ -5,7 +5,7 @@ import { saveMenu } from "../parts/downloads.js";
 import { asksFirst, keepingFocus, row, scrolling, table } from "../controls.js";
 import { button, disable, dot, el, fill, note, notes } from "../parts/elements.js";
 import { count, loss, percent } from "../parts/numbers.js";
-import { keep, kept, on } from "../frame/page.js";
+import { keep, kept, on, orError } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 import { curves } from "../train/curves.js";
 import { hasEnded, runs, STATUS_NAMES } from "./runs.js";
@@ -63,14 +63,19 @@ class RunsList {
     root.append(el("h2", "Which of your runs learned more?"), this.empty, this.notes, el("div.b-scroll", this.table));
     root.append(this.hint, this.side, this.differ);
     this.chart = curves(this.side, options);
-    const kinds = { id: "compared", what: "the compared curves", kinds: ["png", "svg"] };
-    this.side.append(saveMenu(kinds, (kind) => this.chart.picture(kind, "Compared runs", "compared-runs")));
+    const kinds = { id: "compared", what: "the compared curves", kinds: ["png", "svg", "json", "csv"] };
+    this.side.append(saveMenu(kinds, (kind) => this.save(kind)));
     this.compare = asking(this.differ, () => this.drawChosen());
     const refresh = asking(root, () => this.list());
     on("runs", () => refresh());
     on("chosen", () => this.show());
     refresh();
     this.hide();
+  }
+
+  /** The rows of the runs that are drawn. */
+  get ticked() {
+    return this.rows.filter((row) => row.canRepeat && runs.chosen.has(row.run));
   }
 
   hide() {
@@ -175,10 +180,15 @@ class RunsList {
     return item;
   }
 
+  /** Save the curves of the ticked runs. @param {string} kind */
+  async save(kind) {
+    const ids = this.ticked.map(({ run }) => run);
+    this.chart.save(kind, await orError(this.server.table(ids, kind)));
+  }
+
   /** Draw the curves of the chosen runs, and what differs between these. */
   async drawChosen() {
-    const { fetched, server } = this,
-      ticked = this.rows.filter((row) => row.canRepeat && runs.chosen.has(row.run)),
+    const { fetched, server, ticked } = this,
       chosen = ticked.map((row) => row.run);
     for (const { run, status, title } of ticked) {
       const had = fetched[run];

@@ -3,7 +3,8 @@
 
 import { toggle } from "../controls.js";
 import { el } from "../parts/elements.js";
-import { saveMenu } from "../parts/downloads.js";
+import { say } from "../frame/page.js";
+import { saveMenu, saveText } from "../parts/downloads.js";
 import { loadPlotly, newChart } from "../parts/figures.js";
 
 const NOTES = /** @type {[text: string, at: number, right: number, down: number][]} */ ([
@@ -280,6 +281,13 @@ class Curves {
       for (const label of layout.annotations) label.font = { size: 11 };
     }
     return { data, layout };
+  }
+
+  /** Save the numbers or the picture. @param {string} kind @param {any} answer of the server */
+  save(kind, { name, content, title, error }) {
+    if (error) say(error);
+    else if (title) this.picture(kind, title, name);
+    else saveText(content, `${name}.${kind}`);
   }
 
   /** @param {string} kind @param {string} text @param {string} filename without its ending */

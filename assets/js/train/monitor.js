@@ -6,7 +6,6 @@ import { draws, el } from "../parts/elements.js";
 import { count, duration, loss } from "../parts/numbers.js";
 import { announce, on, orError, say, tabs } from "../frame/page.js";
 import { polling } from "../parts/polling.js";
-import { saveText } from "../parts/downloads.js";
 import { question } from "../frame/question.js";
 import { asking } from "../views.js";
 import { curves } from "./curves.js";
@@ -326,10 +325,7 @@ class RunMonitor {
   /** Save the curves. @param {string} kind */
   async save(kind) {
     if (!this.run) return say("There is no run yet; press Start.");
-    const { name, content, title, error } = await orError(this.server.table(this.run.run, kind));
-    if (error) say(error);
-    else if (title) this.chart.picture(kind, title, name);
-    else saveText(content, `${name}.${kind}`);
+    this.chart.save(kind, await orError(this.server.table(this.run.run, kind)));
   }
 }
 
