@@ -102,6 +102,7 @@ def test_on_a_laptop_task_button_examples_and_progress_are_in_sight(page: Page) 
     page.locator("#task select").select_option("Size of a thing")
     expect_seen(facts, "choose the texts and then the label in the field “Columns”, for example ")
     expect_seen(facts, "Your own examples are used. To use")
+    expect(facts.locator(".b-view")).to_have_css("opacity", "1")  # a reason to read is not faded
     page.locator("#task select").select_option("Subject of a sentence")
     expect_seen(samples.first, re.compile("Label: (him|nobody)"))
     expect(page.locator("#task-download")).to_be_hidden()  # nothing is learned yet

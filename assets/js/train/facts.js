@@ -41,7 +41,6 @@ export const view = (root) =>
     if (!value) return;
     const { error } = value;
     const isOpen = root.querySelector("details")?.open ?? false;
-    root.classList.toggle("is-stale", Boolean(error));
     fill(root, value.facts.length > 0 && list(value), error && note(error, true), notes(value.notes), card(value));
     if (value.parameters) root.append(tensors(value.parameters, isOpen));
   };

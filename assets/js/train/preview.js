@@ -46,7 +46,6 @@ export function view(root, { trigger }) {
     const { error, first, facts } = value,
       of = Object.fromEntries(facts);
     const begins = first?.map((text) => el("li", { dir: "auto", translate: "no" }, text));
-    root.classList.toggle("is-stale", Boolean(error));
     line.textContent = facts.length
       ? `${of.Sentences} sentences · ${of.Parameters} weights · ${of["Estimated time"]}`
       : error
