@@ -142,5 +142,5 @@ export function keepingFocus(part, draw) {
   draw();
   if (at < 0 || before[at].isConnected) return;
   const after = controls();
-  (key ? after.find((control) => keyOf(control) === key) : after[at])?.focus();
+  (key ? after.find((control) => keyOf(control) === key) : after[at])?.focus({ preventScroll: true });
 }

@@ -115,6 +115,23 @@ def test_every_number_of_a_map_has_a_cell_however_small_it_is(page: Page) -> Non
     assert painted == [[255] * 4, [0, 0, 255, 255]]
 
 
+def test_a_part_drawn_again_keeps_the_focus_and_does_not_move_the_page(page: Page) -> None:
+    page.evaluate(
+        """async () => {
+            const { keepingFocus } = await import("/modules/controls.js");
+            const part = document.createElement("div");
+            part.style.cssText = "margin-top: 3000px; height: 500px";
+            const draw = () => { part.innerHTML = "<button id='again'>Again</button>"; };
+            document.body.append(part);
+            draw();
+            document.getElementById("again").focus();
+            scrollTo(0, 0);
+            keepingFocus(part, draw);
+        }"""
+    )
+    assert page.evaluate("[document.activeElement.id, scrollY]") == ["again", 0]
+
+
 def test_a_small_probability_has_the_digits_from_which_its_logarithm_follows(page: Page) -> None:
     probabilities = [0.95081, 0.5, 0.0123456, 4.639e-5, 1.5e-30, 0]
     shown = page.evaluate(

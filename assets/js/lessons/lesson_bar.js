@@ -212,7 +212,7 @@ class LessonBar {
     this.opened = "";
     this.complain("");
     ask({ lesson: "", at: 0 });
-    const leave = () => document.getElementById("lessons-list")?.focus(); // the pressed button goes
+    const leave = () => document.getElementById("lessons-list")?.focus({ preventScroll: true }); // its button goes
     leave();
     if (!before || (before.model ?? "") === question.model) return;
     const goBack = () => {
