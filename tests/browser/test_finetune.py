@@ -144,6 +144,9 @@ def test_a_run_is_paused_and_stopped_beside_the_train_tab(page: Page) -> None:
     page.evaluate("document.body.classList.toggle('dark')")  # with no picture yet
     page.locator("#task-stop").click()
     expect(page.locator("#task-status")).to_have_text("Stopped")
+    page.locator("#task-start").click()  # a second one in the same page
+    page.locator("#task-stop").click()
+    expect(page.locator("#task-status")).to_have_text("Stopped")
 
 
 def test_a_comparison_shows_its_progress_after_a_refusal_and_after_a_stop(page: Page) -> None:
