@@ -9,7 +9,7 @@ import { keep, kept, on, visitor } from "../frame/page.js";
 /** @type {View} */
 export function view(root, { options, trigger }) {
   /** @type {string[]} */
-  const typed = kept("typed", "") ?? []; // texts of the person's, which others have replaced; the newest comes last
+  const typed = []; // texts of the person's, which others have replaced; the newest comes last
   let isTyped = false; // the text in the field
   const field = () => /** @type {HTMLTextAreaElement | null} */ (document.querySelector("#pasted textarea"));
   document.addEventListener("input", ({ target }) => {
@@ -28,11 +28,11 @@ export function view(root, { options, trigger }) {
   const take = (/** @type {string} */ name) => trigger("chosen", { name, text: replace(!name) });
   on("fill", ({ text }) => text && replace(false));
   addEventListener("pagehide", () => {
-    keep("typing", "", isTyped);
+    keep("typing", visitor.token, isTyped);
     replace(false);
-    keep("typed", "", typed);
+    keep("typed", visitor.token, typed);
   });
-  const again = button("My text again", () => take(""), { id: "own-text-again", hidden: typed.length ? null : "" });
+  const again = button("My text again", () => take(""), { id: "own-text-again", hidden: "" });
   const line = (/** @type {Line} */ [language, texts], /** @type {number} */ k) =>
     el(
       "div.b-tools",
@@ -43,5 +43,9 @@ export function view(root, { options, trigger }) {
   const lines = el("div.b-examples", options.texts.map(line));
   root.append(el("div.b-tools", el("b", "Or take an example"), again), lines);
   roam(lines, options.texts[0][1].length);
-  if (kept("typing", "")) visitor.known.then(() => take(""));
+  visitor.known.then(() => {
+    typed.push(...(kept("typed", visitor.token) ?? []));
+    again.hidden = !typed.length;
+    if (kept("typing", visitor.token)) take("");
+  });
 }
