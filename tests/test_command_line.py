@@ -67,7 +67,7 @@ def test_train_on_a_text_file(tmp_path, capsys):
     )
     given = ["--recipe", "romeo-juliet", "--overwrite"]
     assert main(["train", "--corpus", str(text), "--output", str(tmp_path / "m"), *given, "--set", *SHORT]) == 0
-    assert "Chosen by its size" not in capsys.readouterr().err
+    assert "chosen by its size" not in capsys.readouterr().err
 
 
 def test_training_goes_on_from_a_model_with_its_tokenizer_and_sizes(tmp_path, capsys):

@@ -29,7 +29,7 @@ def test_a_word_is_compared_in_several_sentences(page: Page) -> None:
     expect_seen(facts, re.compile(r"The mean similarity falls from 1\.00 \(the word alone\) to 0\.\d\d \(last layer\)"))
     expect_seen(page.locator("#sentence-hint"), "The sentences below are compared.")
     page.locator("#context-sentences textarea").fill("Thank you juliet\nThank you, good juliet\nI am juliet")
-    expect(facts).to_contain_text("Occurrences3")
+    expect_seen(facts, "Occurrences3", in_window=True)
     expect(word).to_have_value("juliet")
     page.locator("#context-sentences textarea").fill("Thank you\nThank you")
     expect(word).to_have_value("thank")

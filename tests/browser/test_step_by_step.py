@@ -137,10 +137,8 @@ def test_the_map_moves_with_the_time_slider_and_stays_in_its_place(visit: Callab
     page.set_viewport_size({"width": 1366, "height": 657})
     page.get_by_role("tab", name="Step by step").click()
     # In the page: another answer may put a new map there between finding one and measuring it.
-    words, box = (
-        page.locator("[data-key=words]"),
-        "document.querySelector('#steps .b-bert').getBoundingClientRect().toJSON()",
-    )
+    box = "document.querySelector('#steps .b-bert').getBoundingClientRect().toJSON()"
+    words = page.locator("[data-key=words]")
     expect(words).to_be_visible()
     wait_for_answer(page.locator("#steps"))
     page.evaluate(
