@@ -358,8 +358,8 @@ class TextTable(Table):
         if self._learned:
             return True
         file, first = self.file, self.first
-        named_so = {*self._named}
-        has_name = named_so > {i for fields in self.below(True) for i in named_so if fields[i] == first[i]}
+        repeated = {i for fields in self.below(True) for i in self._named if fields[i] == first[i]}
+        has_name = not repeated.issuperset(self._named)
         if not file.labelled:
             return has_name or self._label_column(True) != self._label_column(False)
         [column] = (named.label if named and has_name else []) or [self.width - 1]

@@ -108,7 +108,7 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
             first_line if width > 1 and names[word] in _WORD_NAMES and names[tag[0] if tag else -1] in _TAG_NAMES else 0
         )
         file.notes += ["The first line is a header, which was left out."] * (header > 0)
-        left_out = len([*file.lines()]) - len([*_lines(file)])
+        left_out = sum(1 for _ in file.lines()) - sum(1 for _ in _lines(file))
         file.notes += [f"Lines left out that are comments or no words: {left_out:,}."] * bool(left_out)
         changed, examples = 0, list[TaggedExample]()
         read = (each for each in _lines(file) if each[0] != header)

@@ -34,7 +34,7 @@ def words_value(checkpoint: Checkpoint, question: Question, before: dict[str, An
     before: this value for the texts before, None to hide the longest word that the model knows in one piece.
     {"words": texts, "cuts": where each word's pieces begin, "known": whether the model has the word, "second": number
     of the second sentence's first word, "typed": (sentence, number of the word after it) of each typed [MASK],
-    "lacking": see `unknown_note`, "hidden": numbers of hidden words}
+    "lacking": see `lacking_note`, "hidden": numbers of hidden words}
     """
     words: list[Word] = []
     typed = []
@@ -49,7 +49,7 @@ def words_value(checkpoint: Checkpoint, question: Question, before: dict[str, An
         "known": [word.is_known for word in words],
         "second": sum(word.sentence == 0 for word in words),
         "typed": typed,
-        "lacking": unknown_note([word.text for word in words if not word.is_known]),
+        "lacking": lacking_note([word.text for word in words if not word.is_known]),
     }
     if before is None:
         whole = [index for index, word in enumerate(words) if word.is_known and len(word.pieces) == 1]
@@ -57,7 +57,7 @@ def words_value(checkpoint: Checkpoint, question: Question, before: dict[str, An
     return value | {"hidden": keep_hidden(before, value)}
 
 
-def unknown_note(unknown: Sequence[str]) -> str:
+def lacking_note(unknown: Sequence[str]) -> str:
     """A sentence that names the words which the vocabulary lacks, "" without such."""
     found = list(dict.fromkeys(unknown))
     named = ", ".join(found[:MOST_UNKNOWN])

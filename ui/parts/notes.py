@@ -5,7 +5,7 @@ from typing import Any
 
 from bert_core.probes.reading import unknown_words
 from bert_core.storage.checkpoint import Checkpoint
-from ui.frame import masking
+from ui.frame.masking import lacking_note
 
 NEXT = ("IsNext", "NotNext")
 PAIRS_ONLY = "This model was trained on pairs of sentences, not on single ones; add a second sentence."
@@ -24,7 +24,7 @@ def no_facts(error: str = "", notes: Sequence[str] = ()) -> dict[str, Any]:
 
 def unknown_note(checkpoint: Checkpoint, *texts: str) -> list[str]:
     """A sentence that names the words the vocabulary lacks, or nothing."""
-    note = masking.unknown_note([word for text in texts if text.strip() for word in unknown_words(checkpoint, text)])
+    note = lacking_note([word for text in texts if text.strip() for word in unknown_words(checkpoint, text)])
     return [note] if note else []
 
 

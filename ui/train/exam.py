@@ -49,7 +49,7 @@ PAIRS = (
     "({pairs.baseline:,})."
 )
 SHORT = 40  # steps: in fewer, also a rate that is right seems to stand still
-STILL = 0.98  # of the loss in the second quarter of a run; the last one is higher. A rate that is too low stays below.
+STILL = 0.98  # of the loss in the second quarter of a run: if the last quarter has more, the loss does not fall
 ENOUGH = 0.9  # of the words right: more steps would teach little
 RULE = (
     f"At most {MOST_WORDS} words of each part are asked, each once. “Better” means that chance alone gives such a "

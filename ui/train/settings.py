@@ -121,8 +121,5 @@ def with_labels(sentence: str) -> str:
     labels = OPTIONS | {
         name.split(".")[-1]: label_of(name, kind) for kind in (FinetuningRecipe, Recipe) for name in kind.settings()
     }
-    return re.sub(
-        r"with --columns|--label-separator|\b\w+_\w+\b|^\w+(?= is )",
-        lambda name: labels.get(name[0], name[0]),
-        sentence,
-    )
+    named = "|".join([*OPTIONS, r"\b\w+_\w+\b", r"^\w+(?= is )"])
+    return re.sub(named, lambda name: labels.get(name[0], name[0]), sentence)
