@@ -37,6 +37,10 @@ _STEP_FOR_BFLOAT16 = {"cpu": 1e10, "cuda": 1e11}
 # a time may use MPS, and others not while they have no memory for it.
 _GPU_RATE = 1e12
 
+# A step's operations a second as a part of those of one large product. What lies between the products takes longer than
+# they do in bfloat16 on a GPU: there, benchmarks/training.py has 0.11 to 0.21.
+_STEP_SHARE, _STEP_SHARE_OF_TENSOR_CORES = 0.5, 0.2
+
 
 def choose_device(device: str) -> str:
     """The device to work on: "cuda", "cuda:1" for the second GPU and so on, "mps" or "cpu". "auto" takes CUDA where
@@ -172,28 +176,36 @@ def faster_precision(operations: float, device: str) -> Precision:
     return "bfloat16" if is_large and has_fast_bfloat16(device) else "float32"
 
 
-def estimate_seconds(steps: int, config: BertConfig, lengths: Tensor, asked: float, device: str = "cpu") -> float:
-    """A rough training time in seconds: the matrix products at the device's measured rate, on a CPU also the reading
-    and writing of numbers between them, and a fixed time per layer. lengths, asked: as for `batch_operations`."""
-    seconds, tokens = batch_operations(config, lengths, asked) / _rate(device), float(lengths.sum())
-    if device == "cpu":
-        kept = tokens * _activations(config, tokens / len(lengths)) + config.parameter_count()
-        seconds += kept * _SECONDS_PER_NUMBER
-    return steps * (seconds + 1e-3 * (1 + config.num_hidden_layers))
+def estimate_seconds(
+    steps: int, config: BertConfig, lengths: Tensor, asked: float, device: str = "cpu", precision: str = "float32"
+) -> float:
+    """A rough training time in seconds: the matrix products at the device's measured rate; on a CPU also the reading
+    and writing of numbers between them, and a fixed time per layer; on a GPU at least the time in which the CPU starts
+    its work. lengths, asked: as for `batch_operations`. precision: "auto" is that of `faster_precision`."""
+    operations, tokens = batch_operations(config, lengths, asked), float(lengths.sum())
+    if precision == "auto":
+        precision = faster_precision(operations, device)
+    seconds, parts = operations / _rate(device, precision), 1 + config.num_hidden_layers
+    if device != "cpu":
+        return steps * max(seconds, 1.5e-3 * parts)
+    kept = tokens * _activations(config, tokens / len(lengths)) + config.parameter_count()
+    return steps * (seconds + kept * _SECONDS_PER_NUMBER + 1e-3 * parts)
 
 
-def _rate(device: str) -> float:
-    """Operations per second of a training step: half the rate of a matrix product, which is measured once."""
+def _rate(device: str, precision: str = "float32") -> float:
+    """Operations per second of a training step: a part of the rate of a matrix product, which is measured once."""
+    is_of_tensor_cores = precision == "bfloat16" and device != "cpu"
+    share = _STEP_SHARE_OF_TENSOR_CORES if is_of_tensor_cores else _STEP_SHARE
     try:
-        return _GPU_RATE if device == "mps" else _measured_rate(device)
+        return _GPU_RATE if device == "mps" else share * _product_rate(device, precision)
     except torch.OutOfMemoryError:
         return _GPU_RATE
 
 
 @cache
-def _measured_rate(device: str) -> float:
+def _product_rate(device: str, precision: str) -> float:
     n = 512 if device == "cpu" else 4096
-    a = torch.ones(n, n, device=device)
+    a = torch.ones(n, n, dtype=getattr(torch, precision), device=device)
     # The fastest of several, because other programs hold some of them up.
     best = min(timeit.repeat(lambda: (a @ a).sum().item(), repeat=16, number=1))
-    return 0.5 * 2 * n**3 / best
+    return 2 * n**3 / best

@@ -7,6 +7,8 @@ import pytest
 
 # Before torch is imported, also in processes that a test starts: for models this small, a second thread only waits.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# The tests compare with numbers of the CPU; those of a GPU are in runs/test_gpu.py, and TEST_GPU names the one to use.
+os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("TEST_GPU", "")
 
 from helpers import make_model
 from hypothesis import settings

@@ -76,7 +76,8 @@ class Prepared:
 
     def seconds(self, steps: int) -> float:
         """Estimated training time of so many steps."""
-        return estimate_seconds(steps, self.config, *self.objective.size(self.batches[0]), self.device)
+        size = self.objective.size(self.batches[0])
+        return estimate_seconds(steps, self.config, *size, self.device, self.recipe.training.precision)
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Take the weights of a model that was saved in this training. Raises CheckpointError for another model."""

@@ -1,26 +1,31 @@
-"""What a GPU must do as the CPU does. The tests run on both where there is a GPU; two of them need one."""
+"""What a GPU must do as the CPU does. The tests run on both where TEST_GPU names a GPU; some of them need one."""
 
 import copy
+import dataclasses
+import re
 from pathlib import Path
 
 import pytest
 import torch
-from helpers import wait
+from helpers import labelled, texts, wait
 
 from bert_core import attention, encode, fill_mask, next_sentence
 from bert_core.probes.exam import exam
 from bert_core.runs.prepare import prepare
-from bert_core.runs.recipe import load_recipe
+from bert_core.runs.recipe import FinetuningRecipe, load_recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.runs.service import TrainingService
+from bert_core.runs.worker import finetune
 from bert_core.storage.checkpoint import Checkpoint
+from bert_core.tasks.examples import TASKS, TaskParts
+from bert_core.tasks.prediction import predict
 from bert_core.training.metrics import read_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 A = "hello how [MASK] you i am romeo"
 B = "hello romeo my name is juliet nice to meet you"
 DROPOUT = {"model.hidden_dropout_prob": 0.1, "model.attention_probs_dropout_prob": 0.1}
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: TEST_GPU=0 is the first one")
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=needs_gpu)])
@@ -42,6 +47,15 @@ def finished(run: Run) -> Run:
 
 def numbers(run):
     return [(row.mlm_loss, row.nsp_loss, row.grad_norm) for row in run.history()]
+
+
+_NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
+
+
+def numbers_and_words(predictions):
+    """The numbers of what a model says, and what is left without them."""
+    said = repr(predictions)
+    return [float(each) for each in _NUMBER.findall(said)], _NUMBER.sub("", said)
 
 
 @pytest.mark.parametrize("settings", [{}, DROPOUT, {"training.precision": "bfloat16"}], ids=["", "dropout", "bfloat16"])
@@ -82,6 +96,64 @@ def test_a_model_on_the_device_answers_as_on_the_cpu(device):
     torch.testing.assert_close(encode(there, A, B).states.cpu(), encode(here, A, B).states, atol=1e-3, rtol=1e-3)
     corpus = load_recipe("romeo-juliet").source()
     assert exam(there, corpus) == exam(here, corpus)
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_a_task_is_learned_bit_for_bit_and_answered_as_on_the_cpu(device, kind, tiny_checkpoint):
+    settings = {"learning_rate": 0.01, "batch_size": 8, "epochs": 2}  # with dropout
+    first, again = (
+        finetune(tiny_checkpoint, labelled(kind), validation=labelled(kind, 1), device=device, **settings)
+        for _ in range(2)
+    )
+    assert [(row.loss, row.grad_norm) for row in first.history] == [(row.loss, row.grad_norm) for row in again.history]
+    assert first.evaluations == again.evaluations
+    there = first.checkpoint
+    here = dataclasses.replace(there, model=copy.deepcopy(there.model).cpu())
+    assert there.model.device.type == device
+    examples = list(labelled(kind, 2).examples)
+    (found, words), (wanted, same_words) = (numbers_and_words(predict(each, examples)) for each in (there, here))
+    assert found == pytest.approx(wanted, abs=1e-4)
+    assert words == same_words
+
+
+@pytest.mark.parametrize("is_task", [False, True], ids=["text", "task"])
+def test_a_saved_run_goes_on_bit_for_bit(service, is_task, tiny_checkpoint, tmp_path):
+    if is_task:
+        recipe = FinetuningRecipe("own", "text-classification", "Romeo or not").override({"epochs": 4, "batch_size": 8})
+        start = lambda **options: service.finetune(recipe, tiny_checkpoint, parts, seed=4, **options)  # noqa: E731
+        parts = source = TaskParts(texts(60), texts(30, seed=1))
+    else:
+        recipe = load_recipe("romeo-juliet").override({"training.steps": 24, **DROPOUT})
+        start, source = lambda **options: service.start(recipe, seed=4, **options), None
+    whole = finished(start())
+    run = start(paused=True)
+    for step in range(1, 12):
+        wait(lambda: run.status == "paused")
+        run.step()
+        wait(lambda step=step: run.progress().step == step)
+    wait(lambda: run.status == "paused")
+    run.pack(tmp_path / "run.zip")
+    again = finished(service.resume(tmp_path / "run.zip", source))
+    losses = [[row.losses for row in each.history()] for each in (whole, again)]
+    assert losses[0] == losses[1]
+    assert len(losses[0]) > 20
+
+
+@needs_gpu
+def test_no_step_waits_for_the_gpu(tiny_checkpoint):
+    recipe = FinetuningRecipe("own", "text-classification", "Romeo or not")
+    for prepared in (
+        prepare(load_recipe("romeo-juliet").override(DROPOUT), device="cuda"),
+        prepare(recipe, TaskParts(texts(60)), start=tiny_checkpoint, device="cuda"),
+    ):
+        trainer = prepared.trainer()
+        next(trainer)
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            rows = [next(trainer) for _ in range(5)]
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        assert all(row.grad_norm > 0 for row in read_metrics(rows))
 
 
 @needs_gpu

@@ -114,7 +114,7 @@ def test_each_gpu_has_its_own_precision_and_speed(gpus, monkeypatch):
     ]
     asked, ones = [], torch.ones
 
-    def on_cpu(*shape, device=None):
+    def on_cpu(*shape, device, dtype):
         asked.append(device)
         return ones(1, 1)
 
