@@ -175,8 +175,6 @@ def measure(name: str, options: argparse.Namespace) -> None:
     memory, steps, times = {}, {}, {who: [] for who in contestants}
     for who, build in contestants.items():
         memory[who], steps[who] = grown(build, device)
-    if device == "cuda":
-        block(steps["here"], 0, count, device)  # records every shape of batch before it is measured
     for k in range(options.rounds + 1):
         for who, step in steps.items():
             times[who].append(block(step, k, options.steps, device))

@@ -35,12 +35,6 @@ _PROJECTIONS = ("query", "key", "value")
 _SHORT = 32
 
 
-def on_device(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """A tensor of the CPU on a device. CUDA reads it at once, so that no step has to wait for the one before; other
-    devices may read it later, and are waited for."""
-    return tensor.to(device, non_blocking=torch.device(device).type == "cuda")
-
-
 @dataclass(frozen=True)
 class Packing:
     """The positions of a batch that the model computes, everywhere but in attention: a third to a half is padding.
@@ -60,8 +54,7 @@ class Packing:
         flat = attention_mask.flatten().bool()
         if flat.all():
             return cls((B, T))
-        real, number = flat.nonzero().squeeze(1), flat.cumsum(0) - 1
-        return cls((B, T), on_device(real, device), on_device(number, device))
+        return cls((B, T), flat.nonzero().squeeze(1).to(device), (flat.cumsum(0) - 1).to(device))
 
     def pack(self, padded: Tensor) -> Tensor:
         """The computed positions, (N, C), of a (B, T, C) tensor; of a (B, T) tensor (N,)."""

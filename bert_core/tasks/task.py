@@ -19,7 +19,7 @@ from bert_core.config import BertConfig, FinetuningData
 from bert_core.data.batches import truncated_lengths
 from bert_core.data.tokenizer import CLS, SEP, plain, special_ids
 from bert_core.errors import ConfigError, checked
-from bert_core.model import BertModel, Packing, initialise, on_device
+from bert_core.model import BertModel, Packing, initialise
 from bert_core.storage.checkpoint import MAX_OUTPUTS, TaskHead
 from bert_core.storage.untrusted import Json
 from bert_core.storage.weights import TASK_HEADS
@@ -143,7 +143,7 @@ class TaskBatch:
     def to(self, device: torch.device | str) -> "TaskBatch":
         """The batch on a device, with the packing of its mask."""
         packing = Packing.of(self.attention_mask.flatten(0, -2), device)
-        moved = {name: on_device(each, device) for name, each in vars(self).items() if each is not None}
+        moved = {name: each.to(device) for name, each in vars(self).items() if each is not None}
         return TaskBatch(**moved, packing=packing)
 
     def logits(self, model: "BertForTask") -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bert_core.config import TrainingConfig
 from bert_core.data.batches import Batch
-from bert_core.model import BertForPreTraining, Packing, on_device
+from bert_core.model import BertForPreTraining, Packing
 from bert_core.training.metrics import Fractions
 
 DETAILS = ("masked_accuracy", "replaced_accuracy", "kept_accuracy")
@@ -38,10 +38,10 @@ class Pretraining:
         asked, labels = batch.asked()  # counted on the CPU, which need not wait for the device
         packing = Packing.of(batch.attention_mask, device)
         asked, labels, ids, segments, is_not_next = (
-            on_device(each, device)
+            each.to(device)
             for each in (asked, labels, batch.input_ids, batch.token_type_ids, batch.next_sentence_label)
         )
-        mask = None if packing.real is None else on_device(batch.attention_mask, device)
+        mask = None if packing.real is None else batch.attention_mask.to(device)
         output = model(ids, mask, segments, asked_positions=asked, packing=packing)
         # One copy in float32 where autocast would make it for the loss only: the search below is slow in bfloat16.
         words, pairs = output.prediction_logits.float(), output.seq_relationship_logits.float()  # (M, V), (B, 2)
