@@ -10,8 +10,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # The tests compare with numbers of the CPU; those of a GPU are in runs/test_gpu.py, and TEST_GPU names the one to use.
 os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("TEST_GPU", "")
 # With these, the tests' own small Hub would not be asked.
-for offline in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
-    os.environ.pop(offline, None)
+os.environ.pop("HF_HUB_OFFLINE", None)
+os.environ.pop("TRANSFORMERS_OFFLINE", None)
 
 from helpers import make_model
 from hypothesis import settings

@@ -100,7 +100,7 @@ def _from_cache(name: str, cache: Path | None) -> Path:
         if found := [folder for folder in revisions if (folder / CONFIG).exists()]:
             return found[-1]
     if constants.is_offline_mode():
-        raise CheckpointError(f"{name} was not downloaded, because HF_HUB_OFFLINE is set; start the program without it.")
+        raise CheckpointError(f"{name} was not downloaded, because HF_HUB_OFFLINE is set; restart without it.")
     raise CheckpointError(f"The Hub cannot be reached, so {name} was not downloaded; check the network.")
 
 
