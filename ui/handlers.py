@@ -22,6 +22,9 @@ OWN = "\u2068\u2069"  # Unicode's marks around words that have nothing to do wit
 
 # Page events: answered at once, without a spinner, and not offered to programs.
 QUIET = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+# Events that follow what a person enters. Gradio would drop one that comes while the one before is being answered; so
+# it answers the last of them afterwards.
+FOLLOWING = QUIET | {"trigger_mode": "always_last"}
 
 
 def sentence_of(error: BaseException) -> str:

@@ -1,6 +1,7 @@
 """Bad input gets one sentence of explanation and loses nothing; typed text appears letter by letter."""
 
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,30 @@ def test_a_binary_file_and_one_in_an_old_encoding(page: Page, tmp_path: Path) ->
     choose_source(page, "Upload a text file")
     expect(right).to_be_visible()
     expect(right).to_be_checked()
+
+
+def test_a_file_that_comes_while_another_is_read_is_read_next(visit: Callable[..., Page], tmp_path: Path) -> None:
+    page = visit()
+    first, second = tmp_path / "first.txt", tmp_path / "second.txt"
+    first.write_text("One line.\nAnd another.\nThe third.\n")
+    second.write_bytes("他在北京 的大学\n每天 都要开会\n".encode("gbk"))
+    choose_source(page, "Upload a text file")
+    asked: list[Route] = []
+
+    def second_is_held(route: Route) -> None:
+        asked.append(route)
+        if len(asked) != 2:  # which asks for the encoding
+            route.continue_()
+
+    page.route("**/run/**", second_is_held)
+    page.locator("#uploaded input[type=file]").set_input_files(first)
+    expect_seen(page.locator("#preview"), "Reading the file…")
+    page.locator("#uploaded").get_by_label("Clear").click()
+    page.locator("#uploaded input[type=file]").set_input_files(second)
+    expect_seen(page.locator("#uploaded"), "second")
+    page.wait_for_timeout(500)  # the second file has asked what it can
+    asked[1].continue_()
+    expect_seen(page.locator("#preview"), "Read as gbk.")
 
 
 def test_a_recipe_is_chosen_with_the_keyboard(page: Page) -> None:

@@ -60,7 +60,7 @@ def runs_list(page: Page, training: TrainTab) -> None:
     options = curve_options() | {"hint": HINT}
     runs = view("compare/runs_list", events=("remove",), server_functions=served, options=options, elem_id="runs-list")
     runs.select(training.showing(start), page.visitor, training.live, **QUIET)
-    runs.remove(training.showing(remove), page.visitor, training.live, **QUIET)
+    runs.remove(training.showing(remove), page.visitor, training.live, trigger_mode="multiple", **QUIET)
 
 
 def run_curve(space: Workspace, run: Run) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from ui.finetune.transfer import start_transfer
 from ui.frame.page import Page
 from ui.frame.question import MODEL, Values
 from ui.frame.tab import Tab
-from ui.handlers import QUIET, on_error, own
+from ui.handlers import FOLLOWING, QUIET, on_error, own
 from ui.parts.downloads import exporter
 from ui.parts.figures import task_curves
 from ui.parts.notes import no_facts
@@ -85,8 +85,8 @@ class TaskForm:
         self.examples = {self.task, self.pasted, self.encoding, self.columns, self.separator, *files}
         self.all = {*self.examples, self.initial, self.seed, self.settings}
         shown = [self.form, self.columns, self.separator, self.settings]
-        self.task.input(show_task, self.task, shown, **QUIET)
-        gr.on([each.change for each in files], encoding_choices, files, self.encoding, **QUIET)
+        self.task.input(show_task, self.task, shown, **FOLLOWING)
+        self.read = gr.on([each.change for each in files], encoding_choices, files, self.encoding, **FOLLOWING).then
 
     def parts(self, values: Values, workspaces: Workspaces) -> TaskParts:
         """The examples of the files or those pasted, or else those of the recipe. Raises CorpusError."""
@@ -155,14 +155,13 @@ class FinetuneTab:
                 )
                 self.transfer = trial_view(self.workspaces, "transfer", "Progress of the comparison")
         form, live = self.form, {self.form.facts, self.samples, page.messages, page.visitor, page.frame}
-        page.visitor.enter(self.restore, page.visitor, self.monitor, trigger_mode="always_last", **QUIET)
+        page.visitor.enter(self.restore, page.visitor, self.monitor, **FOLLOWING)
         inputs = {*page.inputs, *form.examples}
-        once: dict[str, Any] = {"trigger_mode": "always_last", **QUIET}
-        changes = [form.task.input, form.encoding.input, form.columns.change, form.separator.change]
-        changes += [form.pasted.change, *(file.change for file in form.files.values())]
-        described = [form.facts, self.samples]
-        gr.on(changes, self.describe, inputs, described, **once)
-        page.changed(*MODEL)(self.describe, inputs, described, **once)
+        described, fields = [form.facts, self.samples], [form.pasted, form.columns, form.separator]
+        changes = [form.task.input, form.encoding.input, *(field.change for field in fields)]
+        gr.on(changes, self.describe, inputs, described, **FOLLOWING)
+        for changed in (form.read, page.changed(*MODEL)):
+            changed(self.describe, inputs, described, **FOLLOWING)
         form.sample.click(self.save_sample, inputs, [page.file, page.messages], **QUIET)
         inputs = {*page.inputs, *form.all}
         form.start.click(self.start, inputs, {*live, self.monitor}, **QUIET)

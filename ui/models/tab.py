@@ -32,7 +32,7 @@ from ui.frame.page import Page, PageRequest
 from ui.frame.question import MODEL, Question, Values
 from ui.frame.shown_model import choices
 from ui.frame.tab import Tab
-from ui.handlers import QUIET, on_error, own
+from ui.handlers import FOLLOWING, QUIET, on_error, own
 from ui.parts.controls import control
 from ui.parts.notes import no_facts
 from ui.server.workspace import Model
@@ -67,7 +67,7 @@ class ModelsTab:
                 hint(page.workspaces.losses)
         page.on("facts", MODEL, show, lambda sentence: {FACTS: no_facts(sentence)})
         inputs, changed = page.inputs, {page.visitor, page.frame, page.messages}
-        page.changed(*MODEL)(self.allow, inputs, [self.keep, self.remove], trigger_mode="always_last", **QUIET)
+        page.changed(*MODEL)(self.allow, inputs, [self.keep, self.remove], **FOLLOWING)
         self.keep.click(lambda values: self.act(values, keep_copy), inputs, changed, **QUIET)
         self.remove.click(lambda values: self.act(values, self.drop), inputs, changed, **QUIET)
         opened = self.uploaded.upload(self.open_uploaded, {*inputs, self.uploaded}, changed, **QUIET)

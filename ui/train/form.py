@@ -28,7 +28,7 @@ from bert_core.runs.recipe import (
 from bert_core.storage.checkpoint import Checkpoint
 from ui.frame.page import Page
 from ui.frame.question import Values
-from ui.handlers import MALFORMED, QUIET, on_error, sent
+from ui.handlers import FOLLOWING, MALFORMED, QUIET, on_error, sent
 from ui.parts.notes import no_facts
 from ui.server.workspace import PASTED_TEXT, Workspace
 from ui.train.settings import overrides, settings_value, settings_view
@@ -200,14 +200,14 @@ class TrainingForm:
         both = [self.source, self.recipe]
         changes = [
             # Not `input`, which Gradio fires for keys alone, and not for what is pasted.
-            self.pasted.change(typed, both, both, trigger_mode="always_last", **QUIET).then,
-            self.examples.chosen(example, both, [self.pasted, *both], **QUIET).then,
-            self.source.input(lambda source, recipe: recipe_of(source, recipe), both, self.recipe, **QUIET).then,
+            self.pasted.change(typed, both, both, **FOLLOWING).then,
+            self.examples.chosen(example, both, [self.pasted, *both], **FOLLOWING).then,
+            self.source.input(lambda source, recipe: recipe_of(source, recipe), both, self.recipe, **FOLLOWING).then,
             *(self.recipe.input, self.recipe_file.change, self.initial.input, self.encoding.input),
             *(self.settings.undone, self.settings.rescale),
         ]
         for changed in changes:
-            changed(follow, inputs, outputs, trigger_mode="always_last", **QUIET)
+            changed(follow, inputs, outputs, **FOLLOWING)
 
     def listed(self) -> dict[str, Any]:
         """An update of the list of recipes: each as this place offers it, and that of a file."""

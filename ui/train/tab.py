@@ -16,7 +16,7 @@ from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import ACTIVE, Run
 from ui.frame.page import Page
 from ui.frame.tab import Tab
-from ui.handlers import MALFORMED, QUIET, on_error, sent
+from ui.handlers import FOLLOWING, MALFORMED, QUIET, on_error, sent
 from ui.parts.notes import no_facts
 from ui.server.workspace import NO_RUN_YET, Workspace
 from ui.train.exam import exam_view
@@ -97,18 +97,18 @@ class TrainTab:
         shown = [*form.described, self.preview, page.messages]
         form.connect(self.follow, self.filled_in, shown)
         for event in (page.demo.load, self.monitor.limits):
-            event(self.offer, self.filled_in, [form.recipe, *shown], trigger_mode="always_last", **QUIET)
+            event(self.offer, self.filled_in, [form.recipe, *shown], **FOLLOWING)
         for event in (form.settings.input, self.preview.stale, self.pace.input):
-            event(self.show_preview, self.filled_in, self.preview, trigger_mode="always_last", **QUIET)
+            event(self.show_preview, self.filled_in, self.preview, **FOLLOWING)
         reading = no_facts(notes=["Reading the file…"])
         reads = form.uploaded.change(lambda path: reading if path else gr.skip(), form.uploaded, self.preview, **QUIET)
-        reads = reads.then(encoding_choices, form.uploaded, form.encoding, **QUIET)
-        reads.then(self.follow, self.filled_in, shown, **QUIET)
+        reads = reads.then(encoding_choices, form.uploaded, form.encoding, **FOLLOWING)
+        reads.then(self.follow, self.filled_in, shown, **FOLLOWING)
 
     def _connect_commands(self) -> None:
         page, saved, live = self.page, self.saved, self.live
         form = self.filled_in
-        page.visitor.enter(self.show, page.visitor, live, trigger_mode="always_last", **QUIET)
+        page.visitor.enter(self.show, page.visitor, live, **FOLLOWING)
         self.start.click(self.start_run, {self.preview, *form}, [self.preview, *live], **QUIET)
         self.step.click(self.one_step, {self.preview, *form}, [self.preview, *live], **QUIET)
         self._on_click(self.pause, lambda run: run.resume() if run.status == "paused" else run.pause())
@@ -117,17 +117,17 @@ class TrainTab:
         self.faster.click(lambda: FULL_SPEED, None, self.pace, **QUIET)
         self._on_click(self.change_rate, change_rate, self.rate)
         self.stop.click(self.stop_all, page.visitor, live, **QUIET)
-        self.pace.input(self.change_pace, [page.visitor, self.pace], live, **QUIET)
+        self.pace.input(self.change_pace, [page.visitor, self.pace], live, **FOLLOWING)
         opens = saved.opened.upload(self.open_saved, {saved.opened, *form}, [saved.problem, *live], **QUIET)
         opens.then(lambda: None, None, saved.opened, **QUIET)
         filled = [self.form.seed, self.form.settings, self.form.source, self.form.pasted, page.messages]
         follows = self.monitor.fill(self.fill, form, filled, **QUIET).then
-        follows(self.follow, form, [*self.form.described, self.preview, page.messages], **QUIET)
+        follows(self.follow, form, [*self.form.described, self.preview, page.messages], **FOLLOWING)
         self.monitor.longer(self.showing(more_steps), page.visitor, live, **QUIET)
         self.monitor.slower(self.showing(self.train_slower), page.visitor, live, **QUIET)
         # The status may change again before an event is answered; dropping the later one would leave the page behind.
         for event in (self.monitor.status, self.monitor.elsewhere):
-            event(self.show, page.visitor, live, trigger_mode="always_last", **QUIET)
+            event(self.show, page.visitor, live, **FOLLOWING)
 
     def _on_click(self, button: gr.Button, command: Callable[..., Any], *inputs: gr.components.Component) -> None:
         """Connect a button to a command for the visitor's current run. inputs: its further arguments."""
