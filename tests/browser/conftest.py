@@ -3,12 +3,15 @@
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browser_steps import WAIT_MS, Tabs
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from bert_core.runs.run import ENDED
 
 CHROMIUM = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
 ENDLESS = 10_000  # steps
@@ -40,9 +43,31 @@ def _is_for_the_browser(item: pytest.Item) -> bool:
 def service() -> Iterator[Any]:
     from bert_core import TrainingService
 
-    service = TrainingService(device="cpu")
+    class Listing(TrainingService):
+        """A service that knows all its runs."""
+
+        def __init__(self) -> None:
+            super().__init__("cpu")
+            self.runs: list[Any] = []
+
+        def enlist(self, run: Any) -> None:
+            self.runs.append(run)
+            super().enlist(run)
+
+    service = Listing()
     yield service
     service.close()
+
+
+@contextmanager
+def _runs_end(service: Any) -> Iterator[None]:
+    """Stop the runs that begin inside the block: they would go on beside the tests that follow."""
+    earlier = len(service.runs)
+    yield
+    for run in service.runs[earlier:]:
+        if run.status not in ENDED:
+            run.stop()
+    del service.runs[earlier:]
 
 
 @pytest.fixture(scope="session")
@@ -99,17 +124,17 @@ def complaints(tabs: Tabs) -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def visit(tabs: Tabs, complaints: list[str]) -> Iterator[Callable[..., Page]]:
+def visit(tabs: Tabs, service: Any, complaints: list[str]) -> Iterator[Callable[..., Page]]:
     """Open the page: `visit()` as a new visitor, `visit(page.context)` in another browser tab of the same visitor."""
-    with tabs.visits() as visit:
+    with _runs_end(service), tabs.visits() as visit:
         yield visit
 
 
 @pytest.fixture(scope="module")
-def shared(tabs: Tabs) -> Iterator[Page]:
+def shared(tabs: Tabs, service: Any) -> Iterator[Page]:
     """The page of one visitor for all tests of a module, each of which begins at an address (`show`)."""
     tabs.complaints.clear()
-    with tabs.visits() as visit:
+    with _runs_end(service), tabs.visits() as visit:
         page = visit()
         assert tabs.complaints == []
         yield page

@@ -85,7 +85,7 @@ def test_the_batch_of_the_selected_step(page: Page) -> None:
     assert words.all_inner_texts() != given
     page.locator("#batch-own").click()
     expect(summary).not_to_contain_text("again")
-    assert words.all_inner_texts() == given
+    expect(words).to_have_text(given, use_inner_text=True)
     page.locator("#batch-next").click()
     expect(pairs).to_have_text("Pairs 5 to 8 of 48")
     with page.expect_download() as waiting:

@@ -44,16 +44,24 @@ def test_a_late_answer_does_not_hide_the_end_of_a_run(page: Page) -> None:
     wait_for_points(page, 1)
     expect(page.locator("#stop")).to_be_enabled()
     page.wait_for_timeout(500)  # the answers to Start and to the first status are there
-    held: list[tuple[Route, APIResponse]] = []
-    page.route("**/run/**", lambda route: held.append((route, route.fetch())) if len(held) < 3 else route.continue_())
+    held: list[Route] = []
+    answers: dict[Route, APIResponse] = {}
+
+    def first_three_are_held(route: Route) -> None:
+        if len(held) == 3:
+            return route.continue_()
+        held.append(route)  # at once, because another request can come while this one is answered
+        answers[route] = route.fetch()
+
+    page.route("**/run/**", first_three_are_held)
     page.locator("#pause").click()
     wait_for_status(page, "Paused")
     page.locator("#stop").click()
     wait_for_status(page, "Stopped")
     page.wait_for_timeout(500)
     paused, status, stopped = held
-    for route, answer in (stopped, paused, status):
-        route.fulfill(response=answer)
+    for route in (stopped, paused, status):
+        route.fulfill(response=answers[route])
         page.wait_for_timeout(200)
     expect(page.locator("#start")).to_be_enabled()
     page.unroute("**/run/**")
