@@ -48,10 +48,11 @@ def test_a_late_answer_does_not_hide_the_end_of_a_run(page: Page) -> None:
     answers: dict[Route, APIResponse] = {}
 
     def first_three_are_held(route: Route) -> None:
-        if len(held) == 3:
-            return route.continue_()
-        held.append(route)  # at once, because another request can come while this one is answered
-        answers[route] = route.fetch()
+        if len(held) < 3:
+            held.append(route)  # at once, because another request can come while this one is answered
+            answers[route] = route.fetch()
+        else:
+            route.continue_()
 
     page.route("**/run/**", first_three_are_held)
     page.locator("#pause").click()
