@@ -216,11 +216,11 @@ export const STAGES = {
     const values = largest.map(([weight, j]) => [`value_${j}`, `${number(weight)} × value of ${tokens[j]}`]);
     return [
       `${tokens.length} × ${d} values become ${d} numbers`,
+      switches(shown, [[`Head ${head[1] + 1}`, "off", head]]),
       vectorsOf(shown, { ...Object.fromEntries(values), context: "Weighted sum" }, [], (i, of) => {
         const products = largest.map(([weight, j]) => `${number(weight)} × ${of(`value_${j}`)}`);
         return `${products.join(" + ")}${rest} = ${number(sum[i])}${zero}`;
       }),
-      switches(shown, [[`Head ${head[1] + 1}`, "off", head]]),
     ];
   },
 
@@ -232,6 +232,11 @@ export const STAGES = {
       labels = { ...before, attention_sum: "Sum", attended: "LayerNorm" };
     return [
       `${heads} heads × ${d} = ${D} numbers`,
+      switches(shown, [
+        [`Head ${head[1] + 1}`, "off", head],
+        ["Attention", "zeroed", [head[0], 0]],
+        ["Residual", "zeroed", [head[0], 1]],
+      ]),
       vectorsOf(shown, labels, ["projected"], (i, of) => {
         const own = `Number ${i % d} of head ${Math.floor(i / d) + 1}: ${of("joined")}`,
           projection = code(`joined · W[:, ${i}] + b[${i}] = ${of("projected")}`),
@@ -242,11 +247,6 @@ export const STAGES = {
           `. ${sum}. ${normed(shown, "attention_sum", "attention", "attended", i)}`,
         ];
       }),
-      switches(shown, [
-        [`Head ${head[1] + 1}`, "off", head],
-        ["Attention", "zeroed", [head[0], 0]],
-        ["Residual", "zeroed", [head[0], 1]],
-      ]),
     ];
   },
 
@@ -259,6 +259,10 @@ export const STAGES = {
       labels = { attended: "Residual: after the attention", fed: "Narrowed", output_sum: "Sum", output: "LayerNorm" };
     return [
       `${D} numbers become ${vectors.inner.length}, and ${D} again`,
+      switches(shown, [
+        ["Feed-forward", "zeroed", [layer, 2]],
+        ["Residual", "zeroed", [layer, 3]],
+      ]),
       vectorsOf(shown, { inner: "Widened", activated: f }, ["inner"], (i, of) => {
         const widened = code(`attended · W[:, ${i}] + b[${i}] = ${of("inner")}`);
         return [widened, `; ${f}(x) = ${rule} = ${of("activated")}`];
@@ -267,10 +271,6 @@ export const STAGES = {
         const sum = `Sum: ${of("attended")} + ${of("fed")} = ${of("output_sum")}`;
         return `${sum}. ${normed(shown, "output_sum", "output", "output", i)}`;
       }),
-      switches(shown, [
-        ["Feed-forward", "zeroed", [layer, 2]],
-        ["Residual", "zeroed", [layer, 3]],
-      ]),
     ];
   },
 

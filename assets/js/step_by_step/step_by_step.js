@@ -59,7 +59,7 @@ class StepByStep {
       moves = (this.moves = tools(this.back, this.next, choices, this.place)),
       python = el("details", { "data-no-picture": "" }, el("summary", "Python for this stage"), this.code);
     const { tokens, title, text, body, opened, answers } = this;
-    this.parts = [row, moves, tokens, title, text, body, opened, answers, python, this.notes];
+    this.parts = [row, moves, tokens, title, text, answers, body, opened, python, this.notes];
     onPart(["stage"], () => row.isConnected && this.show());
     this.open = latest(
       async (/** @type {string[]} */ names, /** @type {number} */ index, /** @type {string} */ word) => {
@@ -122,7 +122,6 @@ class StepByStep {
         (key !== this.key && (this.body.contains(focused) || this.place.contains(focused))) ||
         (!value.before && this.undo.contains(focused));
     this.key = key;
-    this.root.classList.toggle("is-map", isMap);
     this.moves.hidden = isMap;
     this.answers.hidden = isMap && !value.before;
     this.tokens.hidden = !OF_TOKEN.includes(key);

@@ -35,8 +35,10 @@ export function view(root, { trigger }) {
     unfold(false);
     for (const id of ["run-status", "run-buttons"]) document.getElementById(id)?.scrollIntoView({ block: "nearest" });
   });
-  on("verdict", ({ step }) => {
-    if (step === null) trigger("stale"); // the speed of the run's steps is known, and the next one is not slowed down
+  on("verdict", ({ run, step }) => {
+    // The speed of the run's steps is known, and the next one is not slowed down. At first there is no run, and the form
+    // is filled meanwhile.
+    if (run && step === null) trigger("stale");
   });
   root.append(el("div.b-preview-head", line, change), rest);
 
