@@ -28,6 +28,14 @@ settings.register_profile("long", max_examples=2_000, deadline=None)
 settings.register_profile("release", max_examples=600, deadline=None)
 settings.load_profile("quick")
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # To trace takes a third more of processor time, and the other tests cover the core.
+    for item in items:
+        if item.path.parent.name in ("ui", "browser"):
+            item.add_marker(pytest.mark.no_cover)
+
+
 DIALOGUE = """\
 Hello, how are you? I am Romeo.
 Hello, Romeo My name is Juliet. Nice to meet you.

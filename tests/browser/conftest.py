@@ -29,8 +29,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # Last: their service lives until the end, and may still train for a visitor who has left.
     items.sort(key=_is_for_the_browser)
     for item in filter(_is_for_the_browser, items):
-        # Tracing takes a third more of processor time here, and the other tests cover the core.
-        item.add_marker(pytest.mark.no_cover)
         if CHROMIUM is None:
             item.add_marker(pytest.mark.skip(reason="there is no chromium here (apt-get install chromium)"))
 
