@@ -27,9 +27,9 @@ from ui.train.tab import TrainTab
 from ui.views import view
 
 HINT = (
-    "The ticked runs are drawn below. Numbers are means over the last 20 steps, while the model was still learning; the "
-    "sentence beside “Finished” in Train tests the finished model. Run again and Reset begin with the same weights, "
-    "bit for bit."
+    "The ticked runs are drawn below. Numbers are means over the last 20 steps, while the model was still learning; "
+    "the sentence beside “Finished” in Train tests the finished model. Run again and Reset begin with the same "
+    "weights, bit for bit."
 )
 LONGEST_BEGIN = 40  # letters of a text
 
