@@ -41,8 +41,8 @@ LONG = {"text": "how are you " * 10, "pair": "i am romeo " * 9, "hidden": "1"}  
     [
         ("attention", {}, "#attention-stage", "#attention-download-svg", "attention.svg"),
         ("attention", {"other": "romeo-juliet"}, "#attention-stage", "#attention-download-svg", "attention.svg"),
-        ("step-by-step", {"stage": "pieces"}, "#steps", "#steps-download-svg", "step-by-step.svg"),
-        ("step-by-step", {"stage": "scores"}, "#steps", "#steps-download-svg", "step-by-step.svg"),
+        ("step-by-step", {"stage": "pieces"}, "#steps", "#steps-download-svg", "step-by-step-pieces.svg"),
+        ("step-by-step", {"stage": "scores"}, "#steps", "#steps-download-svg", "step-by-step-scores.svg"),
     ],
 )
 def test_a_picture_holds_what_scrolls_on_the_page(
