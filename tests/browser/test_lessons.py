@@ -216,6 +216,12 @@ def test_a_person_guesses_before_the_model(page: Page) -> None:
     page.locator("#question .b-word").first.click()
     page.locator("#uncover").click()  # without a guess
     expect_seen(score, "You 1 of 1, the model")
+    for _ in range(16):  # eight pairs: no pair twice in a row, and none with its answer shown
+        before = page.url
+        page.get_by_role("button", name="Another one").click()
+        page.wait_for_function("before => location.href !== before", arg=before)
+        expect(page.get_by_label("Your word").first).to_be_visible()
+        expect(page.locator("#masked-guesses section")).to_be_hidden()
     page.locator("#guess-first-masked-words").uncheck()
     expect(score).to_be_hidden()
     show(page, "next-sentence", **FIRST)

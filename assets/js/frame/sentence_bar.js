@@ -258,8 +258,9 @@ function offering(fields, server, tabs) {
   on("shown", ({ key }) => offer(key).catch(console.warn));
   on("draw", () => {
     if (sentences.length < 2) return;
-    const pick = () => Math.floor(Math.random() * (sentences.length - 1)),
-      at = pick();
+    const firsts = [...sentences.keys()].filter((at) => at + 1 < sentences.length && sentences[at] !== question.text),
+      pick = () => Math.floor(Math.random() * (sentences.length - 1)),
+      at = firsts[Math.floor(Math.random() * firsts.length)] ?? 0; // another first sentence, if there is one
     const isNext = !tabs[question.tab]?.draws_strangers || Math.random() < 0.5;
     ask({ text: sentences[at], pair: sentences[isNext ? at + 1 : pick() + 1], hidden: null });
   });

@@ -7,7 +7,11 @@ import { onPart, question } from "../frame/question.js";
 
 /** @param {string} tab @param {() => void} redraw */
 export function guessFirst(tab, redraw) {
-  const another = button("Another one", () => announce("draw", null), { hidden: "" }),
+  const draw = () => {
+    uncovered = ""; // a pair whose answer was shown can come again
+    announce("draw", null);
+  };
+  const another = button("Another one", draw, { hidden: "" }),
     score = el("span", { role: "status" }),
     tally = [0, 0, 0];
   let uncovered = "",
