@@ -28,8 +28,8 @@ FLAGS = [
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # Last: their service lives until the end, and may still train for a visitor who has left.
     items.sort(key=_is_for_the_browser)
-    for item in filter(_is_for_the_browser, items):
-        if CHROMIUM is None:
+    if CHROMIUM is None:
+        for item in filter(_is_for_the_browser, items):
             item.add_marker(pytest.mark.skip(reason="there is no chromium here (apt-get install chromium)"))
 
 

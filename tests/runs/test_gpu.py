@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import functools
 import re
 from pathlib import Path
 
@@ -120,11 +121,11 @@ def test_a_task_is_learned_bit_for_bit_and_answered_as_on_the_cpu(device, kind, 
 def test_a_saved_run_goes_on_bit_for_bit(service, is_task, tiny_checkpoint, tmp_path):
     if is_task:
         recipe = FinetuningRecipe("own", "text-classification", "Romeo or not").override({"epochs": 4, "batch_size": 8})
-        start = lambda **options: service.finetune(recipe, tiny_checkpoint, parts, seed=4, **options)  # noqa: E731
-        parts = source = TaskParts(texts(60), texts(30, seed=1))
+        source = TaskParts(texts(60), texts(30, seed=1))
+        start = functools.partial(service.finetune, recipe, tiny_checkpoint, source, seed=4)
     else:
         recipe = load_recipe("romeo-juliet").override({"training.steps": 24, **DROPOUT})
-        start, source = lambda **options: service.start(recipe, seed=4, **options), None
+        source, start = None, functools.partial(service.start, recipe, seed=4)
     whole = finished(start())
     run = start(paused=True)
     for step in range(1, 12):

@@ -24,7 +24,7 @@ def exporter(
     *,
     of: str,
     elem_id: str,
-    name: str | Callable[[PageRequest], str],
+    name: str,
     numbers: Callable[..., Numbers | dict[str, Numbers]],
     title: Sequence[str] = ("text", "pair"),
     code: Callable[[PageRequest], str] | None = None,
@@ -33,9 +33,10 @@ def exporter(
 ) -> None:
     """Lay out the button "Save", whose items have the ids `<elem_id>-<kind>`.
 
-    of: elem_id of the picture. name: of the view, in the files' names, or what gives it. numbers: for JSON and CSV.
-    title: parts of the question that stand above a picture, before the model, and in the files' names. code: Python to
-    copy. html: a page. with_value: elem_id of a view whose value `numbers` gets after the question.
+    of: elem_id of the picture. name: of the view, in the files' names; {stage} is that part of the question. numbers:
+    for JSON and CSV. title: parts of the question that stand above a picture, before the model, and in the files'
+    names. code: Python to copy. html: a page. with_value: elem_id of a view whose value `numbers` gets after the
+    question.
     """
     kinds = [*PICTURES, "json", "csv", *(["html"] if html else []), *(["py"] if code else [])]
 
@@ -44,7 +45,7 @@ def exporter(
             raise InputError(MALFORMED)
         if kind == "py" and code:
             return {"code": code(asked)}
-        named = f"{saved_name(asked, title, name if isinstance(name, str) else name(asked))}.{kind}"
+        named = f"{saved_name(asked, title, name.format_map(vars(asked.question)))}.{kind}"
         if kind in PICTURES:
             return {"name": named, "title": picture_title(asked, title)}
         given = [asked, value] if with_value else [asked]

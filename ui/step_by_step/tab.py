@@ -182,7 +182,7 @@ def lay_out(page: Page) -> None:
         *(page, "this stage"),
         of=STEPS,
         elem_id="steps-download",
-        name=lambda asked: f"step-by-step {asked.question.stage}",
+        name="step-by-step {stage}",
         numbers=lambda asked: steps_numbers(asked.checkpoint, asked.question),
         code=lambda asked: steps_code(asked.checkpoint, selection_of(asked.checkpoint, asked.question), *LINES),
     )

@@ -258,11 +258,11 @@ function offering(fields, server, tabs) {
   on("shown", ({ key }) => offer(key).catch(console.warn));
   on("draw", () => {
     if (sentences.length < 2) return;
-    const firsts = [...sentences.keys()].filter((at) => at + 1 < sentences.length && sentences[at] !== question.text),
-      pick = () => Math.floor(Math.random() * (sentences.length - 1)),
-      at = firsts[Math.floor(Math.random() * firsts.length)] ?? 0; // another first sentence, if there is one
+    const one = (/** @type {number[]} */ list) => list[Math.floor(Math.random() * list.length)],
+      firsts = [...sentences.slice(0, -1).keys()],
+      at = one(firsts.filter((at) => sentences[at] !== question.text)) ?? 0; // another one, if there is another
     const isNext = !tabs[question.tab]?.draws_strangers || Math.random() < 0.5;
-    ask({ text: sentences[at], pair: sentences[isNext ? at + 1 : pick() + 1], hidden: null });
+    ask({ text: sentences[at], pair: sentences[(isNext ? at : one(firsts)) + 1], hidden: null });
   });
   return () => {
     if (offered) offer(offered).catch(console.warn);
