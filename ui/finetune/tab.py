@@ -86,6 +86,7 @@ class TaskForm:
         self.all = {*self.examples, self.initial, self.seed, self.settings}
         shown = [self.form, self.columns, self.separator, self.settings]
         self.task.input(show_task, self.task, shown, **FOLLOWING)
+        # Connects what follows a chosen file, whose encoding is known by then.
         self.read = gr.on([each.change for each in files], encoding_choices, files, self.encoding, **FOLLOWING).then
 
     def parts(self, values: Values, workspaces: Workspaces) -> TaskParts:
