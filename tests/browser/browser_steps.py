@@ -6,6 +6,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -122,6 +123,15 @@ def open_tab(page: Page, name: str) -> None:
 def points(page: Page) -> int:
     """The number of points of the curves."""
     return int(page.locator("#run-curves").get_attribute("data-points") or 0)
+
+
+def wait_until(page: Page, condition: Callable[[], Any]) -> None:
+    """Wait until a condition holds that the page alone cannot tell, while the page's events are heard."""
+    for _ in range(600):
+        if condition():
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError("it did not come true")
 
 
 def wait_for_points(page: Page, at_least: int) -> None:

@@ -11,6 +11,7 @@ from browser_steps import (
     wait_for_points,
     wait_for_status,
     wait_for_visitor,
+    wait_until,
 )
 from playwright.sync_api import Page, expect
 
@@ -53,8 +54,7 @@ def test_a_run_continues_while_the_connection_is_lost(visit: Callable[[], Page],
     change_setting(other, "steps", "60")
     start(other)
     wait_for_status(other, "Finished")
-    while len(failed) < ATTEMPTS:
-        page.wait_for_timeout(100)
+    wait_until(page, lambda: len(failed) >= ATTEMPTS)
     assert (points(page), step(page)) == (before, at)
     expect(page.locator("#run-status")).to_have_text("Connection lost")
     page.context.set_offline(False)

@@ -1,10 +1,20 @@
 """A question without an answer: what it was asked for fades and says so, and it is asked again."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
-from browser_steps import FIRST, QUESTIONS, open_tab, press_save, show, type_sentence, wait_for_answer, words_of
+from browser_steps import (
+    FIRST,
+    QUESTIONS,
+    open_tab,
+    press_save,
+    show,
+    type_sentence,
+    wait_for_answer,
+    wait_until,
+    words_of,
+)
 from playwright.sync_api import Locator, Page, expect
 
 from ui.server.probe_lock import probe_lock
@@ -125,11 +135,3 @@ def test_heads_of_a_new_sentence_wait_while_another_layer_and_a_file_are_asked_f
     expect(grid.locator(".b-head")).not_to_have_count(0)
     expect(page.locator("#tab-attention .b-note.is-error")).to_have_count(0)
     expect(detail.locator("h3")).to_have_text("Layer 2, head 2")
-
-
-def wait_until(page: Page, condition: Callable[[], bool]) -> None:
-    for _ in range(600):
-        if condition():
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError("it did not come true")

@@ -21,6 +21,7 @@ from browser_steps import (
     wait_for_question,
     wait_for_status,
     wait_for_visitor,
+    wait_until,
     words_of,
 )
 from playwright.sync_api import Browser, Page, Route, expect
@@ -81,8 +82,8 @@ def test_tabs_that_are_opened_at_once_are_one_visitor(served: tuple[Tabs, Any], 
     pages = [profile.new_page(), profile.new_page()]
     for page in pages:
         page.goto(served[0].address)
-    while sum('"data":[null]' in (route.request.post_data or "") for route in held) < 2:  # both ask for a visitor
-        pages[0].wait_for_timeout(100)
+    # Both ask for a visitor.
+    wait_until(pages[0], lambda: sum('"data":[null]' in (route.request.post_data or "") for route in held) == 2)
     while held:
         held.pop(0).continue_()
         pages[0].wait_for_timeout(100)
@@ -289,9 +290,7 @@ def test_an_input_method_has_its_keys_and_half_a_word_is_never_sent(page: Page) 
     page.wait_for_timeout(800)
     confirm(page, "Enter", "汉字")
     expect(page.locator("#pasted textarea")).to_have_value("汉字")
-    page.wait_for_function("() => true")
-    page.wait_for_timeout(500)
-    assert any("汉字" in body for body in asked), "the whole word is"
+    wait_until(page, lambda: any("汉字" in body for body in asked))
     assert [body for body in asked if re.search("ni hao|zhong wen|han zi", body)] == []
 
 

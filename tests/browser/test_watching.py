@@ -16,6 +16,7 @@ from browser_steps import (
     start,
     wait_for_points,
     wait_for_status,
+    wait_until,
 )
 from playwright.sync_api import APIResponse, Page, Route, expect
 
@@ -59,7 +60,7 @@ def test_a_late_answer_does_not_hide_the_end_of_a_run(page: Page) -> None:
     wait_for_status(page, "Paused")
     page.locator("#stop").click()
     wait_for_status(page, "Stopped")
-    page.wait_for_timeout(500)
+    wait_until(page, lambda: len(answers) == 3)
     paused, status, stopped = held
     for route in (stopped, paused, status):
         route.fulfill(response=answers[route])

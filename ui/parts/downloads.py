@@ -45,7 +45,7 @@ def exporter(
             raise InputError(MALFORMED)
         if kind == "py" and code:
             return {"code": code(asked)}
-        named = f"{saved_name(asked, title, name.format_map(vars(asked.question)))}.{kind}"
+        named = f"{saved_name(asked, title, name.format(stage=asked.question.stage))}.{kind}"
         if kind in PICTURES:
             return {"name": named, "title": picture_title(asked, title)}
         given = [asked, value] if with_value else [asked]
