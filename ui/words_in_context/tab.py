@@ -209,6 +209,8 @@ def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], leve
     texts = [sentences[occurrence.text] for occurrence in found.occurrences]
     labels = [snippet(text, occurrence) for text, occurrence in zip(texts, found.occurrences)]
     facts = [["Occurrences", f"{len(labels)}"], ["Sentences", f"{len({each.text for each in found.occurrences})}"]]
+    if without := sum(bool(text.strip()) for text in {*sentences} - {*texts}):
+        facts.append(["Left out, without the word", f"{without}"])
     says = [ONE_OCCURRENCE]
     if len(labels) > 1:
         different = ~torch.eye(len(labels), dtype=torch.bool)

@@ -1,6 +1,6 @@
 // The guesses for the masked words.
 
-import { bar, bringIn, button, direction, el, fill, note, notes } from "../parts/elements.js";
+import { bar, bringIn, button, direction, el, fill, note, notes, tools } from "../parts/elements.js";
 import { count, percent, signed } from "../parts/numbers.js";
 import { orError } from "../frame/page.js";
 import { ask, question, replace } from "../frame/question.js";
@@ -152,12 +152,9 @@ function guessing(masks, uncover) {
     if (own) ask({ guess: own }); // its probability and rank
     uncover([0, 1, 2].map((column) => known.filter((each) => each[column]).length));
   };
-  return el(
-    "form.b-card",
-    { onsubmit: submit },
-    boxes.map((box, k) => [el("h3", `Mask ${k + 1}`), box]),
-    el("button.b-small", { type: "submit", id: "uncover" }, "Show the model's guesses"),
-  );
+  const show = el("button.b-small", { type: "submit", id: "uncover" }, "Show the model's guesses"),
+    lines = boxes.map((box, k) => [el("h3", `Mask ${k + 1}`), tools(box, box === boxes.at(-1) && show)]);
+  return el("form.b-card", { onsubmit: submit }, lines);
 }
 
 /**

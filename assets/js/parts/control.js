@@ -67,18 +67,15 @@ export const KINDS = {
     };
   },
   slider({ label = "", most }, id, give) {
-    const oninput = (/** @type {any} */ { target: box }) => box.value && box.validity.valid && give(Number(box.value));
-    const attributes = { min: 0, max: most, step: 1, "aria-label": label, "aria-describedby": id, oninput },
-      boxes = ["range", "number"].map((type) => el("input", { type, ...attributes })),
+    const oninput = () => give(Number(box.value)),
+      box = el("input", { type: "range", max: most, "aria-label": label, "aria-describedby": id, oninput }),
       name = el("span");
     return {
-      parts: named(label, el("div.b-slider", boxes, name)),
+      parts: named(label, el("div.b-slider", box, name)),
       show(value, { most: end = most, names = [] }) {
-        name.textContent = boxes[0].ariaValueText = names[value ?? end] ?? null;
-        for (const box of boxes) {
-          box.max = `${end}`;
-          if (Number(box.value) !== value || !box.value) box.value = `${value ?? end}`;
-        }
+        box.max = `${end}`;
+        box.value = `${value ?? end}`;
+        name.textContent = box.ariaValueText = names[value ?? end] ?? box.value;
       },
     };
   },
