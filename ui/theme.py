@@ -26,8 +26,6 @@ def theme() -> gr.themes.Base:
     ).set(
         body_background_fill="*neutral_50",
         body_background_fill_dark="*neutral_950",
-        block_shadow="none",
-        block_border_width="1px",
         button_primary_background_fill="*primary_700",
         button_primary_background_fill_dark="*primary_700",
         button_primary_background_fill_hover="*primary_800",
@@ -36,7 +34,6 @@ def theme() -> gr.themes.Base:
         block_label_background_fill_dark="transparent",
         block_title_text_weight="600",
         body_text_color_subdued="*neutral_500",
-        body_text_color_subdued_dark="*neutral_400",
         block_info_text_color="*neutral_500",
         block_info_text_color_dark="*neutral_400",
         checkbox_border_color_dark="*neutral_500",

@@ -168,11 +168,7 @@ def trial_view(workspaces: Workspaces, kind: str, label: str, hello: str = "") -
     def news(space: Workspace, number: int, done: int) -> dict[str, Any]:
         return trial_news(kind, space, number, done)
 
-    def stop(space: Workspace) -> dict[str, Any]:
-        space.stop()
-        return {}
-
-    served, options = functions(workspaces, news, stop), {"id": kind, "label": label, "hello": hello}
+    served, options = functions(workspaces, news, Workspace.stop), {"id": kind, "label": label, "hello": hello}
     return view("compare/trials", server_functions=served, options=options, elem_id=kind)
 
 

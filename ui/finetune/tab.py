@@ -163,7 +163,7 @@ class FinetuneTab:
         gr.on(changes, self.describe, inputs, described, **FOLLOWING)
         for changed in (form.read, page.changed(*MODEL)):
             changed(self.describe, inputs, described, **FOLLOWING)
-        form.sample.click(self.save_sample, inputs, [page.file, page.messages], **QUIET)
+        form.sample.click(on_error(page.say)(self.save_sample), inputs, [page.file, page.messages], **QUIET)
         inputs = {*page.inputs, *form.all}
         form.start.click(self.start, inputs, {*live, self.monitor}, **QUIET)
         compare.click(self.compare, {*inputs, self.seeds}, {*live, self.transfer}, **QUIET)
@@ -191,14 +191,9 @@ class FinetuneTab:
         return described()
 
     def save_sample(self, values: Values) -> dict[Any, Any]:
-        """Give the person a file of examples of the chosen task."""
-
-        def save() -> dict[Any, Any]:
-            path = sample_of(recipe_of(values[self.form.task]))
-            name = f"{path.parent.name}-{path.name}"
-            return self.page.save(name, lambda to: shutil.copyfile(path, to))
-
-        return on_error(self.page.say)(save)()
+        """Give the person a file of examples of the chosen task. Raises InputError."""
+        path = sample_of(recipe_of(values[self.form.task]))
+        return self.page.save(f"{path.parent.name}-{path.name}", lambda to: shutil.copyfile(path, to))
 
     def start(self, values: Values) -> dict[Any, Any]:
         """Fine-tune the shown model."""

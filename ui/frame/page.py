@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -119,18 +118,7 @@ class Page:
 
     def functions(self, *work: Callable[..., Any]) -> list[Callable[[Any], Any]]:
         """`server_functions` of a view, each called with the visitor's question and what else the page sends."""
-
-        def asking(function: Callable[..., Any]) -> Callable[..., Any]:
-            def served(space: Workspace, question: object, *values: Any) -> Any:
-                return function(self._asked(space, question), *values)
-
-            _, *others = inspect.signature(function, eval_str=True).parameters.values()
-            first = [*inspect.signature(served, eval_str=True).parameters.values()][:2]
-            served.__signature__ = inspect.Signature([*first, *others])  # type: ignore[attr-defined]
-            served.__name__ = function.__name__
-            return served
-
-        return functions(self.workspaces, *map(asking, work), known=False)
+        return functions(self.workspaces, *work, known=False, asked=self._asked)
 
     def on(
         self,
@@ -203,12 +191,7 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, tabs: Sequence[Tab]) -> P
 
 def _messages(workspaces: Workspaces) -> gr.HTML:
     """Sentences for the person, see `Page.say`."""
-
-    def stop(space: Workspace) -> dict[str, Any]:
-        space.stop()
-        return {}
-
-    served = functions(workspaces, stop)
+    served = functions(workspaces, Workspace.stop)
     return view("frame/messages", options={"active": STOP_IT_FIRST}, server_functions=served, elem_id="messages")
 
 
@@ -226,13 +209,10 @@ def _frame(workspaces: Workspaces) -> gr.HTML:
     def model(space: Workspace, key: str, step: int | None) -> dict[str, Any]:
         return shown_model(workspaces, space, key, step)
 
-    def rename(space: Workspace, key: str, name: str) -> None:
-        space.rename(key, name)
-
     def repeat(space: Workspace, recipe: object, step: int | None) -> str:
         return repeated_run(workspaces, space, recipe, step).id
 
-    served = [*functions(workspaces, models, model, rename, known=False), *functions(workspaces, repeat)]
+    served = [*functions(workspaces, models, model, Workspace.rename, known=False), *functions(workspaces, repeat)]
     options = {"help": HELP, "losses": workspaces.losses}
     return view("frame/frame", options=options, server_functions=served, elem_id="frame")
 

@@ -55,16 +55,8 @@ def shown_model(workspaces: Workspaces, space: Workspace, key: str, step: int | 
     run = space.runs.get(key)
     if run is None:
         model = workspaces.model(space, key)
-        own, key = key in space.models, key or workspaces.shipped_names[0]
-        return {
-            "key": key,
-            "name": model.title,
-            "detail": model.detail,
-            "own": own,
-            "run": None,
-            "steps": [],
-            "at": None,
-        }
+        shown = {"key": key or workspaces.shipped_names[0], "name": model.title, "detail": model.detail}
+        return shown | {"own": key in space.models, "run": None, "steps": [], "at": None}
     is_active = run.status in ACTIVE  # read first: the snapshots of a run that has ended are all there
     steps = [snapshot.step for snapshot in run.snapshots]
     detail = "" if steps else "preparing" if is_active else "ended before it had a model"

@@ -114,8 +114,12 @@ class Workspaces:
         """Start a visitor's run, queued after the active ones. variant: title of its variant in an experiment. options:
         as for `TrainingService.start`. RunError when too many visitors train already, or the visitor has named too
         many runs."""
+        return self._begin(space, self.service.start, recipe, corpus, seed, variant=variant, **options)
+
+    def _begin(self, space: Workspace, begin: Callable[..., Run], *what: Any, variant: str = "", **options: Any) -> Run:
+        """Let the service begin a visitor's run, and list it."""
         self._check_room(space)
-        run = self.service.start(recipe, corpus, seed, lease=self._lease, budget=space.budget, **options)
+        run = begin(*what, lease=self._lease, budget=space.budget, **options)
         space.add_run(run, variant)
         return run
 
@@ -149,10 +153,7 @@ class Workspaces:
 
     def resume(self, space: Workspace, folder: Path, corpus: Corpus | None = None) -> Run:
         """Resume a saved run. Errors as for `start` and `TrainingService.resume`."""
-        self._check_room(space)
-        run = self.service.resume(folder, corpus, lease=self._lease, budget=space.budget)
-        space.add_run(run)
-        return run
+        return self._begin(space, self.service.resume, folder, corpus)
 
     def start_for_program(
         self, recipe: Recipe | FinetuningRecipe, corpus: Corpus | None = None, seed: int = 0, *, caller: str = ""
@@ -304,27 +305,33 @@ def _duration(seconds: float) -> str:
 
 
 def functions(
-    workspaces: Workspaces, *work: Callable[..., Any], error: str = "error", known: bool = True
+    workspaces: Workspaces,
+    *work: Callable[..., Any],
+    error: str = "error",
+    known: bool = True,
+    asked: Callable[[Workspace, Any], Any] | None = None,
 ) -> list[Callable[[Any], Any]]:
     """`server_functions` of a view: each calls a function of `work` with the visitor's workspace and the JSON values
-    that the page sends, once they are of the types that the function names.
+    that the page sends, once they are of the types that the function names. One that returns nothing answers {}.
 
     error: the key under which an error's sentence is returned. known: refuse an unknown token; else its visitor has an
-    empty workspace. A page that is older than the server asks on with such a token, until it gets another.
+    empty workspace. A page that is older than the server asks on with such a token, until it gets another. asked: what
+    the functions get instead of the workspace, from it and the question, which the page sends first.
     """
 
     def serve(function: Callable[..., Any]) -> Callable[[Any], Any]:
         _, *parameters = inspect.signature(function, eval_str=True).parameters.values()
-        needed = sum(each.default is each.empty for each in parameters)
+        kinds = [object] * bool(asked) + [each.annotation for each in parameters]
+        needed = len(kinds) - sum(each.default is not each.empty for each in parameters)
 
         @on_error(lambda sentence: {error: sentence})
         def answer(arguments: Any) -> Any:
             token, *values = arguments if isinstance(arguments, list) and arguments else [arguments]
-            is_whole = needed <= len(values) <= len(parameters)
-            if not (is_whole and all(isinstance(value, each.annotation) for value, each in zip(values, parameters))):
+            if not (needed <= len(values) <= len(kinds) and all(map(isinstance, values, kinds))):
                 raise InputError(MALFORMED)
             space = workspaces.find(token) if known else workspaces.lookup(token) or Workspace("")
-            return function(space, *values)
+            done = function(asked(space, values.pop(0)) if asked else space, *values)
+            return {} if done is None else done
 
         answer.__name__ = function.__name__  # Gradio would read the signature of a wrapped function
         return answer

@@ -186,7 +186,7 @@ class TrainingForm:
         asked = [self.source, self.pasted, self.recipe, self.initial, self.settings]
         self.described = [self.recipe_file, self.about, self.settings, self.seed]
         self.all = {*asked, self.uploaded, self.recipe_file, self.encoding, self.seed, *page.inputs}
-        self.save.click(self.save_recipe, self.all, [page.file, page.messages], **QUIET)
+        self.save.click(on_error(page.say)(self.save_recipe), self.all, [page.file, page.messages], **QUIET)
 
     def connect(
         self,
@@ -250,17 +250,13 @@ class TrainingForm:
         return {self.about: description_of(own), self.settings: settings_value(shown, without=without), **seed}
 
     def save_recipe(self, values: Values) -> dict[Any, Any]:
-        """Give the person the recipe of the form as a file."""
-
-        def save() -> dict[Any, Any]:
-            filled = self.read(values)
-            recipe = filled.recipe().with_seed(filled.seed)
-            if not filled.missing:
-                recipe = recipe.for_source(filled.corpus(recipe))
-            text = json.dumps(recipe.content(), ensure_ascii=False, indent=2)
-            return self.page.save(f"{recipe.name}.json", lambda path: path.write_text(text, encoding="utf-8"))
-
-        return on_error(self.page.say)(save)()
+        """Give the person the recipe of the form as a file. Raises BertCoreError."""
+        filled = self.read(values)
+        recipe = filled.recipe().with_seed(filled.seed)
+        if not filled.missing:
+            recipe = recipe.for_source(filled.corpus(recipe))
+        text = json.dumps(recipe.content(), ensure_ascii=False, indent=2)
+        return self.page.save(f"{recipe.name}.json", lambda path: path.write_text(text, encoding="utf-8"))
 
 
 def show_source(kind: str, path: str | None) -> list[Any]:

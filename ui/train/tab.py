@@ -121,7 +121,7 @@ class TrainTab:
         opens = saved.opened.upload(self.open_saved, {saved.opened, *form}, [saved.problem, *live], **QUIET)
         opens.then(lambda: None, None, saved.opened, **QUIET)
         filled = [self.form.seed, self.form.settings, self.form.source, self.form.pasted, page.messages]
-        follows = self.monitor.fill(self.fill, form, filled, **QUIET).then
+        follows = self.monitor.fill(on_error(page.say)(self.fill), form, filled, **QUIET).then
         follows(self.follow, form, [*self.form.described, self.preview, page.messages], **FOLLOWING)
         self.monitor.longer(self.showing(more_steps), page.visitor, live, **QUIET)
         self.monitor.slower(self.showing(self.train_slower), page.visitor, live, **QUIET)
@@ -225,27 +225,21 @@ class TrainTab:
 
     def fill(self, values: dict[Any, Any], event: gr.EventData) -> Updates:
         """Put what another part of the page has sent into the form: a seed, a learning rate or a text, which are texts;
-        an empty text: show the field for it."""
-        form = self.form
-
-        def filled() -> Updates:
-            given, shown = sent(event, "values", dict), form.describe(form.read(values))
-            if form.settings not in shown:
-                raise InputError(NO_RECIPE_FILE)
-            # Always with a value: without one, settings that the person has not unfolded yet would stay empty.
-            settings = shown[form.settings]
-            shown = {form.settings: settings, form.source: values[form.source], form.pasted: values[form.pasted]}
-            if "seed" in given:
-                shown[form.seed] = parse(given["seed"], int)
-            if "rate" in given:
-                changed = {"training.learning_rate": str(given["rate"])}
-                shown[form.settings] = settings | {"changed": changed}
-            if "text" in given:
-                text = given["text"] or values[form.pasted]
-                shown |= {form.source: PASTED, form.pasted: text}
-            return shown
-
-        return on_error(self.page.say)(filled)()
+        an empty text: show the field for it. Raises BertCoreError."""
+        form, given = self.form, sent(event, "values", dict)
+        described = form.describe(form.read(values))
+        if form.settings not in described:
+            raise InputError(NO_RECIPE_FILE)
+        # Always with a value: without one, settings that the person has not unfolded yet would stay empty.
+        shown = {part: values[part] for part in (form.source, form.pasted)}
+        shown[form.settings] = described[form.settings]
+        if "seed" in given:
+            shown[form.seed] = parse(given["seed"], int)
+        if "rate" in given:
+            shown[form.settings] |= {"changed": {"training.learning_rate": str(given["rate"])}}
+        if "text" in given:
+            shown |= {form.source: PASTED, form.pasted: given["text"] or values[form.pasted]}
+        return shown
 
     def start_run(self, values: dict[Any, Any], *, steps: bool = False) -> Updates:
         """Start a run; a form that can't be trained starts nothing and loses nothing. steps: only its first step."""
