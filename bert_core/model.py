@@ -272,20 +272,20 @@ class BertModel(nn.Module):
         B, T = input_ids.shape
         packing = packing or Packing((B, T))
         token_type_ids = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
-        mask = None
+        mask = kept = None
         if attention_mask is not None:
             mask = torch.where(attention_mask.bool().view(B, 1, 1, T), 0.0, -math.inf)
-        first, kept = packing.index(torch.arange(0, B * T, T, device=input_ids.device)), None
-        if asked_positions is not None:
-            kept = torch.cat([first, packing.index(asked_positions.to(first.device))])
+        if asked_positions is not None:  # after the first token of each row
+            first = torch.arange(0, B * T, T, device=input_ids.device)
+            kept = packing.index(torch.cat([first, asked_positions.to(first.device)]))
         scales = [None] * len(self.encoder.layer) if head_scale is None else head_scale
 
         x = self.embeddings(input_ids, token_type_ids, packing)  # (N, D)
         hidden_states, attentions = [x], []
         limit = kept if self.config.pooler == "first" and not output_hidden_states else None
-        for number, (layer, scale) in enumerate(zip(self.encoder.layer, scales), 1):
-            limit_here = limit if number == len(self.encoder.layer) else None
-            x, weights = layer(x, mask, packing, scale, output_attentions, kept=limit_here)
+        for layer, scale in zip(self.encoder.layer, scales):
+            kept_here = limit if layer is self.encoder.layer[-1] else None
+            x, weights = layer(x, mask, packing, scale, output_attentions, kept=kept_here)
             hidden_states.append(x)
             attentions.append(weights)
 
