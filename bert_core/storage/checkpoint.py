@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import inspect
 import json
 import os
 import re
@@ -71,9 +70,8 @@ _FIXED_FIELDS: dict[str, tuple] = {
     "add_cross_attention": (False, None),
     "pruned_heads": ({}, None),
     "quantization_config": (None,),
+    "pooler_type": ("first_token_transform", "all_token_average", None),  # as Google's files have it
 }
-# The field pooler_type, as Google's files and tutorials on them have it, by `BertConfig.pooler`.
-_POOLER_TYPES = {"first": "first_token_transform", "mean": "all_token_average"}
 MEAN_POOLER = "The pooler reads the mean of all tokens; other programs, such as transformers, give it [CLS] instead."
 _ONE_ATTENTION = "use_torch_multi_head chooses between two ways to write attention; both give the same numbers."
 
@@ -193,10 +191,9 @@ def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, also: Writer 
     """
     folder = Path(folder).resolve()
     kept = "; the earlier model there is kept" if (folder / CONFIG).exists() else ""
-    tensors = _tensors_to_write(checkpoint)
     try:
         with replacing(folder, last=CONFIG, is_member=_is_of_model) as new:
-            _write_files(checkpoint, tensors, new)
+            _write_files(checkpoint, new)
             also(new)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"The model was not saved to {folder.name} ({_reason(error)}){kept}.") from None
@@ -215,12 +212,11 @@ def pack_checkpoint(checkpoint: Checkpoint, zip_path: str | Path, *, also: Write
     """Write a model as a zip of its Hugging Face folder, `folder_name`. also, errors: as in `save_checkpoint`."""
     zip_path = Path(zip_path).resolve()
     top = folder_name(checkpoint.name)
-    tensors = _tensors_to_write(checkpoint)
     try:
         with tempfile.TemporaryDirectory(dir=zip_path.parent, prefix=".pack-") as temporary:
             folder, archive_path = Path(temporary, top), Path(temporary, f"{top}.zip")
             folder.mkdir()
-            _write_files(checkpoint, tensors, folder)
+            _write_files(checkpoint, folder)
             also(folder)
             with zipfile.ZipFile(archive_path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
                 for path in sorted(folder.iterdir()):
@@ -259,13 +255,9 @@ def _reason(error: Exception) -> str:
     return of_system[1].strip() if of_system else getattr(error, "strerror", None) or str(error)
 
 
-def _tensors_to_write(checkpoint: Checkpoint) -> dict[str, Tensor]:
+def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
     tensors = {name: each.detach().to("cpu", torch.float32).contiguous() for name, each in checkpoint.tensors.items()}
     check_finite(tensors, "The model was not saved", "train it again with a lower learning rate")
-    return tensors
-
-
-def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], folder: Path) -> None:
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
     share(folder / WEIGHTS)
     save_tokenizer(checkpoint.tokenizer, folder / TOKENIZER)
@@ -294,7 +286,7 @@ def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], folder: Pat
         "model_type": "bert",
         **dataclasses.asdict(checkpoint.config),
         **task,
-        "pooler_type": _POOLER_TYPES[checkpoint.config.pooler],
+        "pooler_type": "all_token_average" if checkpoint.config.pooler == "mean" else "first_token_transform",
         "tie_word_embeddings": True,
         "dtype": "float32",
     }
@@ -338,8 +330,6 @@ def load_checkpoint(
     known = config.max_position_embeddings
     if max_positions is not None:
         config = _with_positions(config, max_positions, limits)
-    if random_weights:
-        known = config.max_position_embeddings
     notes = _config_notes(content, config)
     tokenizer = _read_tokenizer(folder, content.get("tokenizer_class"), limits, notes)
     tokens = tokenizer.get_vocab_size()
@@ -362,13 +352,14 @@ def load_checkpoint(
     missing = _fill(model, None if random_weights else folder, known, notes, tied=is_tied, limits=limits)
     if random_weights:
         notes.append(f"Only the tokenizer and the sizes are those of {folder.name}; all weights are random.")
-    elif missing:
+        return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing)
+    if missing:
         *others, last = [f"the {title}" for part, title in PART_TITLES.items() if part in missing]
         parts, are = (f"{', '.join(others)} and {last}", "they are") if others else (last, "it is")
         notes.append(f"The files lack {parts}; {are} new and untrained here.")
     if (positions := config.max_position_embeddings) > known:
         notes.append(f"The weights have {known:,} positions; {known + 1:,} to {positions:,} are new and untrained.")
-    recipe = None if random_weights else _read_recipe(folder, limits, notes)
+    recipe = _read_recipe(folder, limits, notes)
     return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, recipe, head)
 
 
@@ -400,17 +391,14 @@ def probe(
 ) -> Callable[Concatenate[Checkpoint | str | Path, _Arguments], _Answer]:
     """Decorator of a question to a model: as `checked`, and `checkpoint` may be what `load_checkpoint` takes, which is
     then loaded for this question alone."""
-    ask = checked(function)
+    function.__annotations__["checkpoint"] = Checkpoint | str | Path  # for `checked` and `help`
 
+    @checked
     @functools.wraps(function)
     def call(checkpoint: Checkpoint | str | Path, *arguments: Any, **named: Any) -> _Answer:
         loaded = load_checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-        return ask(loaded, *arguments, **named)
+        return function(loaded, *arguments, **named)
 
-    signature = inspect.signature(function)
-    first, *others = signature.parameters.values()
-    own = first.replace(annotation=Checkpoint | str | Path)
-    call.__signature__ = signature.replace(parameters=[own, *others])  # type: ignore[attr-defined]
     return call
 
 
@@ -420,13 +408,9 @@ def _read_config(content: Json, limits: Limits) -> BertConfig:
     for field, allowed in _FIXED_FIELDS.items():
         value = content.get(field)
         if value not in allowed:
-            raise CheckpointError(f"{CONFIG} has {field} {quoted(value)}; this program supports only {allowed[0]!r}.")
-    kind = content.get("pooler_type", _POOLER_TYPES["first"])
-    pooler = next((pooler for pooler, name in _POOLER_TYPES.items() if name == kind), None)
-    if pooler is None:
-        known = " and ".join(_POOLER_TYPES.values())
-        raise CheckpointError(f"{CONFIG} has pooler_type {quoted(kind)}; this program supports {known}.")
-    content = {**content, "pooler": pooler}
+            known = " or ".join(map(repr, allowed))
+            raise CheckpointError(f"{CONFIG} has {field} {quoted(value)}; this program supports only {known}.")
+    content = {**content, "pooler": "mean" if content.get("pooler_type") == "all_token_average" else "first"}
     names = {field.name for field in dataclasses.fields(BertConfig)}
     given = {name: value for name, value in content.items() if name in names and value is not None}
     try:
@@ -539,9 +523,9 @@ def _fill(
     tensors, missing = dict[str, Tensor](), frozenset(PARTS)
     if folder is not None:
         tensors, missing = read_weights(folder, in_files, tied=tied, limits=limits, note=notes.append)
-    if more := config.max_position_embeddings - positions:
-        new = draw("new_positions", (more, config.hidden_size), config, generator.manual_seed(0))
-        tensors[POSITIONS] = torch.cat([tensors[POSITIONS], new * config.use_position_embeddings])
+        if more := config.max_position_embeddings - positions:
+            new = draw("new_positions", (more, config.hidden_size), config, generator.manual_seed(0))
+            tensors[POSITIONS] = torch.cat([tensors[POSITIONS], new * config.use_position_embeddings])
     generator.manual_seed(0)
     for name, shape in shapes.items():
         if name not in tensors:

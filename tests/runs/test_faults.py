@@ -108,7 +108,7 @@ def test_a_failed_allocation_says_that_the_machine_is_too_small(
 
 IN_SAVING = [
     *[(Run, "_to_save"), (worker.Worker, "to_save"), (worker.Worker, "copy"), (Trainer, "state")],
-    *[(checkpoint, name) for name in ("_tensors_to_write", "replacing", "_write_files", "save_tokenizer")],
+    *[(checkpoint, name) for name in ("check_finite", "replacing", "_write_files", "save_tokenizer")],
     *[(saved_state.TrainingState, "write"), (saved_state, "_sha256"), (saved_state, "save_file")],
     *[(atomic_folder, name) for name in ("restore_backup", "sync", "_rename")],
 ]

@@ -358,7 +358,7 @@ def test_the_padding_id_is_the_vocabularys_own(folder):
         ({"hidden_act": "gelu_new"}, "hidden_act is 'gelu_new'; it can be one of: gelu, relu"),
         (
             {"pooler_type": "max"},
-            "pooler_type 'max'; this program supports first_token_transform and all_token_average",
+            "pooler_type 'max'; this program supports only 'first_token_transform' or 'all_token_average'",
         ),
         ({"pooler_type": ["first"]}, "pooler_type"),
         ({"hidden_act": ["gelu"]}, "hidden_act is"),
