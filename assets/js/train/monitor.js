@@ -1,75 +1,26 @@
-// One training run, live. The page polls with its cursors and gets what is new: a few numbers and never the whole curve,
-// so that many pages cost the server little, and zoom and hover survive.
+// One training run, live: its numbers, its curves, its guesses, and what to do after it.
 
-import { progress } from "../controls.js";
 import { draws, el } from "../parts/elements.js";
 import { count, duration, loss } from "../parts/numbers.js";
-import { announce, on, orError, say, tabs } from "../frame/page.js";
-import { polling } from "../parts/polling.js";
+import { announce, choice, on, orError, say } from "../frame/page.js";
 import { question } from "../frame/question.js";
 import { asking } from "../views.js";
 import { curves } from "./curves.js";
 import { guessBoard } from "./guess_board.js";
 import { nextStep } from "./next_step.js";
+import { BLOCKED, LiveRun, statusLine } from "../compare/live_run.js";
 import { hasEnded, runs, STATUS_NAMES } from "../compare/runs.js";
 
 // What to do next, if the run gives no reason.
 const NEXT = { paused: "One step trains a single step, Resume continues." };
-const BLOCKED =
-  "Something between this page and the server blocks /balcony/news, such as an extension of the browser. Allow it to see the numbers; the run continues.";
 const HELLO =
   "BERT is a model that learns to fill in hidden words. Press Start to train a small one of your own. The pale curves are those of an earlier run.";
 const EAGER_MS = 120;
 const EAGER_POLLS = 5; // after a button was pressed: its effect takes a little time
-export const HIDDEN_MS = 60000; // a hidden page only renews the lease
-export const RETRY_MS = 2000;
 // The page requests guesses less often than numbers, and spends at most a twentieth of the time waiting for them.
 const GUESS_POLLS = 3;
 const GUESS_FRACTION = 1 / 20;
-export const FIRST = [0, -1, 0]; // the cursors of a new page; later ones come with each answer
 const MOST_POINTS = 3000; // with more, the page fetches the curve again, thinned
-
-/** News of a run since the cursors, see ui/server/news.py. */
-export async function news(run, more, cursors) {
-  const answer = await fetch(new URL("balcony/news", document.baseURI), {
-    method: "POST",
-    body: JSON.stringify([run.visitor, run.run, more, cursors]),
-  });
-  if (!answer.ok) throw new Error(`News: ${answer.status}`);
-  return answer.json();
-}
-
-/** Why no news of a run come. @param {string} alone what becomes of a run whose page cannot reach the server */
-export async function whyNoNews(alone) {
-  const health = await fetch("health", { cache: "no-store" }).catch(() => null);
-  return health?.ok
-    ? { isServing: true, title: "No news of the run", text: BLOCKED }
-    : { isServing: false, title: "Connection lost", text: `Trying again. ${alone}` };
-}
-
-/** A run's status in words, and how far it is. @param {string} name of the progress bar @param {string} id beginning of the ids @param {string} hello before the first run */
-export function statusLine(name, id, hello) {
-  const title = el("p.b-status", { role: "status", id: `${id}-status` }, "No run yet"),
-    reason = el("p.b-reason", { dir: "auto" }, hello),
-    of = el("p.b-empty.b-status-of", { id: `${id}-of`, hidden: "" }),
-    line = el("div.b-status-line", title, reason, of),
-    bar = progress(name);
-  return {
-    line,
-    bar,
-    /** The status decides the title's colour. @param {string} words @param {string} text @param {string} [status] */
-    say(words, text, status = "") {
-      title.textContent = words;
-      reason.textContent = text;
-      title.dataset.status = status;
-    },
-    /** Name the run where the page shows another model. @param {string} [key] of the run @param {string} [run] */
-    name(key, run) {
-      of.hidden = !key || key === question.model;
-      if (!of.hidden) of.textContent = `This is “${run}”; the model chosen above is another one.`;
-    },
-  };
-}
 
 /** Status in words, progress bar and numbers. @param {HTMLElement} root */
 function dashboard(root) {
@@ -112,17 +63,11 @@ function dashboard(root) {
 
 /** @typedef {{visitor: string, run: string, title: string, device: string, steps: number, isSlow: boolean}} ShownRun */
 
-class RunMonitor {
-  /** @type {ShownRun | null} */
-  run = null;
+class RunMonitor extends LiveRun {
   /** @type {string | null} */
   visitor = null;
-  cursors = FIRST;
-  status = "";
   /** The newest answer of the server. @type {any} */
   newest = null;
-  isLost = false;
-  isBlocked = false; // the server answers, but no news come
   /** The step that the time slider selects; null is live. @type {number | null} */
   selected = null;
   eager = 0; // polls to send quickly
@@ -134,19 +79,20 @@ class RunMonitor {
   verdict = "";
 
   /** @param {HTMLElement} root @param {ViewContext} context */
-  constructor(root, { trigger, server, options }) {
-    this.trigger = trigger;
-    this.server = server;
-    this.options = options;
-    this.board = dashboard(root);
+  constructor(root, context) {
+    super(context, dashboard(root));
+    const { trigger, server, options } = context;
     this.next = nextStep(this.board.line, options.story, (advice, steps) =>
       trigger(advice, { run: this.run?.run, steps }),
     );
     const sides = el("div.b-watch");
     root.append(sides);
-    this.chart = curves(sides, options, { more: () => this.refetch(), file: (kind) => this.save(kind) });
+    const refetch = () => {
+      this.restart();
+      this.poll();
+    };
+    this.chart = curves(sides, options, { more: refetch, file: (kind) => this.save(kind) });
     this.table = guessBoard(sides);
-    this.poll = polling(() => this.ask(), HIDDEN_MS);
     const guesses = /** @type {HTMLElement} */ (sides.lastElementChild);
     this.showStep = asking(guesses, async (/** @type {ShownRun} */ run) => {
       const answer = await server.guesses(run.run, this.selected, false);
@@ -171,9 +117,8 @@ class RunMonitor {
       this.board.show(newest, text);
       this.next.show(newest, advice);
     });
-    tabs.addEventListener("message", ({ data }) => {
-      if (data === this.visitor) trigger("elsewhere");
-    });
+    // Another tab of this browser shows another run.
+    addEventListener("storage", ({ key }) => key === "balcony-run" && trigger("elsewhere"));
   }
 
   /** @param {any} value */
@@ -193,17 +138,8 @@ class RunMonitor {
 
   /** Show another run. @param {ShownRun} run */
   begin(run) {
-    tabs.postMessage(this.visitor);
-    Object.assign(this, {
-      run,
-      cursors: FIRST,
-      selected: null,
-      status: "",
-      newest: null,
-      guessed: -1,
-      nextGuess: 0,
-      verdict: "",
-    });
+    choice("run", run.run);
+    this.follow(run, { selected: null, newest: null, guessed: -1, nextGuess: 0, verdict: "" });
     this.board.begin(run);
     this.board.name(run.run, run.title);
     this.chart.begin(run);
@@ -223,79 +159,48 @@ class RunMonitor {
     this.next.show(null);
   }
 
-  /** Get all points again. */
-  refetch() {
-    this.cursors = [0, ...this.cursors.slice(1)];
-    this.poll();
-  }
-
-  /** Get what is new; the answer is when to ask again. */
   async ask() {
-    const { run, chart } = this,
-      { more } = chart;
-    if (!run) return undefined;
-    if (chart.points.length > MOST_POINTS) {
-      this.cursors = [0, ...this.cursors.slice(1)];
-      chart.restart();
+    if (this.run && this.chart.points.length > MOST_POINTS) {
+      this.restart();
+      this.chart.restart();
     }
-    try {
-      const fresh = await news(run, more, this.cursors);
-      if (this.isLost) announce("again", null);
-      this.isLost = this.isBlocked = false;
-      if (run !== this.run || more !== chart.more) return 0;
-      this.take(run, fresh);
-    } catch (error) {
-      await this.lose();
-      return RETRY_MS;
-    }
+    const wait = await super.ask();
+    if (!wait || this.isLost) return wait;
     this.eager = Math.max(0, this.eager - 1);
-    return this.eager ? Math.min(EAGER_MS, this.pollMs) : this.pollMs;
+    return this.eager ? Math.min(EAGER_MS, wait) : wait;
   }
 
-  /** No news come. */
-  async lose() {
-    this.isLost = true;
-    const { isServing, title, text } = await whyNoNews(this.options.alone);
-    if (!this.isBlocked || !isServing) this.board.say(title, text);
-    this.isBlocked = isServing;
-    if (isServing) this.trigger("status"); // the buttons follow the run nevertheless
+  async wait() {
+    await super.wait();
+    if (this.isBlocked) this.trigger("status"); // the buttons follow the run nevertheless
   }
 
-  /** @param {ShownRun} run @param {any} news */
-  take(run, news) {
-    const { board, chart } = this;
-    if (news.error) {
-      const known = this.newest ? ` Its last known step was ${count(this.newest.step)}. ${this.options.losses}` : "";
-      board.say("Run not found", news.error + known);
-      this.run = null;
-      this.trigger("status");
-      return;
-    }
+  /** @param {string} why */
+  lose(why) {
+    const known = this.newest ? ` Its last known step was ${count(this.newest.step)}. ${this.options.losses}` : "";
+    super.lose(why + known);
+    this.trigger("status");
+  }
+
+  /** @param {any} news */
+  take(news) {
+    const { run, chart, status } = this;
     announce("news", null);
     this.newest = news;
-    this.cursors = news.cursors;
     this.pollMs = news.poll_ms;
     if (news.steps !== run.steps) {
       run.steps = news.steps;
       chart.change({ run });
     }
-    board.show(news, this.verdict);
-    chart.add(news.points);
-    if (news.held) chart.hold(news.held);
-    if (news.snapshots.length) announce("snapshots", { run: run.run, steps: news.snapshots });
-    if (news.status !== this.status) this.turn(run, news);
+    this.board.show(news, this.verdict);
+    super.take(news);
+    if (news.status !== status) {
+      this.verdict = "";
+      this.next.show(news);
+      runs.show(this.visitor, run.run);
+      this.trigger("status");
+    }
     this.guess(run);
-  }
-
-  /** The run has another status. @param {ShownRun} run @param {any} news */
-  turn(run, news) {
-    const { status } = news;
-    this.status = status;
-    this.verdict = "";
-    this.next.show(news);
-    announce("status", null);
-    runs.show(this.visitor, run.run);
-    this.trigger("status");
   }
 
   /** Request the guesses of the newest model when it is time for them, and those of an ended run at once. @param {ShownRun} run */

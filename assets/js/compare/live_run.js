@@ -1,0 +1,124 @@
+// A run that trains, live, in Train and in Fine-tune. The page polls with its cursors and gets what is new: a few numbers and
+// never the whole curve, so that many pages cost the server little, and zoom and hover survive.
+
+import { progress } from "../controls.js";
+import { el } from "../parts/elements.js";
+import { announce } from "../frame/page.js";
+import { polling } from "../parts/polling.js";
+import { question } from "../frame/question.js";
+
+/** Why no news come where the server answers otherwise. */
+export const BLOCKED =
+  "Something between this page and the server blocks /balcony/news, such as an extension of the browser. Allow it to see the numbers; the run continues.";
+const HIDDEN_MS = 60000; // a hidden page only renews the lease
+const RETRY_MS = 2000;
+const FIRST = [0, -1, 0]; // the cursors of a new page; later ones come with each answer
+
+/** News of a run since the cursors, see ui/server/news.py. */
+async function news(run, more, cursors) {
+  const answer = await fetch(new URL("balcony/news", document.baseURI), {
+    method: "POST",
+    body: JSON.stringify([run.visitor, run.run, more, cursors]),
+  });
+  if (!answer.ok) throw new Error(`News: ${answer.status}`);
+  return answer.json();
+}
+
+/** A run's status in words, and how far it is. @param {string} name of the progress bar @param {string} id beginning of the ids @param {string} hello before the first run */
+export function statusLine(name, id, hello) {
+  const title = el("p.b-status", { role: "status", id: `${id}-status` }, "No run yet"),
+    reason = el("p.b-reason", { dir: "auto" }, hello),
+    of = el("p.b-empty.b-status-of", { id: `${id}-of`, hidden: "" }),
+    line = el("div.b-status-line", title, reason, of),
+    bar = progress(name);
+  return {
+    line,
+    bar,
+    /** The status decides the title's colour. @param {string} words @param {string} text @param {string} [status] */
+    say(words, text, status = "") {
+      title.textContent = words;
+      reason.textContent = text;
+      title.dataset.status = status;
+    },
+    /** Name the run where the page shows another model. @param {string} [key] of the run @param {string} [run] */
+    name(key, run) {
+      of.hidden = !key || key === question.model;
+      if (!of.hidden) of.textContent = `This is “${run}”; the model chosen above is another one.`;
+    },
+  };
+}
+
+export class LiveRun {
+  /** The run as the server describes it: its visitor, its id, and what else the view needs. @type {any} */
+  run = null;
+  /** @type {ReturnType<typeof import("../train/curves.js").curves> | null} */
+  chart = null;
+  cursors = FIRST;
+  status = "";
+  isLost = false;
+  isBlocked = false; // the server answers, but no news come
+  poll = polling(() => this.ask(), HIDDEN_MS);
+
+  /** @param {ViewContext} context @param {any} board a status line, with more of the view */
+  constructor({ trigger, server, options }, board) {
+    this.trigger = trigger;
+    this.server = server;
+    this.options = options;
+    this.board = board;
+  }
+
+  /** Show another run from its first step. @param {any} run @param {object} [more] of the view */
+  follow(run, more) {
+    Object.assign(this, { run, cursors: FIRST, status: "", ...more });
+  }
+
+  /** All points come again. */
+  restart() {
+    this.cursors = [0, ...this.cursors.slice(1)];
+  }
+
+  /** Get what is new; the answer is when to ask again. @returns {Promise<number | void>} */
+  async ask() {
+    const { run } = this,
+      more = this.chart?.more ?? false;
+    if (!run) return;
+    try {
+      const fresh = await news(run, more, this.cursors);
+      if (this.isLost) announce("again", null);
+      this.isLost = this.isBlocked = false;
+      if (run !== this.run || more !== (this.chart?.more ?? false)) return 0;
+      if (fresh.error) this.lose(fresh.error);
+      else this.take(fresh);
+      return fresh.poll_ms;
+    } catch (error) {
+      await this.wait();
+      return RETRY_MS;
+    }
+  }
+
+  /** No news come. */
+  async wait() {
+    this.isLost = true;
+    const health = await fetch("health", { cache: "no-store" }).catch(() => null);
+    if (!health?.ok) this.board.say("Connection lost", `Trying again. ${this.options.alone}`);
+    else if (!this.isBlocked) this.board.say("No news of the run", BLOCKED);
+    this.isBlocked = Boolean(health?.ok);
+  }
+
+  /** The server has no such run. @param {string} why */
+  lose(why) {
+    this.board.say("Run not found", why);
+    this.run = null;
+  }
+
+  /** @param {any} news */
+  take({ cursors, points, held, snapshots, status }) {
+    this.cursors = cursors;
+    this.chart?.add(points);
+    if (held) this.chart?.hold(held);
+    if (snapshots.length) announce("snapshots", { run: this.run.run, steps: snapshots });
+    if (status === this.status) return;
+    this.status = status;
+    announce("status", null);
+  }
+}
