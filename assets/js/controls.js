@@ -3,8 +3,7 @@
 
 import { button, el, fill, putBelow } from "./parts/elements.js";
 
-/** @typedef {import("./parts/elements.js").Attributes} Attributes */
-/** @typedef {import("./parts/elements.js").Child} Child */
+/** @import { Attributes, Child } from "./parts/elements.js" */
 
 const MIDDLE = /(?<=\u2068)([^\u2069]{16})[^\u2069]{2,}([^\u2069]{15})(?=\u2069)/gu; // of a long name that a person gave
 

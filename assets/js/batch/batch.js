@@ -121,7 +121,6 @@ class Batch {
   shown = null;
   first = 0;
   again = 0;
-  isVisible = false;
   summary = el("p.b-batch-summary");
   range = el("span.b-batch-range");
   pairing = el("p.b-empty");
@@ -150,19 +149,15 @@ class Batch {
     });
     on("question", ({ changed }) => {
       if (changed.has("model") || changed.has("step")) this.again = 0;
-      else if (!changed.has("newest")) return;
-      this.follow();
+      if (["model", "step", "newest", "tab"].some((part) => changed.has(part))) this.follow();
     });
-    new IntersectionObserver(([entry]) => {
-      this.isVisible = entry.isIntersecting;
-      this.follow();
-    }).observe(root);
     this.paint({ text: "" });
+    this.follow();
   }
 
   /** Show the selected step, unless its masks were drawn again. */
   follow() {
-    if (this.isVisible && !this.again) this.ask();
+    if (question.tab === "batch" && !this.again) this.ask();
   }
 
   /** @param {number} by */

@@ -9,8 +9,8 @@ import { STATUS_NAMES } from "../compare/runs.js";
 import { desk, named } from "./desk.js";
 import { act, follow, room, teach } from "./state.js";
 
-/** @typedef {import("./state.js").SharedRun} SharedRun */
-/** @typedef {import("../controls.js").Child} Child */
+/** @import { Child } from "../parts/elements.js" */
+/** @import { SharedRun } from "./state.js" */
 
 const PRIVACY =
   "Everybody in the class sees this name, and of your newest run its title, settings, loss curve and verdict, while it " +

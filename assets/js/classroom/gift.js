@@ -8,7 +8,7 @@ import { act, room, teach } from "./state.js";
 const OWN_TEXT = "Your teacher asks you for a text of your own.";
 const IN_FORM = "It is in the form. Press Start.";
 const PASTE = "Paste your text into the form. Then press Start.";
-/** @type {Record<string, (value: string) => import("../controls.js").Child>} */
+/** @type {Record<string, (value: string) => import("../parts/elements.js").Child>} */
 const GIVES = {
   seed: (value) => `Your teacher gives you seed ${value}.`,
   rate: (value) => `Your teacher gives you learning rate ${value}.`,

@@ -5,8 +5,7 @@ import { button, disable, el } from "../parts/elements.js";
 import { saveText } from "../parts/downloads.js";
 import { ask, changedParts, question } from "../frame/question.js";
 
-/** @typedef {import("./lesson_bar.js").Lesson} Lesson */
-/** @typedef {import("./lesson_bar.js").Step} Step */
+/** @import { Lesson, Step } from "./lesson_bar.js" */
 
 const CHOICES = "Choices, one on each line, * before the right one";
 

@@ -7,9 +7,8 @@ import { bar, button, el, fill, roam, svg } from "../parts/elements.js";
 import { count, has, percent } from "../parts/numbers.js";
 import { ask, openTab } from "../frame/question.js";
 
-/** @typedef {import("./stages.js").Steps} Steps */
-/** @typedef {import("./stages.js").Shown} Shown */
-/** @typedef {import("../parts/elements.js").Child} Child */
+/** @import { Child } from "../parts/elements.js" */
+/** @import { Shown, Steps } from "./stages.js" */
 /** @typedef {{from: number, to: number}} Row the tokens of a line of the map, [from, to); more than one in a gap */
 
 const ROW = 15, // pixels; as in the style sheet

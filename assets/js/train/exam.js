@@ -1,4 +1,4 @@
-// Memorising versus generalising: the exam, which runs when it is visible and training pauses or ends, or a step is selected.
+// Memorising versus generalising: the exam, which runs when Train is open and training pauses or ends, or a step is selected.
 
 import { table } from "../controls.js";
 import { el, fill } from "../parts/elements.js";
@@ -32,21 +32,16 @@ function paint(root, { text, rule, step, columns, rows, verdict = [] }) {
 
 /** @type {View} */
 export function view(root, { server }) {
-  let isVisible = false;
   const ask = asking(root, async () => {
-    if (!isVisible) return;
     await visitor.known;
+    if (question.tab !== "train") return;
     const { model, step } = question,
       value = await server.results(model, step);
     paint(root, value);
     announce("verdict", { run: model, step, text: value.verdict?.[0] ?? "", advice: value.advice ?? "" });
   });
-  onPart(["model", "step"], ask);
+  onPart(["model", "step", "tab"], ask);
   on("status", () => ask());
-  const show = (/** @type {IntersectionObserverEntry[]} */ [entry]) => {
-    isVisible = entry.isIntersecting;
-    ask();
-  };
-  new IntersectionObserver(show, { rootMargin: "10000px" }).observe(root); // the tab is open, however far it is scrolled
   paint(root, { text: "" });
+  ask();
 }
