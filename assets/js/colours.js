@@ -55,20 +55,12 @@ export const behindText = (value) =>
  */
 export const effect = (loss) => behindText(level(loss));
 
-/** Callbacks that draw again when the theme changes. @type {Set<() => void>} */
-const redraws = new Set();
 new MutationObserver(repaint).observe(document.body, { attributeFilter: ["class"] });
 
-/** Draw again in the colours of the shown theme. */
+/** What a script paints hears of another theme by the event "repaint". */
 export function repaint() {
-  for (const redraw of redraws) redraw();
+  for (const part of document.querySelectorAll("[data-painted]")) part.dispatchEvent(new Event("repaint"));
 }
-
-/** Call back when the theme changes while the view is on the page. @param {HTMLElement} root @param {() => void} redraw */
-export const onTheme = (root, redraw) =>
-  redraws.add(() => {
-    if (root.isConnected) redraw();
-  });
 
 /** @param {string} colour @param {string} text */
 const swatch = (colour, text) => el("span.b-swatch", dot(colour), text);

@@ -18,7 +18,7 @@ take();
 on("restored", take);
 on("question", ({ changed }) => changed.has("off") && (changed.size > 1 ? take() : change({ off: question.off })));
 document.addEventListener("ask", (event) => ask(/** @type {CustomEvent} */ (event).detail));
-onChange(document.body, () => {
+onChange(() => {
   const { picked, active, ...drawn } = settings;
   const heads = Object.fromEntries(
     Object.entries(drawn).filter(([key, value]) => key !== "off" && value !== FIRST[key]),

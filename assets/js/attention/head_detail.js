@@ -53,7 +53,7 @@ class HeadDetail {
   all = /** @type {any} */ ({});
   width = 0;
   tabs = Object.entries(MODES).map(([mode, text]) =>
-    button(text, () => change({ mode: /** @type {keyof typeof MODES} */ (mode) }), { role: "tab", "data-mode": mode }),
+    button(text, () => change({ mode }), { role: "tab", "data-mode": mode }),
   );
   limit = el("output");
   threshold = el("input", {
@@ -69,7 +69,7 @@ class HeadDetail {
     FILTERS.map((text) => [text, text]),
     (filter) => change({ filter }),
   );
-  mean = select("Average over", Object.entries(MEANS), (mean) => change({ mean: /** @type {any} */ (mean) }));
+  mean = select("Average over", Object.entries(MEANS), (mean) => change({ mean }));
   chips = el("div.b-tools", { role: "group", "aria-label": "Heads that are drawn", title: CHIPS_HINT });
   extra = el("div.b-tools");
   title = el("h3.b-map-title");
@@ -91,7 +91,7 @@ class HeadDetail {
     roam(tablist);
     const least = el("label", "Hide weights below ", this.threshold, this.limit);
     this.tools = tools(tablist, least, this.extra);
-    onChange(root, () => {
+    onChange(() => {
       if (!this.tools.isConnected) return;
       // A head of the same layer needs no answer from the server.
       const [layer, head] = settings.picked;
@@ -160,7 +160,8 @@ class HeadDetail {
       all: "Mean of all heads and layers",
       rollout: `Rollout up to layer ${layer + 1}`,
     }[mean];
-    const matrix = mean === "all" ? this.all.mean : this.matrix(mean === "heads" ? "averages" : mean, layer - first);
+    const matrix =
+      mean === "all" ? this.all.mean : this.matrix(mean === "heads" ? "averages" : "rollout", layer - first);
     this.drawMap(matrix, `${MEANS_HINTS[mean]} ${AXES}`);
   }
 

@@ -1,13 +1,13 @@
-// All attention heads in one picture. The weights come once, as bytes, and are painted on one canvas; transparent
-// buttons lie over it, so that 144 heads can be pressed, named and reached with the keyboard.
+// All attention heads as small pictures. The weights come once, as bytes; each head is a button with its picture, in a frame
+// of the colour of its fact, so that 144 heads can be pressed, named and reached with the keyboard.
 
-import { colours, legend, onTheme, pixels } from "../colours.js";
+import { colours, legend, pixels } from "../colours.js";
 import { keepingFocus, numbered, options, select } from "../controls.js";
 import { button, disable, draws, el, fill, note, notes, roam, tools } from "../parts/elements.js";
 import { bytesOf } from "../parts/numbers.js";
 import { change, grid, headOf, headsOf, isOff, onChange, settings } from "./heads.js";
 
-/** @typedef {[layer: number, head: number]} Head counted from 0 */
+/** @import { Head } from "./heads.js" */
 /**
  * @typedef {object} Heads All heads of a model.
  * @property {number} first the number of the first layer, from 0
@@ -31,9 +31,6 @@ import { change, grid, headOf, headsOf, isOff, onChange, settings } from "./head
 
 /** @type {Record<string, string>} */
 const GLYPHS = { next: "→", previous: "←", same: "=", cls: "C", sep: "S", other: "⇄" };
-const INSET = 3;
-const FRAME = 0.14; // of a head's side, in the colour of its fact
-const SMALLEST_WITH_NUMBER = 44;
 
 /** Its place below a head that is sorted: the layer and the number. @param {Head} head */
 const shortOf = ([layer, head]) => `${layer + 1}.${head + 1}`;
@@ -43,7 +40,7 @@ function headButton([layer, head]) {
   const badges = ["badge", "value", "off"].map((name) => el(`span.b-head-${name}`, { "aria-hidden": "true" })),
     press = () => change({ picked: [layer, head], active: new Set([head]) }),
     place = { "data-layer": layer, "data-head": head, "data-key": `${layer}.${head}` };
-  return button(badges, press, { class: "b-head", ...place });
+  return button([el("canvas"), badges], press, { class: "b-head", ...place });
 }
 
 class HeadGrid {
@@ -57,18 +54,15 @@ class HeadGrid {
   sort = button("Sort", () => change({ sorted: !settings.sorted }));
   tools = tools(this.layerTool, el("label", "Colour by ", this.choose), this.sort);
   title = el("h3", { dir: "auto" });
-  frame = el("div");
+  frame = el("div", { "data-painted": "", onrepaint: () => this.built && this.show() });
   key = el("div");
   notes = el("div");
-  canvas = el("canvas", { "aria-hidden": "true" });
-  thumb = el("canvas");
 
   /** @param {HTMLElement} root @param {boolean} switches whether heads can be off */
   constructor(root, switches) {
     this.root = root;
     this.switches = switches;
-    new ResizeObserver(() => this.built && this.paint()).observe(this.frame);
-    for (const when of [onChange, onTheme]) when(root, () => this.built && this.show());
+    onChange(() => this.built && this.show());
   }
 
   /** @param {Heads & {error?: string, hidden?: boolean} | null} next */
@@ -142,7 +136,6 @@ class HeadGrid {
     const group = el(
       this.isSorted ? "div.b-heads.is-sorted" : "div.b-heads",
       { role: "group", "aria-label": "Attention heads" },
-      this.canvas,
       this.isSorted ? heads.map(ofSorted) : grid(heads, perRow, headButton),
     );
     group.style.setProperty("--heads", `${perRow}`);
@@ -151,7 +144,9 @@ class HeadGrid {
   }
 
   show() {
-    const { layers, of } = this.value;
+    const { layers, of } = this.value,
+      painted = this.painter(),
+      colour = colours();
     this.build();
     this.choose.value = this.fact;
     this.layerTool.hidden = layers === of;
@@ -161,15 +156,17 @@ class HeadGrid {
       const head = headOf(item),
         number = this.factOf(head),
         off = this.switches && isOff(head),
-        [badge, small, cover] = item.children;
+        [canvas, badge, small, cover] = item.children;
+      painted(/** @type {HTMLCanvasElement} */ (canvas), head);
+      item.classList.toggle("has-fact", number !== null);
+      item.style.setProperty("--frame", number === null ? null : colour(number / this.most));
       item.title = item.ariaLabel = `${this.nameOf(head)}${off ? ". Switched off" : ""}`;
       cover.textContent = off ? "off" : "";
       item.ariaPressed = `${`${head}` === `${settings.picked}`}`;
       badge.textContent = GLYPHS[this.patternOf(head)] ?? "";
-      small.textContent = number === null || item.offsetWidth < SMALLEST_WITH_NUMBER ? "" : number.toFixed(2);
+      small.textContent = number?.toFixed(2) ?? "";
     }
     fill(this.key, this.legends());
-    this.paint();
   }
 
   /** What frames and signs mean. */
@@ -214,39 +211,18 @@ class HeadGrid {
     ];
   }
 
-  paint() {
-    const { canvas, thumb } = this,
-      { size, first, heads } = this.value,
-      grid = /** @type {HTMLElement} */ (this.frame.firstChild);
-    if (!grid.offsetWidth) return;
-    const ratio = window.devicePixelRatio || 1;
-    canvas.width = grid.scrollWidth * ratio;
-    canvas.height = grid.scrollHeight * ratio;
-    canvas.style.width = `${grid.scrollWidth}px`;
-    canvas.style.height = `${grid.scrollHeight}px`;
-    const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-    const small = /** @type {CanvasRenderingContext2D} */ (thumb.getContext("2d", { willReadFrequently: true }));
-    pen.scale(ratio, ratio);
-    pen.imageSmoothingEnabled = false;
-    thumb.width = thumb.height = size;
-    const image = new ImageData(size, size),
+  /** A function that paints a head's weights. */
+  painter() {
+    const { size, first, heads } = this.value,
+      image = new ImageData(size, size),
       cells = new Uint32Array(image.data.buffer),
-      weights = pixels(),
-      colour = colours();
-    for (const item of grid.querySelectorAll("button")) {
-      const [layer, head] = headOf(item),
-        offset = ((layer - first) * heads + head) * size * size;
-      for (let cell = 0; cell < cells.length; cell += 1) cells[cell] = weights[this.bytes[offset + cell]];
-      small.putImageData(image, 0, 0);
-      const { offsetLeft: x, offsetTop: y, offsetWidth: side } = item,
-        number = this.factOf([layer, head]);
-      const inset = number === null ? INSET : Math.max(INSET, Math.round(FRAME * side));
-      if (number !== null) {
-        pen.fillStyle = colour(number / this.most);
-        pen.fillRect(x, y, side, side);
-      }
-      pen.drawImage(thumb, x + inset, y + inset, side - 2 * inset, side - 2 * inset);
-    }
+      shades = pixels();
+    return (/** @type {HTMLCanvasElement} */ canvas, /** @type {Head} */ [layer, head]) => {
+      const start = ((layer - first) * heads + head) * cells.length;
+      cells.forEach((_, cell) => (cells[cell] = shades[this.bytes[start + cell]]));
+      canvas.width = canvas.height = size;
+      canvas.getContext("2d")?.putImageData(image, 0, 0);
+    };
   }
 }
 

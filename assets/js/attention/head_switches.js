@@ -9,7 +9,7 @@ import { ask, onPart, question } from "../frame/question.js";
 import { asking } from "../views.js";
 import { grid, headOf, headsOf, isOff } from "./heads.js";
 
-/** @typedef {[layer: number, head: number]} Head counted from 0 */
+/** @import { Head } from "./heads.js" */
 /**
  * @typedef {object} Switches
  * @property {number} layers

@@ -17,7 +17,7 @@ dark.addEventListener("change", follow);
 follow();
 const show = headDetail(part("detail"), context);
 let shown = detail.layer;
-onChange(document.body, () => {
+onChange(() => {
   const [layer, head] = settings.picked;
   if (layer === shown) return;
   shown = layer;

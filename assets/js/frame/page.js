@@ -27,6 +27,7 @@
  * @property {{run: string, step: number | null, text: string, advice: string}} verdict the exam of a run at a step, null for the newest: its verdict, and "longer", "slower" or ""
  * @property {null} news the server has told of the run of the page
  * @property {null} runs the page shows another run, or its status changed
+ * @property {null} heads the settings of the views of heads changed
  * @property {null} language the page is about to be shown in another language
  * @property {null} chosen other runs are chosen for the curves
  */
@@ -35,8 +36,6 @@ export const NO_ANSWER = "The server did not answer; try again.";
 const bus = new EventTarget();
 /** @type {(value?: any) => void} */
 let resolveKnown;
-/** Messages between a visitor's browser tabs: the visitor's token, after a run started or another model was chosen. */
-export const tabs = channel();
 /** The visitor's token. `known` resolves when the server has answered with it. */
 export const visitor = {
   token: "",
@@ -44,15 +43,6 @@ export const visitor = {
     resolveKnown = resolve;
   }),
 };
-
-/** Where a browser forbids storage it may forbid this too; the other end of the port then hears nothing. @returns {BroadcastChannel} */
-function channel() {
-  try {
-    return new BroadcastChannel("balcony");
-  } catch {
-    return /** @type {any} */ (new MessageChannel().port1);
-  }
-}
 
 /** The visitor's token is known, or another one. @param {string} token */
 export function setVisitor(token) {

@@ -1,6 +1,6 @@
 // A table of numbers as colours, with words beside its rows and columns: attention, sentence pairs, similarities.
 
-import { colours, legend, onTheme, WEIGHTS } from "../colours.js";
+import { colours, legend, WEIGHTS } from "../colours.js";
 import { direction, el, fill, putBelow, svg } from "./elements.js";
 
 /**
@@ -25,19 +25,7 @@ import { direction, el, fill, putBelow, svg } from "./elements.js";
  * @property {(i: number, j: number) => void} [press] what a click or Enter does
  * @property {[number, number] | null} [here] the cell of what the page shows, which is marked while none is chosen
  */
-/**
- * @typedef {object} Place Where the cells are, in pixels.
- * @property {number} side of a cell
- * @property {number} left
- * @property {number} top
- * @property {number} width
- * @property {number} height
- * @property {number} letters of a word, at most
- * @property {number} size of the letters
- * @property {number} middle from the middle of a line to where letters stand
- * @property {boolean} isTurned whether the words of the columns go upwards
- * @property {boolean} isLong whether the map is higher than the window
- */
+/** @typedef {ReturnType<typeof placed>} Place where the cells are */
 
 const GAP = 4,
   AROUND = 12,
@@ -92,9 +80,9 @@ function font() {
 const windowHeight = () => innerHeight - (document.getElementById("header")?.offsetHeight ?? 0) - UNDER;
 
 /**
- * The largest cells beside words that are as high as a row, or, in high rows, of the largest letters; in a low window
- * smaller ones.
- * @param {Heat} heat @param {number} room @returns {Place}
+ * Where the cells are, in pixels: the largest ones beside words that are as high as a row, or, in high rows, of the largest
+ * letters; in a low window smaller ones.
+ * @param {Heat} heat @param {number} room
  */
 function placed({ rows, columns, largest = LARGEST, letters = LETTERS }, room) {
   if (room <= NARROW) letters = Math.min(letters, LETTERS_NARROW);
@@ -109,8 +97,8 @@ function placed({ rows, columns, largest = LARGEST, letters = LETTERS }, room) {
     (free - across * LARGEST_LETTERS) / columns.length,
   );
   const of = (/** @type {number} */ side) => {
-    const size = Math.min(LARGEST_LETTERS, (side - BETWEEN) / height),
-      isTurned = downward * size > side - GAP,
+    const size = Math.min(LARGEST_LETTERS, (side - BETWEEN) / height), // of the letters
+      isTurned = downward * size > side - GAP, // the words of the columns go upwards
       top = AROUND + (isTurned ? downward * size : size);
     return { side, size, isTurned, top, height: rows.length * side };
   };
@@ -121,11 +109,11 @@ function placed({ rows, columns, largest = LARGEST, letters = LETTERS }, room) {
     place = of(Math.max(SMALLEST, (most - place.top) / rows.length));
   return {
     ...place,
-    letters,
-    isLong: isHigh(),
+    letters, // of a word, at most
+    isLong: isHigh(), // the map is higher than the window
     left: AROUND + across * place.size,
     width: columns.length * place.side,
-    middle: below * place.size,
+    middle: below * place.size, // from the middle of a line to where letters stand
   };
 }
 
@@ -221,7 +209,7 @@ addEventListener("resize", () => {
 });
 
 class HeatMap {
-  map = el("div.b-map", { tabindex: 0, role: "application" });
+  map = el("div.b-map", { tabindex: 0, role: "application", "data-painted": "" });
   hint = el("span");
   guide = el("p.b-empty.b-map-hint");
   readout = el("p.b-tip.b-readout", { "aria-live": "polite", "data-no-picture": "" });
@@ -249,10 +237,10 @@ class HeatMap {
     map.addEventListener("keydown", (event) => this.type(event));
     for (const end of ["pointerleave", "focusout"]) map.addEventListener(end, () => this.leave());
     map.addEventListener("window", () => this.redraw());
+    map.addEventListener("repaint", () => this.redraw(this.room)); // a picture is made from a page that is wider for that moment
     new ResizeObserver(() => {
       if (map.clientWidth && map.clientWidth !== this.room) this.redraw();
     }).observe(map);
-    onTheme(map, () => this.redraw(this.room)); // a picture is made from a page that is wider for that moment
   }
 
   /** Draw a map. The cell that was chosen stays chosen, if the map has the same words. @param {Heat} next */

@@ -145,7 +145,10 @@ function parts(node, origin) {
   if (style.display === "none" || style.visibility === "hidden" || style.clipPath !== "none" || style.opacity === "0")
     return [];
   if (node instanceof SVGElement) return extent.width ? [drawing(node, extent, origin)] : [];
-  if (node instanceof HTMLCanvasElement) return [svg("image", { ...placed(extent, origin), href: node.toDataURL() })];
+  if (node instanceof HTMLCanvasElement) {
+    const look = { href: node.toDataURL(), "image-rendering": style.imageRendering };
+    return [svg("image", { ...placed(extent, origin), ...look })];
+  }
   const drawn = [...box(style, extent, origin), ...[...node.childNodes].flatMap((child) => parts(child, origin))];
   if (style.opacity === "1" || !drawn.length) return drawn;
   return [svg("g", { opacity: style.opacity }, drawn)];

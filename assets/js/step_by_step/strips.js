@@ -1,7 +1,7 @@
 // Vectors as strips of colour, one below the other: a cell for each number. The arrow keys and the pointer choose a cell
 // of all strips at once, which a line below them describes.
 
-import { colours, legend, level, onTheme } from "../colours.js";
+import { colours, legend, level } from "../colours.js";
 import { el, fill } from "../parts/elements.js";
 import { number } from "../parts/numbers.js";
 
@@ -34,7 +34,11 @@ export function strips(shown) {
 }
 
 class Picture {
-  element = el("div.b-strips", { tabindex: 0, role: "application", onkeydown: (event) => this.type(event) });
+  element = el("div.b-strips", {
+    ...{ tabindex: 0, role: "application", "data-painted": "" },
+    onkeydown: (event) => this.type(event),
+    onrepaint: () => this.paint(),
+  });
   readout = el("p.b-readout", { "aria-live": "polite" });
   /** The mark and the value of each strip. @type {[mark: HTMLElement, value: HTMLElement][]} */
   marks = [];
@@ -55,7 +59,6 @@ class Picture {
     new ResizeObserver(() => {
       if (this.element.clientWidth && this.element.clientWidth !== this.width) this.paint();
     }).observe(this.element);
-    onTheme(this.element, () => this.paint());
     this.paint();
   }
 
