@@ -58,7 +58,7 @@ from bert_core.tasks.prediction import predict, review, task_of
 from bert_core.tasks.question_answering import QuestionAnswering, check_ids, squad_predictions
 from bert_core.tasks.task import Task
 from bert_core.training.distributed import any_wants_to_stop, first_on_each_machine, joined, rank
-from bert_core.training.evaluation import evaluate
+from bert_core.training.evaluation import evaluating, result_of
 from bert_core.training.losses import DETAILS
 from bert_core.training.metrics import StepMetrics
 
@@ -116,10 +116,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _command(commands: Any, name: str, does: str, run: Callable, more: str = "") -> argparse.ArgumentParser:
+    """Add a command. does: what it does, in a few words. more: sentences that only its own help has."""
+    description = f"{does[0].upper()}{does[1:]}. {more}"
+    command = commands.add_parser(name, help=does, description=description)
+    command.set_defaults(command=run)
+    return command
+
+
 def _add_train(commands: Any) -> None:
-    about = "Train a model and write it as a Hugging Face folder. Ctrl-C and SIGTERM save it and end the training. "
-    about += "Several GPUs or machines share each batch: torchrun --nproc-per-node N -m bert_core train ..."
-    train = commands.add_parser("train", help="train a model and write it as a Hugging Face folder", description=about)
+    more = "Ctrl-C and SIGTERM save it and end the training. Several GPUs or machines share each batch: "
+    more += "torchrun --nproc-per-node N -m bert_core train ..."
+    train = _command(commands, "train", "train a model and write it as a Hugging Face folder", _train, more)
     train.add_argument(
         "--recipe",
         type=_given,
@@ -128,37 +136,30 @@ def _add_train(commands: Any) -> None:
     )
     start = "a model to go on from: its tokenizer, sizes and weights; by default the weights are random"
     train.add_argument("--start", type=_given, metavar="FOLDER_OR_NAME", help=start)
-    _add_random_weights(train, "--start")
-    train.add_argument("--resume", type=_path, metavar="DIR", help="continue the training in this folder, bit for bit")
+    _add_training(train, start="--start", setting="training.steps=2000")
     train.add_argument("--more-steps", type=int, metavar="N", help="with --resume: N steps more than it would have had")
     corpus = f"a text instead of the recipe's; a file of more than 16 MB is encoded once and kept in {cache_folder()}"
     _add_corpus(train, corpus)
     train.add_argument("--seed", type=int, help="of weights, pairs, masks and dropout; default: the recipe's")
-    _add_output(train)
-    _add_save_every(train)
-    _add_settings(train, "training.steps=2000")
-    train.set_defaults(command=_train)
 
 
 def _add_report_and_exam(commands: Any) -> None:
-    reporter = commands.add_parser("report", help="describe a training in one HTML file")
+    reporter = _command(commands, "report", "describe a training in one HTML file", _report)
     reporter.add_argument("folder", type=_path, metavar="DIR", help="what train has written")
     reporter.add_argument("--output", type=_path, required=True, metavar="FILE", help="the HTML file to write")
     _add_corpus(reporter, "the text of the training, if the recipe has none")
-    reporter.set_defaults(command=_report)
 
-    examine = commands.add_parser("exam", help="mask every word and judge every pair of a text")
+    examine = _command(commands, "exam", "mask every word and judge every pair of a text", _exam)
     _add_model(examine)
     _add_corpus(examine, "the text to mask and judge", required=True)
     window = f"chooses the window of a text over {EXAM_SENTENCES} sentences"
     examine.add_argument("--seed", type=int, default=0, help=window)
     _add_max_positions(examine)
-    examine.set_defaults(command=_exam)
 
 
 def _add_finetune(commands: Any) -> None:
-    about = "Let a model learn a task from labelled examples. Ctrl-C and SIGTERM save the best epoch so far and end it."
-    tune = commands.add_parser("finetune", help="let a model learn a task from labelled examples", description=about)
+    more = "Ctrl-C and SIGTERM save the best epoch so far and end it."
+    tune = _command(commands, "finetune", "let a model learn a task from labelled examples", _finetune, more)
     names = ", ".join(recipe.name for recipe in finetuning_recipes())
     tune.add_argument("--recipe", type=_given, help=f"one of {names}; by default, only --task")
     tune.add_argument("--task", choices=TASKS, help="the kind of task; default: the recipe's")
@@ -171,40 +172,46 @@ def _add_finetune(commands: Any) -> None:
     _add_columns(tune, "the texts and then the label, or the word and the tag, for example review,sentiment")
     start = "the model to start from"
     tune.add_argument("--checkpoint", type=_given, metavar="FOLDER_OR_NAME", help=start)
-    _add_random_weights(tune, "--checkpoint")
     _add_max_positions(tune)
-    tune.add_argument("--resume", type=_path, metavar="DIR", help="continue the training in this folder, bit for bit")
-    _add_output(tune)
-    _add_save_every(tune)
+    _add_training(tune, start="--checkpoint", setting="training.epochs=3")
     tune.add_argument("--seed", type=int, help="of the output layer, the order of examples and dropout; default: 0")
-    _add_settings(tune, "training.epochs=3")
-    tune.set_defaults(command=_finetune)
 
 
 def _add_predict_and_evaluate(commands: Any) -> None:
-    about = "Apply a fine-tuned model to examples. The output has a line of JSON for each line of the input after its "
-    about += "header, null for an empty line. For a file of a word a line, and for SQuAD's JSON, it has one for each "
-    about += "sentence or question: its id, the best answer and the n-best list."
-    predictor = commands.add_parser("predict", help="apply a fine-tuned model to examples", description=about)
+    more = "The output has a line of JSON for each line of the input after its header, null for an empty line. For a "
+    more += "file of a word a line, and for SQuAD's JSON, it has one for each sentence or question: its id, the best "
+    more += "answer and the n-best list."
+    predictor = _command(commands, "predict", "apply a fine-tuned model to examples", _predict, more)
     _add_model(predictor)
     predictor.add_argument("--input", type=_path, required=True, metavar="FILE", help="examples; labels are not read")
     _add_columns(predictor, "the texts, or the word, for example review")
     predictor.add_argument("--output", type=_path, metavar="FILE", help="default: standard output")
     form = "lines of JSON, or for answers the file that SQuAD's own evaluation reads; default: lines"
     predictor.add_argument("--format", choices=("lines", "squad"), default="lines", help=form)
-    predictor.set_defaults(command=_predict)
 
-    about = "Print the measures of a fine-tuned model on labelled examples. --output gets a line of JSON for each "
-    about += "example, the worst mistakes first: its texts, what is right, and what the model says."
-    evaluator = commands.add_parser(
-        "evaluate", help="measure a fine-tuned model on labelled examples", description=about
+    more = (
+        "--output gets a line of JSON for each example, the worst mistakes first: its texts, what is right, and what "
     )
+    more += "the model says."
+    evaluator = _command(commands, "evaluate", "measure a fine-tuned model on labelled examples", _evaluate, more)
     _add_model(evaluator)
     evaluator.add_argument("--input", type=_path, required=True, metavar="FILE", help="labelled examples")
     _add_columns(evaluator, "the texts and then the label, or the word and the tag")
     _add_separator(evaluator)
     evaluator.add_argument("--output", type=_path, metavar="FILE", help="a line for each example; by default, none")
-    evaluator.set_defaults(command=_evaluate)
+
+
+def _add_training(train: argparse.ArgumentParser, *, start: str, setting: str) -> None:
+    """What pre-training and fine-tuning have in common. start: the option with the model. setting: an example."""
+    random = f"keep only the tokenizer and the sizes of {start}, a folder that needs no weights"
+    train.add_argument("--random-weights", action="store_true", help=random)
+    train.add_argument("--resume", type=_path, metavar="DIR", help="continue the training in this folder, bit for bit")
+    train.add_argument("--output", type=_path, metavar="DIR", help="the folder to write")
+    train.add_argument("--overwrite", action="store_true", help="replace a model that --output already holds")
+    every = "save the model and its training state every STEPS steps and at the end; %(default)s by default"
+    train.add_argument("--save-every", type=int, default=1000, metavar="STEPS", help=every)
+    example = f"for example {setting}"
+    train.add_argument("--set", nargs="+", action="extend", default=[], metavar="SETTING=VALUE", help=example)
 
 
 def _add_model(command: argparse.ArgumentParser) -> None:
@@ -228,29 +235,9 @@ def _add_columns(command: argparse.ArgumentParser, which: str) -> None:
     command.add_argument("--columns", default="", metavar="NAME,NAME", help=help)
 
 
-def _add_output(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--output", type=_path, metavar="DIR", help="the folder to write")
-    command.add_argument("--overwrite", action="store_true", help="replace a model that --output already holds")
-
-
-def _add_save_every(command: argparse.ArgumentParser) -> None:
-    every = "save the model and its training state every STEPS steps and at the end; %(default)s by default"
-    command.add_argument("--save-every", type=int, default=1000, metavar="STEPS", help=every)
-
-
 def _add_max_positions(command: argparse.ArgumentParser) -> None:
     help = "read up to N tokens, more than in training; the new positions are untrained"
     command.add_argument("--max-positions", type=int, metavar="N", help=help)
-
-
-def _add_random_weights(command: argparse.ArgumentParser, model: str) -> None:
-    help = f"keep only the tokenizer and the sizes of {model}, a folder that needs no weights"
-    command.add_argument("--random-weights", action="store_true", help=help)
-
-
-def _add_settings(command: argparse.ArgumentParser, example: str) -> None:
-    help = f"for example {example}"
-    command.add_argument("--set", nargs="+", action="extend", default=[], metavar="SETTING=VALUE", help=help)
 
 
 def _train(options: argparse.Namespace) -> None:
@@ -315,7 +302,7 @@ def _print_results(worker: Worker) -> None:
     last, test = worker.history[-1], worker.prepared.test
     if test:
         batches = (test[k] for k in range(_TEST_BATCHES))
-        result = evaluate(worker.newest.checkpoint().model, batches, last.step)
+        result = result_of(evaluating(worker.newest.checkpoint().model, batches, last.step))
         print(json.dumps({"test": {"step": result.step, **result.values}}))
     summary = {"steps": last.step, "seconds": round(last.seconds, 3)}
     print(json.dumps({**summary, "mlm_loss": last.mlm_loss, "nsp_loss": last.nsp_loss}))

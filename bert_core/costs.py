@@ -7,7 +7,6 @@ import timeit
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from functools import cache
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -15,8 +14,6 @@ from torch import Tensor
 from bert_core.config import BertConfig
 from bert_core.errors import ConfigError, quoted
 from bert_core.machine import memory_bytes, processor_cores
-
-Precision = Literal["float32", "bfloat16"]  # of the matrix products
 
 # Bytes for one parameter in training: the weight, its gradient and AdamW's two averages in float32.
 _BYTES_PER_PARAMETER = 16
@@ -170,8 +167,8 @@ def has_fast_bfloat16(device: str) -> bool:
     return False
 
 
-def faster_precision(operations: float, device: str) -> Precision:
-    """The precision in which a training step of this many operations is faster on this device."""
+def faster_precision(operations: float, device: str) -> str:
+    """The precision, "float32" or "bfloat16", in which a training step of this many operations is faster here."""
     is_large = operations >= _STEP_FOR_BFLOAT16.get(device.partition(":")[0], math.inf)
     return "bfloat16" if is_large and has_fast_bfloat16(device) else "float32"
 

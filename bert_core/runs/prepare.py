@@ -29,7 +29,7 @@ from bert_core.tasks.examples import TaskParts
 from bert_core.tasks.prediction import initial_model, model_of, validating
 from bert_core.tasks.question_answering import QuestionAnswering
 from bert_core.tasks.task import Layout, TaskBatches
-from bert_core.training.distributed import make_trainer, rank
+from bert_core.training.distributed import make_trainer
 from bert_core.training.evaluation import Evaluator, evaluating, evaluation_plan
 from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import Objective, StepMetrics
@@ -54,7 +54,7 @@ class TextParts(NamedTuple):
 
 @dataclass(frozen=True)
 class Prepared:
-    """A text or a task that is ready to train. evaluate, evaluate_every, best_by: see `Evaluator`."""
+    """A text or a task that is ready to train. evaluator: makes one on the held-out part, with the results so far."""
 
     recipe: Any  # a Recipe or a FinetuningRecipe, at scale, with its number of steps, sizes, held-out fraction and seed
     source: Any  # a Corpus or, for a task, TaskParts, as it was given
@@ -68,10 +68,8 @@ class Prepared:
     device: str  # to train on
     training_bytes: int  # estimated, of training beside snapshots and text
     notes: tuple[str, ...]  # one sentence each
-    evaluate: Callable[[Snapshot], Generator[object, None, StepMetrics]] | None = None
-    evaluate_every: int = 1
+    evaluator: Callable[[Sequence[StepMetrics]], Evaluator]
     head: TaskHead | None = None  # of a task
-    best_by: str | None = None
     model: Any = None  # None in a preview and in a `Run`
 
     def seconds(self, steps: int) -> float:
@@ -95,12 +93,6 @@ class Prepared:
         """A trainer of this model; each of several processes makes its own."""
         model, recipe = self.model.to(self.device), self.recipe
         return make_trainer(model, self.batches, recipe.training, seed=recipe.seed, objective=self.objective)
-
-    def evaluator(self, points: Sequence[StepMetrics] = ()) -> Evaluator:
-        """An evaluator on the held-out part, with the results so far. Of several processes, the first one evaluates."""
-        evaluate = self.evaluate if rank() == 0 else None
-        first = 1 if self.head else 0  # a task's output layer knows nothing before its first step
-        return Evaluator(evaluate, self.evaluate_every, points, first=first, best_by=self.best_by)
 
 
 @checked_settings
@@ -198,7 +190,7 @@ def _prepare_text(
     recipe, late = _scheduled(recipe, train.steps_per_epoch * times)
     if data.short_length:
         train.short_steps = round(data.short_share * recipe.training.steps)
-    prepared = Prepared(
+    return Prepared(
         recipe=recipe,
         source=corpus,
         parts=TextParts(**texts),
@@ -213,8 +205,8 @@ def _prepare_text(
         notes=_chosen_note(recipe, texts, times, start)
         + _text_notes(recipe, corpus, texts["train"], train, start)
         + late,
+        evaluator=_evaluator_of_text(batches.get("validation"), recipe.training.steps),
     )
-    return _with_evaluations(prepared) if prepared.validation else prepared
 
 
 def _chosen_note(
@@ -281,15 +273,17 @@ def _scheduled(recipe: Recipe, steps_per_epoch: float) -> tuple[Recipe, tuple[st
     return recipe.override({"training.warmup_steps": steps // 10}), (note,)
 
 
-def _with_evaluations(prepared: Prepared) -> Prepared:
-    """On the same batches of the held-out text each time."""
-    every, count = evaluation_plan(prepared.recipe.training.steps, prepared.validation.steps_per_epoch)
-    batches = [prepared.validation[k] for k in range(count)]
+def _evaluator_of_text(held_out: PretrainingBatches | None, steps: int) -> Callable[..., Evaluator]:
+    """What makes an evaluator on the same batches of the held-out text each time."""
+    if held_out is None:
+        return functools.partial(Evaluator, None, 1)
+    every, count = evaluation_plan(steps, held_out.steps_per_epoch)
+    batches = [held_out[k] for k in range(count)]
 
     def evaluate(snapshot: Snapshot) -> Generator[None, None, StepMetrics]:
         return evaluating(snapshot.checkpoint().model, batches, snapshot.step)
 
-    return dataclasses.replace(prepared, evaluate=evaluate, evaluate_every=every)
+    return functools.partial(Evaluator, evaluate, every)
 
 
 def _prepare_task(
@@ -342,10 +336,14 @@ def _prepare_task(
             *(shortened if is_cut else ()),
             *(() if recipe.random_weights else _head_notes(start, head)),
         ),
-        evaluate=evaluate,
-        evaluate_every=training.evaluate_every * batches.steps_per_epoch,
+        evaluator=functools.partial(
+            Evaluator,
+            evaluate,
+            training.evaluate_every * batches.steps_per_epoch,
+            first=1,  # the output layer knows nothing before its first step
+            best_by=train.kind.measure if training.keep_best else None,
+        ),
         head=head,
-        best_by=train.kind.measure if training.keep_best else None,
     )
 
 

@@ -9,6 +9,7 @@ import torch
 from bert_core.costs import threads_for_pass
 from bert_core.data.batches import Batch
 from bert_core.model import BertForPreTraining
+from bert_core.training.distributed import rank
 from bert_core.training.losses import HELD_OUT, Pretraining
 from bert_core.training.metrics import Fractions, StepMetrics
 
@@ -56,14 +57,6 @@ def evaluating(model: BertForPreTraining, batches: Iterable[Batch], step: int) -
     return StepMetrics(step, dict(zip(HELD_OUT, torch.stack(found).mean(0).tolist())))  # one transfer from the device
 
 
-def evaluate(model: BertForPreTraining, batches: Iterable[Batch], step: int) -> StepMetrics:
-    """Evaluate a model, as it is after `step`, on held-out batches, without dropout."""
-    was_training = model.training
-    point = result_of(evaluating(model.eval(), batches, step))
-    model.train(was_training)
-    return point
-
-
 def result_of(work: Generator[object, None, Result]) -> Result:
     """Run a generator to its end and return what it returns."""
     while True:
@@ -77,8 +70,9 @@ class Evaluator:
     """Evaluates snapshots, each with its `step`, on held-out data, one batch at a time, while training goes on.
 
     evaluate: gives the work on a snapshot, which yields after each batch and returns the result; None where nothing is
-    held out. every: steps from one evaluation to the next. points: the results so far, oldest first. first: the first
-    step to evaluate. best_by: the measure by which the best snapshot is chosen, if any. best: the best one so far.
+    held out. Of several processes, the first one evaluates. every: steps from one evaluation to the next. points: the
+    results so far, oldest first. first: the first step to evaluate. best_by: the measure by which the best snapshot is
+    chosen, if any. best: the best one so far.
     """
 
     def __init__(
@@ -90,7 +84,8 @@ class Evaluator:
         first: int = 0,
         best_by: str | None = None,
     ) -> None:
-        self._evaluate, self._every, self._best_by, self.points = evaluate, every, best_by, list(points)
+        self._evaluate = evaluate if rank() == 0 else None
+        self._every, self._best_by, self.points = every, best_by, list(points)
         self._begun = points[-1].step if points else first - 1  # the step of the last evaluation that has begun
         self.best: Any = None
         self._work: Generator[object, None, StepMetrics] | None = None  # in progress, of `_snapshot`

@@ -31,7 +31,7 @@ from bert_core.runs.run import ENDED, Run
 from bert_core.runs.service import TrainingService
 from bert_core.runs.snapshots import MAX_SNAPSHOTS
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
-from bert_core.training.evaluation import evaluate
+from bert_core.training.evaluation import evaluating, result_of
 from bert_core.training.metrics import read_metrics
 from bert_core.training.trainer import Trainer
 
@@ -768,10 +768,10 @@ def test_the_held_out_curve_begins_untrained_and_ends_with_the_run(service, reci
     assert [point.step for point in points] == sorted({point.step for point in points})
     assert run.evaluations(since=1) == points[1:]
     prepared = prepare(run.recipe, run.prepared.source, seed=5)
-    count = 8  # the text has so many batches for more than one pass over the sentences
-    before = evaluate(prepared.model, [prepared.validation[k] for k in range(count)], 0)
+    held_out = [prepared.validation[k] for k in range(8)]  # as many as more than one pass over the sentences takes
+    before = result_of(evaluating(prepared.model.eval(), held_out, 0))
     assert points[0].values == pytest.approx(before.values, abs=1e-5)
-    after = evaluate(run.snapshots[-1].checkpoint().model, [prepared.validation[k] for k in range(count)], 60)
+    after = result_of(evaluating(run.snapshots[-1].checkpoint().model, held_out, 60))
     assert points[-1].values == pytest.approx(after.values, abs=1e-5)
     # Evaluating has changed nothing.
     assert numbers(run.history()) == numbers(read_metrics(list(prepared.trainer())))

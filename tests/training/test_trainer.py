@@ -24,7 +24,7 @@ from bert_core.probes.exam import PartExam
 from bert_core.probes.masked_words import Sweep
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
-from bert_core.training.evaluation import evaluate, evaluation_plan
+from bert_core.training.evaluation import evaluating, evaluation_plan, result_of
 from bert_core.training.metrics import StepMetrics, read_metrics, until_divergence
 from bert_core.training.optimizer import (
     Optimizer,
@@ -462,10 +462,9 @@ def test_evaluations_take_a_tenth_of_the_training(steps, steps_per_epoch):
 
 def test_evaluation_is_without_dropout_and_repeatable():
     trainer = small_run(**{"model.hidden_dropout_prob": 0.5})
-    first, again = (evaluate(trainer.model, [trainer.batches[k] for k in range(3)], step=5) for _ in range(2))
+    model, batches = trainer.model.eval(), [trainer.batches[k] for k in range(3)]
+    first, again = (result_of(evaluating(model, batches, step=5)) for _ in range(2))
     assert first == again
-    assert trainer.model.training
-    model = trainer.model.eval()
     rows = [torch.stack(numbers_of(model, trainer.batches[k])[:4]).detach() for k in range(3)]
     means = torch.stack(rows).mean(0).tolist()
     assert (first.step, *first.values.values()) == pytest.approx((5, *means), abs=1e-5)
