@@ -3,7 +3,6 @@
 import contextlib
 import glob
 import os
-import secrets
 import shutil
 import tempfile
 import time
@@ -33,8 +32,7 @@ def replacing(folder: Path, *, last: str, is_member: Callable[[str], bool]) -> I
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime > _STALE_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)
-    new, backup = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.new"), _backup(folder)
-    new.mkdir()
+    new, backup = Path(tempfile.mkdtemp(".new", f".{folder.name}.", folder.parent)), _backup(folder)
     try:
         yield new
         written = sorted(new.iterdir(), key=lambda path: path.name == last)

@@ -71,7 +71,7 @@ class PretrainingBatches:
     def copy(self, masks: int = 0) -> "PretrainingBatches":
         """The same batches for another thread; both share the text. masks: 1, 2, ... mask other tokens than 0 does."""
         other = copy.copy(self)
-        other._sampler, other._masks, other._last_group = self._sampler.copy(), masks, (-1, ())
+        other._sampler, other._masks, other._last_group = copy.copy(self._sampler), masks, (-1, ())
         return other
 
     @property

@@ -177,7 +177,7 @@ def read_corpus(
     UTF-8, see `decoded_blocks`. progress: called with the fraction that is read. Raises CorpusError, or ConfigError for
     another kind or encoding.
     """
-    if isinstance(path_or_text, str) and not _names_a_file(path_or_text):
+    if isinstance(path_or_text, str) and ("\n" in path_or_text or not os.path.isfile(path_or_text)):
         return Corpus.from_text(path_or_text, kind)
     path, folder = Path(path_or_text), None
     notes: list[str] = []
@@ -197,13 +197,6 @@ def read_corpus(
             return _read(SentenceReader(kind, path.name), blocks(), notes, encoding, folder)
     except OSError as error:
         raise CorpusError(f"The file {path} cannot be read ({error.strerror}); check its name.") from None
-
-
-def _names_a_file(text: str) -> bool:
-    try:
-        return "\n" not in text and len(text) < 4096 and Path(text).is_file()
-    except (OSError, ValueError):
-        return False
 
 
 def _read(

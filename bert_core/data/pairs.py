@@ -7,7 +7,6 @@ one, except in the fraction OUTSIDE of the pairs. A swapped pair, NotNext as wel
 Shapes: S sentences, G steps, R = G * batch_size pairs.
 """
 
-import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -93,12 +92,6 @@ class PairSampler:
             raise CorpusError(f"No sentence fits into {config.sequence_length} tokens; raise sequence_length.")
         self._orders: dict[tuple[int, int], Array] = {}
 
-    def copy(self) -> "PairSampler":
-        """The same pairs for another thread; both share the text."""
-        other = copy.copy(self)
-        other._orders = {}
-        return other
-
     @property
     def pass_length(self) -> int:
         """Number of pairs in one pass."""
@@ -133,7 +126,8 @@ class PairSampler:
         while count:
             block, offset = divmod(start, len(starts) * passes)
             if (longest, block) not in self._orders:
-                # Only two blocks are kept: a batch may continue in the next block, never in an earlier one.
+                # Only two blocks are kept: a batch may continue in the next block, never in an earlier one. The dict is
+                # a new one, because copies of this sampler in other threads share the present one.
                 self._orders = {key: order for key, order in self._orders.items() if key == (longest, block - 1)}
                 order = np.tile(np.arange(len(starts), dtype=self._type), (passes, 1))
                 rng = generator(self.seed, PASS_STREAM, block)

@@ -149,27 +149,23 @@ def arrays(fill: Callable[[Append], None], folder: Path | None, names: Sequence[
 
 
 def _write(fill: Callable[[Append], None], folder: Path) -> None:
+    headers: dict[str, dict[str, Any]] = {}  # of .npy files; each has the same size for any length of the array
+    lengths: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
-        files: dict[str, tuple[BinaryIO, np.dtype]] = {}
-        lengths: Counter[str] = Counter()
-
-        def write_header(name: str) -> None:
-            """The header of a .npy file, which has the same size for any length of the array."""
-            file, dtype = files[name]
-            shape = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (lengths[name],)}
-            file.seek(0)
-            np.lib.format.write_array_header_1_0(file, shape)
+        files: dict[str, BinaryIO] = {}
 
         def append(name: str, piece: np.ndarray) -> None:
             if name not in files:
-                files[name] = stack.enter_context((folder / f"{name}.npy").open("wb")), piece.dtype
-                write_header(name)
-            files[name][0].write(np.ascontiguousarray(piece, files[name][1]).data)
+                files[name] = stack.enter_context((folder / f"{name}.npy").open("wb"))
+                headers[name] = np.lib.format.header_data_from_array_1_0(piece)
+                np.lib.format.write_array_header_1_0(files[name], headers[name])
+            files[name].write(np.ascontiguousarray(piece).data)
             lengths[name] += len(piece)
 
         fill(append)
-        for name in files:
-            write_header(name)
+        for name, file in files.items():
+            file.seek(0)
+            np.lib.format.write_array_header_1_0(file, {**headers[name], "shape": (lengths[name],)})
 
 
 def _mapped(folder: Path, names: Sequence[str]) -> dict[str, np.ndarray]:

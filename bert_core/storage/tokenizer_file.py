@@ -92,8 +92,6 @@ def load_tokenizer(path: Path, settings: Json | None = None, limits: Limits = LO
 
 def _note_lost_tokens(tokenizer: Tokenizer, note: Note) -> None:
     """Say how many tokens no text has, because the normalizer changes them, where these are not few."""
-    if tokenizer.normalizer is None:
-        return
     normalize, vocabulary = tokenizer.normalizer.normalize_str, tokenizer.get_vocab()
     tokens = sorted(vocabulary.keys() - {*SPECIAL_TOKENS})
     words = ((token, token.removeprefix(PREFIX).replace(" ", "")) for token in tokens)

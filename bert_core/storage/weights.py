@@ -81,12 +81,9 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
             header = parse_json(file.read(length), path.name, _MAX_VALUES)
         if len(header) > MAX_TENSORS:
             raise CheckpointError(f"{path.name} has {len(header):,} tensors; the limit is {MAX_TENSORS:,}.")
-        with safe_open(path, "pt") as tensors:
-            slices = {name: tensors.get_slice(name) for name in tensors.keys()}  # noqa: SIM118
-            return {
-                name: TensorEntry(path, name, each.get_dtype(), tuple(each.get_shape()))
-                for name, each in slices.items()
-            }
+        with safe_open(path, "pt"):  # it checks the header
+            header.pop("__metadata__", None)
+            return {name: TensorEntry(path, name, each["dtype"], tuple(each["shape"])) for name, each in header.items()}
     except OSError as error:
         raise CheckpointError(f"{path.name} cannot be read ({error.strerror}); check the folder.") from None
     except SafetensorError as error:
