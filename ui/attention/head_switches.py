@@ -70,7 +70,6 @@ def hidden(asked: PageRequest) -> tuple[Question, int]:
 
 
 def numbers(asked: PageRequest) -> Numbers:
-    """The change of each answer without each head, for a file."""
     checkpoint, (question, position) = asked.checkpoint, hidden(asked)
     with probe_lock:
         batch = batch_for(checkpoint, asked.corpus) if cost(checkpoint) <= WITH_LOSS else None
@@ -109,7 +108,6 @@ def switches_value(checkpoint: Checkpoint, question: Question, corpus: Corpus, a
 
 
 def titles_of(answer: str) -> dict[str, str]:
-    """Labels of the measured answers. answer: the hidden word."""
     return {
         "word": f"Probability of “{answer}” at its position",
         "is_next": "P(IsNext) of the pair",
@@ -118,7 +116,6 @@ def titles_of(answer: str) -> dict[str, str]:
 
 
 def maps_of(changes: Ablation) -> dict[str, list[list[float]]]:
-    """The changes that were measured, as JSON."""
     maps = measured(changes).items()
     return {name: [[round(value, 5) for value in row] for row in values.tolist()] for name, values in maps}
 
@@ -156,7 +153,6 @@ def batch_for(checkpoint: Checkpoint, corpus: Corpus) -> Batch | None:
 
 
 def switches_code(checkpoint: Checkpoint, question: Question, position: int) -> str:
-    """Python code that computes the same numbers."""
     return python_code(
         checkpoint.name,
         ["ablation_map"],

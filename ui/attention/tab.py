@@ -33,7 +33,6 @@ HIDDEN = {OTHER_GRID: {"hidden": True}, OTHER_DETAIL: None}
 
 
 def lay_out(page: Page) -> None:
-    """Lay out the tab and connect it."""
     view("step_by_step/place", elem_id=PLACE)
     with gr.Column(elem_id="attention-stage"):
         view("attention/head_grid", options={"switches": True}, elem_id=GRID)
@@ -72,7 +71,6 @@ TAB = Tab(
 
 
 def unfold(asked: PageRequest) -> dict[str, Any]:
-    """A head's query, key and value of each token."""
     return attention.head_value(asked.checkpoint, asked.question)
 
 
@@ -112,7 +110,6 @@ def show_beside(first: ShownAttention, head: Head, asked: PageRequest) -> dict[s
 
 
 def no_heads(sentence: str) -> dict[str, Any]:
-    """No attention, for an error's sentence or without one."""
     return {GRID: {"error": sentence} if sentence else {}, DETAIL: None} | HIDDEN
 
 
@@ -125,7 +122,6 @@ def show_layer(asked: PageRequest) -> dict[str, Any]:
 
 
 def no_layer(sentence: str) -> dict[str, Any]:
-    """An error instead of a layer."""
     return {DETAIL: {"error": sentence}, OTHER_DETAIL: None}
 
 
@@ -150,12 +146,10 @@ def attention_of(checkpoint: Checkpoint, question: Question, *, is_named: bool =
 
 
 def numbers(asked: PageRequest) -> Numbers | dict[str, Numbers]:
-    """The weights of one or both models for a file."""
     return numbers_of_models(asked, lambda each: attention_numbers(attention_of(each, asked.question).maps))
 
 
 def html(asked: PageRequest) -> str:
-    """A page with the model's heads that works offline."""
     first = attention_of(asked.checkpoint, asked.question, is_named=True)
     head = attention.nearest_head(asked.question.head, asked.checkpoint.config)
     return attention_page(first, head, f"Attention: {caption(asked.model)}")

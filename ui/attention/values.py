@@ -92,7 +92,6 @@ def nearest_head(head: Head, config: BertConfig) -> Head:
 
 
 def attention_code(checkpoint: Checkpoint, question: Question) -> str:
-    """Python code that computes the numbers on the page."""
     layer, head = nearest_head(question.head, checkpoint.config)
     texts_and_layers(checkpoint, question)  # or it raises
     texts = mask_words(checkpoint, question)[0].texts_code

@@ -35,8 +35,6 @@ COLUMNS = ("pair", "label", "position", "segment", "kind", "shown", "true", "gue
 
 
 def lay_out(page: Page) -> None:
-    """Lay out the tab and connect it."""
-
     def batch(space: Workspace, key: str | None, step: int | None, first: int, again: int) -> dict[str, Any]:
         """Some pairs of the batch of a step, None for the newest."""
         if (run := space.runs.get(key or "")) is None or is_finetuning(run):

@@ -6,6 +6,7 @@ import socket
 from typing import Any
 
 import segno
+from segno.utils import matrix_to_lines
 
 ANY = ("0.0.0.0", "::", "")  # to listen on: every address of the machine
 QUIET_ZONE = 4  # modules around a code
@@ -28,18 +29,10 @@ def own_address() -> str:
 
 def qr_code(text: str) -> dict[str, Any]:
     """A QR code as a path in an SVG: {"size": of its square, "path"}."""
-    path = []
-    rows = segno.make_qr(text).matrix
-    for y, row in enumerate(rows, QUIET_ZONE):
-        x = 0
-        while x < len(row):
-            end = x + 1
-            while end < len(row) and row[end] == row[x]:
-                end += 1
-            if row[x]:
-                path.append(f"M{x + QUIET_ZONE} {y}h{end - x}v1h{x - end}z")
-            x = end
-    return {"size": len(rows) + 2 * QUIET_ZONE, "path": "".join(path)}
+    code = segno.make_qr(text)
+    lines = matrix_to_lines(code.matrix, QUIET_ZONE, QUIET_ZONE)
+    path = "".join(f"M{x} {y}h{end - x}v1h{x - end}z" for (x, y), (end, _) in lines)
+    return {"size": code.symbol_size(border=QUIET_ZONE)[0], "path": path}
 
 
 def welcome(address: str, teacher: str) -> str:

@@ -65,7 +65,6 @@ class _Round:
         return shown
 
     def answers(self, gap: int) -> list[str]:
-        """All guesses for a gap."""
         return [each[gap] for each in self.guesses.values() if each[gap]]
 
     def counts(self) -> list[list[tuple[str, int]]]:
@@ -99,7 +98,6 @@ class Classroom:
             raise InputError(NOT_THE_TEACHER)
 
     def is_teacher(self, token: Any) -> bool:
-        """Whether this is the teacher's token."""
         given = token.encode("utf-8", "replace") if isinstance(token, str) else b""
         return secrets.compare_digest(given, self.token.encode())
 
@@ -181,7 +179,6 @@ class Classroom:
             return self._lesson["lesson"]
 
     def shared_runs(self) -> list[dict[str, Any]]:
-        """The runs on the board."""
         with self._lock:
             return list(self._board.values())
 

@@ -7,7 +7,6 @@ from ui.views import view
 
 
 def lay_out(page: Page) -> None:
-    """Lay out the board."""
     view("classroom/board", options={"lessons": page.laid_out["lessons"], "chart": CHART}, elem_id="class-board")
 
 

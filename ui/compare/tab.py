@@ -8,7 +8,6 @@ from ui.train.tab import TrainTab
 
 
 def compare_tab(page: Page) -> None:
-    """Lay out the tab and connect it."""
     training: TrainTab = page.laid_out["train"]
     runs_list(page, training)
     Experiments(page, training)

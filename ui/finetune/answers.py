@@ -100,7 +100,6 @@ def results_value(asked: PageRequest) -> dict[str, Any]:
 
 
 def other_examples(parts: TaskParts) -> list[str]:
-    """A sentence on the two kinds of examples that a task with a test file measures with, or nothing."""
     if parts.test is None or parts.validation is None:
         return []
     count = len(parts.validation.examples)
@@ -108,7 +107,6 @@ def other_examples(parts: TaskParts) -> list[str]:
 
 
 def few_examples(count: int) -> list[str]:
-    """A sentence on how little so few held-out examples measure, or nothing."""
     said = f"So few held-out examples ({count}) measure nothing: one more right moves the accuracy by "
     said += f"{percent(1 / count)}. Give a test file, or at least {10 * FEWEST} examples."
     return [said] if count < FEWEST else []
@@ -153,18 +151,20 @@ def example_value(judged: Judged, labels: Sequence[str]) -> dict[str, Any]:
     """A labelled example beside what the model predicted."""
     example, text = judged.example, judged.example.texts[0]
     spans = word_spans(example.words) if isinstance(example, TaggedExample) else []
-    value = {"text": text[:LONGEST_SHOWN], "right": judged.is_right}
-    return value | _labelled(example, text, spans) | prediction_value(example, judged.prediction, labels, text, spans)
+    found = prediction_value(example, judged.prediction, labels, text, spans)
+    return labelled(example) | {"right": judged.is_right} | found
 
 
-def _labelled(example: Example, text: str, spans: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """What belongs to an example beside its text, and its label."""
+def labelled(example: Example) -> dict[str, Any]:
+    """An example, whose label it has as "true" or as "label"."""
+    text = example.texts[0]
+    value: dict[str, Any] = {"text": text[:LONGEST_SHOWN]}
     if isinstance(example, TaggedExample):
-        return {"true": cut(text, tagged(example.right, spans))}
-    label = {"label": example.in_words(example.right) or NOTHING}
+        return value | {"true": cut(text, tagged(example.right, word_spans(example.words)))}
+    value["label"] = example.in_words(example.right) or NOTHING
     if isinstance(example, ChoiceExample):
-        return label | {"choices": list(example.choices)}
-    return label | {"pair": "".join(example.texts[1:])[:LONGEST_SHOWN]}
+        return value | {"choices": list(example.choices)}
+    return value | {"pair": "".join(example.texts[1:])[:LONGEST_SHOWN]}
 
 
 def samples(examples: Sequence[Example]) -> list[dict[str, Any]]:
@@ -174,12 +174,7 @@ def samples(examples: Sequence[Example]) -> list[dict[str, Any]]:
         first.setdefault(example.in_words(example.right), example)
     chosen = [first[label] for label in sorted(first, key=lambda label: not label)]  # entities and answers first
     chosen += [example for example in examples[: 2 * SAMPLES] if example not in chosen]
-    values = []
-    for example in chosen[:SAMPLES]:
-        spans = word_spans(example.words) if isinstance(example, TaggedExample) else []
-        text = example.texts[0]
-        values.append({"text": text[:LONGEST_SHOWN]} | _labelled(example, text, spans))
-    return values
+    return [labelled(example) for example in chosen[:SAMPLES]]
 
 
 def tried_value(asked: PageRequest) -> dict[str, Any]:

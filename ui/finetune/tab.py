@@ -112,7 +112,6 @@ class TaskForm:
             return TaskParts(**{part: read_part(read, path, values[self.encoding]) for part, path in paths.items()})
 
     def is_own(self, values: Values) -> bool:
-        """Whether the examples are the person's."""
         return bool((values[self.pasted] or "").strip()) or any(values[file] for file in self.files.values())
 
     def recipe(self, values: Values) -> FinetuningRecipe:
@@ -123,8 +122,6 @@ class TaskForm:
 
 
 class FinetuneTab:
-    """The components of the tab, and a method for each command."""
-
     def __init__(self, page: Page) -> None:
         self.page, self.workspaces = page, page.workspaces
         with gr.Row(elem_classes="b-split"):
@@ -196,7 +193,6 @@ class FinetuneTab:
         return self.page.save(f"{path.parent.name}-{path.name}", lambda to: shutil.copyfile(path, to))
 
     def start(self, values: Values) -> dict[Any, Any]:
-        """Fine-tune the shown model."""
         space, shown = self._started(values, self.workspaces.finetune)
         return shown | {self.monitor: shown_run(space)}
 
@@ -223,15 +219,12 @@ class FinetuneTab:
 TAB = Tab("fine-tune", "Fine-tune", FinetuneTab, hint="", reads_parts=True)
 
 
-def command(space: Workspace, run_id: str, what: str) -> dict[str, Any]:
-    """Pause, resume or stop a run."""
+def command(space: Workspace, run_id: str, what: str) -> None:
     run = space.run(run_id)
-    commands: dict[str, Callable[[], Any]]
     commands = {"pause": run.pause, "resume": run.resume, "stop": lambda: run.stop(wait=False)}
     if what not in commands:
         raise RunError("There is no such command; reload the page.")
     commands[what]()
-    return {}
 
 
 def form_of(recipe: FinetuningRecipe) -> dict[str, Any]:

@@ -106,7 +106,6 @@ def figure(measure: str, trial: Trial) -> dict[str, Any] | None:
 
 
 def in_words(measure: str) -> str:
-    """The name of a measure on the page."""
     return measure.replace("_", " ").capitalize()
 
 

@@ -184,15 +184,11 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, tabs: Sequence[Tab]) -> P
     visitor = view("frame/visitor", events=("enter",), options={"lost": lost}, elem_id="visitor")
     with gr.Row(elem_id="header"):
         frame = _frame(workspaces)
-    messages, file = _messages(workspaces), view("frame/file", elem_id="file")
+    options, stop = {"active": STOP_IT_FIRST}, functions(workspaces, Workspace.stop)
+    messages = view("frame/messages", options=options, server_functions=stop, elem_id="messages")
+    file = view("frame/file", elem_id="file")
     bar = _sentence_bar(workspaces, tabs, answers)
     return Page(demo, workspaces, visitor, frame, messages, file, bar, tabs, answers)
-
-
-def _messages(workspaces: Workspaces) -> gr.HTML:
-    """Sentences for the person, see `Page.say`."""
-    served = functions(workspaces, Workspace.stop)
-    return view("frame/messages", options={"active": STOP_IT_FIRST}, server_functions=served, elem_id="messages")
 
 
 def _frame(workspaces: Workspaces) -> gr.HTML:

@@ -287,7 +287,6 @@ def closer_code(checkpoint: Checkpoint, question: Question) -> str:
 
 
 def swap_code(checkpoint: Checkpoint, question: Question) -> str:
-    """Python code that rates the answers with each word in the place."""
     words = mask_words(checkpoint, question)[1]
     if not words:
         raise InputError(NO_MASK)

@@ -37,7 +37,6 @@ SWAPS, ANSWERS = "masked-swaps", "masked-answers"
 
 
 def lay_out(page: Page) -> None:
-    """Lay out the tab and connect it."""
     with gr.Row(elem_classes="b-split", elem_id="masked-row"):
         with gr.Column(scale=5, min_width=340):
             with gr.Column(elem_id="masked-stage"):
@@ -105,7 +104,6 @@ def guess(asked: PageRequest) -> dict[str, Any]:
 
 @on_error(lambda sentence: NO_GUESSES | {"error": sentence, "caption": "The other model"})
 def guess_beside(asked: PageRequest) -> dict[str, Any]:
-    """The guesses of the model to compare with."""
     model = asked.other
     assert model is not None
     with probe_lock:
@@ -113,12 +111,10 @@ def guess_beside(asked: PageRequest) -> dict[str, Any]:
 
 
 def no_guesses(sentence: str) -> dict[str, Any]:
-    """An error instead of guesses."""
     return {GUESSES: NO_GUESSES | {"error": sentence}, BESIDE: NO_GUESSES}
 
 
 def look_closer(asked: PageRequest) -> dict[str, Any]:
-    """The chosen closer view."""
     with probe_lock:
         value = closer_value(asked.checkpoint, asked.question)
     lists = {SWAPS: {"first": value["swaps"]}, ANSWERS: {"first": value["answers"]}} if "swaps" in value else {}
@@ -126,27 +122,20 @@ def look_closer(asked: PageRequest) -> dict[str, Any]:
 
 
 def no_view(sentence: str) -> dict[str, Any]:
-    """An error instead of a closer view."""
     return {CLOSER: {"kind": "", "error": sentence}}
 
 
 def numbers(asked: PageRequest) -> Numbers | dict[str, Numbers]:
-    """The guesses of one or both models for a file."""
-
-    def of_model(checkpoint: Checkpoint) -> Numbers:
-        return all_guesses(checkpoint, asked_of(asked.checkpoint, checkpoint, asked.question))
-
-    return numbers_of_models(asked, of_model)
+    first, question = asked.checkpoint, asked.question
+    return numbers_of_models(asked, lambda each: all_guesses(each, asked_of(first, each, question)))
 
 
 def numbers_of_view(asked: PageRequest) -> Numbers:
-    """The numbers of the chosen closer view for a file."""
     with probe_lock:
         return closer_numbers(closer_value(asked.checkpoint, asked.question))
 
 
 def code_of_view(asked: PageRequest) -> str:
-    """Python code for the chosen closer view."""
     with probe_lock:
         return closer_code(asked.checkpoint, asked.question)
 
@@ -235,7 +224,8 @@ def beside_value(first: Checkpoint, other: Checkpoint, question: Question) -> di
 def put_guess(question: Question, masked: MaskedWord, piece: int, token: str) -> Question:
     """The question with a masked word of its texts, or one piece of it, replaced by a guess."""
     word = masked.word
-    source = (question.text, question.pair)[word.sentence]
+    name = ("text", "pair")[word.sentence]
+    source = getattr(question, name)
     start, end = word.start, word.end
     if len(word.pieces) > 1:
         cuts = [*word.cuts, len(word.text)]
@@ -244,10 +234,7 @@ def put_guess(question: Question, masked: MaskedWord, piece: int, token: str) ->
         token = token[2:]
         if start == word.start:  # the piece continues the word before it
             start = len(source[:start].rstrip())
-    edited = source[:start] + token + source[end:]
-    return (
-        dataclasses.replace(question, text=edited) if word.sentence == 0 else dataclasses.replace(question, pair=edited)
-    )
+    return dataclasses.replace(question, **{name: source[:start] + token + source[end:]})
 
 
 def still_hidden(checkpoint: Checkpoint, question: Question, edited: Question, put: MaskedWord) -> list[int]:

@@ -47,8 +47,6 @@ _one_reader = threading.Lock()  # the memory that strangers' models take while t
 
 
 class ModelsTab:
-    """The components of the tab, and a method for each command."""
-
     def __init__(self, page: Page) -> None:
         self.page, self.workspaces = page, page.workspaces
         with gr.Row(elem_classes="b-split"):
@@ -68,14 +66,15 @@ class ModelsTab:
         page.on("facts", MODEL, show, lambda sentence: {FACTS: no_facts(sentence)})
         inputs, changed = page.inputs, {page.visitor, page.frame, page.messages}
         page.changed(*MODEL)(self.allow, inputs, [self.keep, self.remove], **FOLLOWING)
-        self.keep.click(lambda values: self.act(values, keep_copy), inputs, changed, **QUIET)
-        self.remove.click(lambda values: self.act(values, self.drop), inputs, changed, **QUIET)
-        opened = self.uploaded.upload(self.open_uploaded, {*inputs, self.uploaded}, changed, **QUIET)
+        said = on_error(page.say)
+        self.keep.click(said(lambda values: self.act(values, keep_copy)), inputs, changed, **QUIET)
+        self.remove.click(said(lambda values: self.act(values, self.drop)), inputs, changed, **QUIET)
+        opened = self.uploaded.upload(said(self.open_uploaded), {*inputs, self.uploaded}, changed, **QUIET)
         opened.then(lambda: None, None, self.uploaded, **QUIET)
         # Queued: Gradio shows progress. Several download at once, so that nobody waits for one visitor's model.
         queued: dict[str, Any] = {"concurrency_limit": 4, "api_visibility": "private", "show_progress_on": self.name}
-        gr.on([self.fetch.click, self.name.submit], self.open_named, {*inputs, self.name}, changed, **queued)
-        download.click(on_error(page.say)(self.pack), inputs, {page.file, page.messages}, **QUIET)
+        gr.on([self.fetch.click, self.name.submit], said(self.open_named), {*inputs, self.name}, changed, **queued)
+        download.click(said(self.pack), inputs, {page.file, page.messages}, **QUIET)
 
     def _lay_out_choice(self) -> None:
         label, new = "The model that the other tabs use", {"step": None}
@@ -103,27 +102,18 @@ class ModelsTab:
         return [gr.update(interactive=key in models) for models in (space.runs, space.models)]
 
     def act(self, values: Values, work: Callable[[PageRequest], str | None]) -> dict[Any, Any]:
-        """Change the visitor's workspace and show the model with the key that `work` returns; the page says why that
-        fails."""
+        """Change the visitor's workspace and show the model with the key that `work` returns. Raises BertCoreError."""
         space = self.workspaces.enter(values[self.page.visitor])
-
-        @on_error(self.page.say)
-        def attempt() -> dict[Any, Any]:
-            key = work(PageRequest(self.workspaces, space, Question.read(values[self.page.bar])))
-            return (
-                {self.page.visitor: space.token, self.page.frame: {"visitor": space.token, "show": key}} if key else {}
-            )
-
-        return attempt() or gr.skip()
+        key = work(PageRequest(self.workspaces, space, Question.read(values[self.page.bar])))
+        if not key:
+            return gr.skip()
+        return {self.page.visitor: space.token, self.page.frame: {"visitor": space.token, "show": key}}
 
     def drop(self, asked: PageRequest) -> str:
-        """Take the shown model off the list."""
         asked.space.models.pop(asked.question.model, None)
         return self.workspaces.shipped_names[0]
 
     def open_uploaded(self, values: Values) -> dict[Any, Any]:
-        """Open the uploaded files."""
-
         def opened(asked: PageRequest) -> str | None:
             if not (paths := values[self.uploaded]):
                 return None
@@ -136,7 +126,6 @@ class ModelsTab:
         return self.act(values, opened)
 
     def open_named(self, values: Values, progress: Any = gr.Progress()) -> dict[Any, Any]:  # noqa: B008  # Gradio fills it in
-        """Open a model of the Hub."""
         name = values[self.name].strip()
         # The library downloads in its own threads, and Gradio finds the visitor of a progress bar by the context.
         context = contextvars.copy_context()

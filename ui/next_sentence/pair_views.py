@@ -41,7 +41,6 @@ def matrix_value(matrix: PairMatrix, corpus: Corpus, size: int, checkpoint: Chec
 
 
 def matrix_notes(matrix: PairMatrix, labels: tuple[str, str]) -> list[str]:
-    """Sentences on how often the model is right."""
     asked, right, true = matrix.is_asked, int(matrix.is_right.sum()), matrix.labels == 1
     notes = []
     if labels == NEXT:
@@ -79,7 +78,6 @@ def subject_note(checkpoint: Checkpoint, matrix: PairMatrix, part: Corpus) -> li
 
 
 def difference_note(one: PairMatrix, other: PairMatrix) -> str:
-    """A sentence on how much two models differ over the same sentences."""
     if one.sentences != other.sentences:
         return "The two models leave out different sentences, so their numbers are not subtracted."
     both = ~one.probabilities.isnan() & ~other.probabilities.isnan()
@@ -177,7 +175,6 @@ def pair_numbers(checkpoint: Checkpoint, question: Question) -> Numbers:
 
 
 def pair_code(checkpoint: Checkpoint, question: Question) -> str:
-    """Python code that computes the same numbers."""
     head = question.across
     return python_code(
         checkpoint.name,

@@ -36,7 +36,6 @@ VERDICT, ACROSS, MATRIX, BESIDE = "next-verdict", "next-across", "next-matrix", 
 
 
 def lay_out(page: Page) -> None:
-    """Lay out the tab and connect it."""
     with gr.Column(elem_id="next-stage"):
         with gr.Column(elem_id="next-all"):
             with gr.Column(elem_id="next-matrices"):
@@ -81,7 +80,6 @@ TAB = Tab(
 
 
 def is_whole(question: Question) -> bool:
-    """Whether there are two sentences."""
     return bool(question.text.strip() and question.pair.strip())
 
 
@@ -97,7 +95,6 @@ def judge(asked: PageRequest) -> dict[str, Any]:
 
 @on_error(lambda sentence: {"error": sentence})
 def judge_beside(asked: PageRequest) -> dict[str, Any]:
-    """The answer of the model to compare with."""
     model = asked.other
     assert model is not None
     notes = unknown_note(model.checkpoint, asked.question.text, asked.question.pair)
@@ -105,7 +102,6 @@ def judge_beside(asked: PageRequest) -> dict[str, Any]:
 
 
 def cross(asked: PageRequest) -> dict[str, Any]:
-    """The attention across the pair."""
     if not is_whole(asked.question):
         return {ACROSS: HIDDEN}
     with probe_lock:
@@ -143,31 +139,26 @@ def matrix_of(asked: PageRequest, checkpoint: Checkpoint, size: int) -> PairMatr
 
 
 def numbers_of_pair(asked: PageRequest) -> Numbers | dict[str, Numbers]:
-    """The numbers of the pair for a file, by one or both models."""
     check_pair(asked)
     return numbers_of_models(asked, lambda each: pairs.pair_numbers(each, asked.question))
 
 
 def code_of_pair(asked: PageRequest) -> str:
-    """Python code for them."""
     check_pair(asked)
     return pairs.pair_code(asked.checkpoint, asked.question)
 
 
 def check_pair(asked: PageRequest) -> None:
-    """InputError where a sentence is missing."""
     if not is_whole(asked.question):
         raise InputError(HINT)
 
 
 def numbers_of_matrix(asked: PageRequest) -> Numbers | dict[str, Numbers]:
-    """The numbers of the matrix for a file, by one or both models."""
     size = shown_size(asked)
     return numbers_of_models(asked, lambda each: pairs.matrix_numbers(matrix_of(asked, each, size)))
 
 
 def code_of_matrix(asked: PageRequest) -> str:
-    """Python code for them."""
     return pairs.matrix_code(asked.checkpoint.name, asked.corpus, asked.question.start, shown_size(asked))
 
 

@@ -38,7 +38,6 @@ class Numbers:
     content: Callable[[], Any] | None = None
 
     def as_json(self) -> Any:
-        """What a JSON file holds."""
         return self.content() if self.content else [dict(zip(self.header, row, strict=True)) for row in self.rows]
 
 

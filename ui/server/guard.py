@@ -253,7 +253,8 @@ def _checked_question(body: bytes) -> str:
     while found:
         if depth > DEEPEST:
             raise _Refused(400, f"This request is nested more than {DEEPEST} times.")
-        if any(_WEB_ADDRESS.match(item["path"]) for item in found if isinstance(_path_of(item), str)):
+        paths = [item.get("path") for item in found if isinstance(item, dict)]
+        if any(isinstance(path, str) and _WEB_ADDRESS.match(path) for path in paths):
             raise _Refused(400, "A file is uploaded, not named by its web address.")
         nested = (item.values() if isinstance(item, dict) else item for item in found)
         found, depth = [each for items in nested for each in items if isinstance(each, dict | list)], depth + 1
@@ -263,7 +264,3 @@ def _checked_question(body: bytes) -> str:
     if not isinstance(session, str | None):
         raise _Refused(400, "The name of the session is not a text.")
     return session or ""
-
-
-def _path_of(item: Any) -> Any:
-    return item.get("path") if isinstance(item, dict) else None

@@ -63,7 +63,6 @@ class Turns:
 
     @property
     def waiting(self) -> int:
-        """The number of probes that wait."""
         return len(self._waiting)
 
     def __enter__(self) -> None:

@@ -86,7 +86,6 @@ class Model:
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes."""
         return MODEL_BYTES + sum(weight.nbytes for weight in self.checkpoint.model.parameters())
 
 
@@ -195,7 +194,6 @@ class Workspace:
 
     @property
     def pretraining_runs(self) -> list[Run]:
-        """The listed runs without those that fine-tune."""
         return [run for run in self.runs.values() if not is_finetuning(run)]
 
     @property

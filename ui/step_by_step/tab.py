@@ -174,7 +174,6 @@ STEPS = "steps"  # elem_id
 
 
 def lay_out(page: Page) -> None:
-    """Lay out the tab and connect it."""
     stages = [{"key": key, "title": title, "text": text} for key, title, text in STAGES]
     options = {"stages": stages, "missing": MISSING}
     view("step_by_step/step_by_step", options=options, server_functions=page.functions(inputs), elem_id=STEPS)
@@ -200,14 +199,10 @@ TAB = Tab(
 
 
 def inputs(asked: PageRequest, name: str, index: int) -> dict[str, Any]:
-    """What a number of a stage is the sum of."""
     return inputs_value(asked.checkpoint, asked.question, name, index)
 
 
 def show(asked: PageRequest) -> dict[str, Any]:
-    """All stages of the question."""
-    if not asked.question.text.strip():
-        return {STEPS: {"error": EMPTY}}
     return {STEPS: steps_value(asked.checkpoint, asked.question)}
 
 

@@ -294,7 +294,6 @@ def example(source: str, recipe: str, event: gr.EventData) -> tuple[str, Any, An
 
 @functools.cache
 def example_texts() -> dict[str, str]:
-    """The examples by their names."""
     return {path.stem: path.read_text(encoding="utf-8") for path in EXAMPLES.glob("*.txt")}
 
 

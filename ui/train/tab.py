@@ -299,7 +299,6 @@ class TrainTab:
         return self.show(token)
 
     def change_pace(self, token: str, pace: float) -> Updates:
-        """Give the current run another pace."""
         if (space := self.workspaces.lookup(token)) and (run := space.current_run):
             run.set_pace(pace_of(pace))
         return self.show(token)

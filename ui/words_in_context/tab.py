@@ -70,7 +70,6 @@ WORD, SENTENCES, LEVEL = "context-word", "context-sentences", "context-level"
 
 
 def lay_out(page: Page) -> None:
-    """Lay out the tab and connect it."""
     with gr.Row(elem_id="context-texts"):
         with gr.Column(scale=3, min_width=300):
             control("radio", "pooling", label="Compare", choices=KINDS, elem_id="context-kind")
@@ -142,12 +141,10 @@ def show(asked: PageRequest) -> dict[str, Any]:
 
 
 def nearest(asked: PageRequest) -> dict[str, Any]:
-    """The nearest sentences of the text for each sentence of the person."""
     return {NEAREST: nearest_value(asked, filled(asked)[1])}
 
 
 def nothing(sentence: str) -> dict[str, Any]:
-    """An error instead of the pictures."""
     return {FACTS: no_facts(sentence), COSINE: None, POINTS: None, NEAREST: None, NOTES: no_facts()}
 
 
@@ -188,7 +185,6 @@ def with_word(checkpoint: Checkpoint, word: str, texts: list[str]) -> tuple[str,
 
 
 def level_name(level: int) -> str:
-    """What a level is called."""
     return (WORD_VECTORS, EMBEDDINGS)[level] if level < 2 else f"Layer {level - 1}"
 
 
@@ -320,7 +316,6 @@ def contexts_numbers(
 
 
 def contexts_code(checkpoint: Checkpoint, word: str, sentences: list[str], level: int, pooling: str = ONE_WORD) -> str:
-    """Python code that computes the same similarities."""
     if pooling != ONE_WORD:
         return python_code(
             checkpoint.name,
