@@ -15,16 +15,7 @@ import { tour } from "./tour.js";
 const OWN = "file";
 const NOT_IN_LINK = "A link does not carry the lesson of a file. Open the file under Lessons.";
 
-/**
- * @typedef {object} Step See read_lesson in ui/lessons.py.
- * @property {Record<string, any>} question
- * @property {string} text
- * @property {string} ask
- * @property {string[]} choices
- * @property {number | null} right
- * @property {string} answer
- * @property {string[]} hide
- */
+/** @typedef {{question: Record<string, any>, text: string, ask: string, choices: string[], right: number | null, answer: string, hide: string[]}} Step see read_lesson in ui/lessons.py */
 /** @typedef {{title: string, steps: Step[], error?: string}} Lesson */
 
 /** The lesson that the page shows, the number of its step, and whether it came from a file. @type {{lesson: Lesson | null, at: number, isOwn: boolean}} */
@@ -33,13 +24,14 @@ export const shown = { lesson: null, at: 0, isOwn: false };
 /** A text of the lesson; one that a person wrote stays as it is. @param {string} text */
 export const theirs = (text) => (shown.isOwn ? own(text) : text);
 
+const TITLE = "My lesson";
 const LONGEST_NAME = 200; // characters
 
 /** The name by which a class counts the answers to a step. @param {{lesson: Lesson | null, at: number}} of */
 export const nameOf = ({ lesson, at }) =>
   [...`${at} ${lesson?.steps[at]?.ask} ${lesson?.title}`].slice(0, LONGEST_NAME).join("");
 
-class LessonBar {
+export class LessonBar {
   /** @type {Lesson | null} */
   lesson = null;
   isEdited = false;
@@ -101,7 +93,6 @@ class LessonBar {
     fill(this.problem, text && note(text, true));
   }
 
-  /** Open the lesson of the question. */
   async open() {
     if (question.lesson === this.opened) return this.paint();
     const name = (this.opened = question.lesson);
@@ -172,7 +163,7 @@ class LessonBar {
 
   /** Go on with the lesson of one's own, or begin one, without a step. The page stays as it is. */
   make() {
-    this.take(this.draft ?? { title: "My lesson", steps: [] });
+    this.take(this.draft ?? { title: TITLE, steps: [] });
     this.edit(true);
     this.paint();
   }
@@ -238,35 +229,29 @@ class LessonBar {
       return;
     }
     body.ariaLabel = `Lesson: ${theirs(lesson.title)}`;
-    fill(body, isEdited ? this.edited(lesson) : step && this.shown(lesson, step));
+    fill(body, isEdited ? editor(this) : step && this.shown(lesson, step));
     // A step that a teacher shows comes above what a person has scrolled to.
     const now = `${question.lesson} ${question.at}`;
     if (now !== this.painted && !isEdited) body.scrollIntoView({ block: "nearest" });
     this.painted = now;
   }
 
-  /** @param {Lesson} lesson */
-  edited(lesson) {
-    return editor(lesson, this.step, {
-      changed: (from, isDrawn) => {
-        keep("lesson", "", from);
-        choice("draft", JSON.stringify(from));
-        if (isDrawn) this.paint();
-      },
-      moves: this.moves(lesson),
-      attempt: () => {
-        this.edit(false);
-        this.go(0);
-      },
-      anew: () => {
-        this.take({ title: "My lesson", steps: [] });
-        choice("draft", JSON.stringify(this.lesson));
-        this.edit(true);
-        this.paint();
-      },
-      close: () => this.close(),
-      parts: this.options.parts,
-    });
+  /** The lesson has changed in its editor. @param {boolean} [isDrawn] whether that is to be drawn again */
+  changed(isDrawn) {
+    keep("lesson", "", this.lesson);
+    choice("draft", JSON.stringify(this.lesson));
+    if (isDrawn) this.paint();
+  }
+
+  /** Show the lesson that is made as a reader sees it. */
+  attempt() {
+    this.edit(false);
+    this.go(0);
+  }
+
+  anew() {
+    choice("draft", JSON.stringify({ title: TITLE, steps: [] }));
+    this.make();
   }
 
   /** The buttons between steps. @param {Lesson} from */

@@ -5,7 +5,7 @@ import { button, disable, el } from "../parts/elements.js";
 import { saveText } from "../parts/downloads.js";
 import { ask, changedParts, question } from "../frame/question.js";
 
-/** @import { Lesson, Step } from "./lesson_bar.js" */
+/** @import { Lesson, LessonBar, Step } from "./lesson_bar.js" */
 
 const CHOICES = "Choices, one on each line, * before the right one";
 
@@ -29,9 +29,14 @@ function parsedChoices(text) {
   return { choices: named.map((line) => line.replace(/^\*\s*/, "")), right: right < 0 ? null : right };
 }
 
-/** The title, the way between steps, and the buttons for all of the lesson. @param {Lesson} from @param {Step | undefined} now @param {EditorContext} context */
-function head(from, now, { changed, moves, attempt, anew, close }) {
-  const title = area("Title", "lesson-title", from.title, (text) => changed(Object.assign(from, { title: text })));
+/** The title, the way between steps, and the buttons for all of the lesson. @param {LessonBar} bar */
+function head(bar) {
+  const from = /** @type {Lesson} */ (bar.lesson),
+    now = bar.step,
+    title = area("Title", "lesson-title", from.title, (text) => {
+      from.title = text;
+      bar.changed();
+    });
   title.rows = 1;
   // A step with the question of the page comes after the one that is shown.
   const add = () => {
@@ -39,18 +44,18 @@ function head(from, now, { changed, moves, attempt, anew, close }) {
     const fresh = { question: view, text: "", ask: "", choices: [], right: null, answer: "", hide: [] };
     from.steps.splice(question.at + (now ? 1 : 0), 0, fresh);
     ask({ at: now ? question.at + 1 : 0 });
-    changed(from, true);
+    bar.changed(true);
   };
   const remove = () => {
     from.steps.splice(question.at, 1);
     ask({ at: Math.max(0, question.at - 1) });
-    changed(from, true);
+    bar.changed(true);
   };
   const swap = (/** @type {number} */ by) => {
     const { at } = question;
     [from.steps[at], from.steps[at + by]] = [from.steps[at + by], from.steps[at]];
     ask({ at: at + by });
-    changed(from, true);
+    bar.changed(true);
   };
   const earlier = button("Move earlier", () => swap(-1), { id: "lesson-earlier" }),
     later = button("Move later", () => swap(1), { id: "lesson-later" });
@@ -61,46 +66,40 @@ function head(from, now, { changed, moves, attempt, anew, close }) {
     "div.b-lesson-head",
     title,
     el("span", { id: "lesson-step" }, now ? `Step ${question.at + 1} of ${from.steps.length}` : "No step yet"),
-    moves,
+    bar.moves(from),
     button("Add this view", add, { id: "lesson-add" }),
     now && [earlier, later],
     now && asksFirst("Remove step", { id: "lesson-remove" }, "Remove this step with its texts?", remove),
     button("Save as a file", download, { id: "lesson-save" }),
-    button("Try it", attempt, { id: "lesson-try" }),
-    now && asksFirst("Begin anew", { id: "lesson-anew" }, "Remove all steps of this lesson from this browser?", anew),
-    button("Close", close, { id: "lesson-close", title: "This browser keeps the lesson; Lessons opens it again" }),
+    button("Try it", () => bar.attempt(), { id: "lesson-try" }),
+    now &&
+      asksFirst("Begin anew", { id: "lesson-anew" }, "Remove all steps of this lesson from this browser?", () =>
+        bar.anew(),
+      ),
+    button("Close", () => bar.close(), {
+      id: "lesson-close",
+      title: "This browser keeps the lesson; Lessons opens it again",
+    }),
   );
 }
 
-/**
- * @typedef {object} EditorContext
- * @property {(lesson: Lesson, isDrawn?: boolean) => void} changed the lesson has changed; whether its editor is to be drawn again
- * @property {HTMLElement[]} moves the buttons between steps
- * @property {() => void} attempt shows the lesson as a reader sees it
- * @property {() => void} anew begins another lesson
- * @property {() => void} close
- * @property {Record<string, [title: string, selector: string]>} parts of the page that a step can hide
- */
-
-/** @param {Lesson} from @param {Step | undefined} now @param {EditorContext} context */
-export function editor(from, now, context) {
-  const buttons = head(from, now, context);
-  if (!now) {
-    return [buttons, el("p.b-empty", "Set the page as the lesson should show it, and press Add this view.")];
-  }
+/** @param {LessonBar} bar */
+export function editor(bar) {
+  const now = bar.step,
+    { parts } = bar.options;
+  if (!now) return [head(bar), el("p.b-empty", "Set the page as the lesson should show it, and press Add this view.")];
   const set = (/** @type {Partial<Step>} */ update) => {
     Object.assign(now, update);
-    context.changed(from);
+    bar.changed();
   };
   const lines = now.choices.map((choice, k) => (k === now.right ? `* ${choice}` : choice)).join("\n");
-  const parts = Object.keys(context.parts);
-  const hides = parts.map((part) => {
+  const hides = Object.entries(parts).map(([part, [name]]) => {
     const hide = (/** @type {boolean} */ is) =>
-      set({ hide: parts.filter((each) => (each === part ? is : now.hide.includes(each))) });
-    return toggle(context.parts[part][0], hide, { value: part, checked: now.hide.includes(part) ? "" : null });
+      set({ hide: Object.keys(parts).filter((each) => (each === part ? is : now.hide.includes(each))) });
+    return toggle(name, hide, { value: part, checked: now.hide.includes(part) ? "" : null });
   });
   return [
-    buttons,
+    head(bar),
     area("Text of this step", "lesson-text", now.text, (text) => set({ text })),
     area("A question to answer", "lesson-ask", now.ask, (text) => set({ ask: text })),
     area(CHOICES, "lesson-choices", lines, (text) => set(parsedChoices(text))),
