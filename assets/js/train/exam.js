@@ -10,38 +10,34 @@ import { asking } from "../views.js";
 /** @param {[right: number, all: number]} result */
 const result = ([right, all]) => (all ? [`${percent(right / all)} `, el("small", `${right} of ${all}`)] : "–");
 
-/** @param {HTMLElement} root @param {any} value */
-function paint(root, { text, rule, step, columns, rows, verdict = [] }) {
-  const details = root.querySelector("details");
-  if (details) root.classList.toggle("is-open", details.open); // as the person left it, also before the next table
-  fill(root, !rows && el("p.b-empty", text));
-  if (!rows) return;
-  const lines = rows.map(([name, ...results]) => [name, ...results.map(result)]);
-  const caption = el("caption.b-unseen", `Exam at step ${step}`);
-  root.append(
-    el(
-      "details",
-      { open: root.matches(".is-open") ? "" : null },
-      el("summary", "Memorised or generalised?"),
+/** @type {View} */
+export function view(root, { server }) {
+  const body = el("div"),
+    details = el("details", el("summary", "Memorised or generalised?"), body);
+
+  /** @param {any} value */
+  function paint({ text, rule, step, columns, rows, verdict = [] }) {
+    fill(root, rows ? details : el("p.b-empty", text)); // open or not as the person left it
+    if (!rows) return;
+    const lines = rows.map(([name, ...results]) => [name, ...results.map(result)]),
+      caption = el("caption.b-unseen", `Exam at step ${step}`);
+    fill(
+      body,
       [text, ...verdict].map((sentence) => el("p", sentence)),
       table([`Step ${count(step)}`, ...columns], lines, { caption, class: "b-table b-exam" }),
       el("p.b-empty", rule),
-    ),
-  );
-}
-
-/** @type {View} */
-export function view(root, { server }) {
+    );
+  }
   const ask = asking(root, async () => {
     await visitor.known;
     if (question.tab !== "train") return;
     const { model, step } = question,
       value = await server.results(model, step);
-    paint(root, value);
+    paint(value);
     announce("verdict", { run: model, step, text: value.verdict?.[0] ?? "", advice: value.advice ?? "" });
   });
   onPart(["model", "step", "tab"], ask);
   on("status", () => ask());
-  paint(root, { text: "" });
+  paint({ text: "" });
   ask();
 }

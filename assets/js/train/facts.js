@@ -12,16 +12,10 @@ export function list({ facts }) {
   return el("dl.b-facts", shown);
 }
 
-/** @param {Parameter[]} parameters @param {boolean} isOpen */
-function tensors(parameters, isOpen) {
-  const rows = parameters.map(([name, ...numbers]) => [el("code", name), ...numbers]),
-    shown = table(["Parameter", "Shape", "Weights"], rows);
-  return el(
-    "details",
-    { id: "parameters", open: isOpen ? "" : null },
-    el("summary", "Parameters by name and shape"),
-    scrolling("Parameters", shown),
-  );
+/** @param {Parameter[]} parameters */
+function tensors(parameters) {
+  const rows = parameters.map(([name, ...numbers]) => [el("code", name), ...numbers]);
+  return scrolling("Parameters", table(["Parameter", "Shape", "Weights"], rows));
 }
 
 /** What the model's card says, and links to try it. @param {Facts} value */
@@ -36,11 +30,14 @@ const card = ({ card: text, links = [] }) =>
   ];
 
 /** @type {View} */
-export const view = (root) =>
-  function draw(/** @type {Facts | null} */ value) {
+export function view(root) {
+  const shown = el("div"),
+    all = el("details", { id: "parameters" }, el("summary", "Parameters by name and shape"), shown);
+  return function draw(/** @type {Facts | null} */ value) {
     if (!value) return;
-    const { error } = value;
-    const isOpen = root.querySelector("details")?.open ?? false;
-    fill(root, value.facts.length > 0 && list(value), error && note(error, true), notes(value.notes), card(value));
-    if (value.parameters) root.append(tensors(value.parameters, isOpen));
+    const { facts, error, parameters } = value;
+    const more = parameters && all; // open or not as the person left it
+    if (parameters) fill(shown, tensors(parameters));
+    fill(root, facts.length > 0 && list(value), error && note(error, true), notes(value.notes), card(value), more);
   };
+}
