@@ -87,9 +87,8 @@ class HeadDetail {
   constructor(root, unfolds) {
     this.root = root;
     this.unfolds = unfolds;
-    const tablist = el("div.b-tools", { role: "tablist", "aria-label": "How attention is drawn" }, this.tabs);
-    roam(tablist);
-    const least = el("label", "Hide weights below ", this.threshold, this.limit);
+    const tablist = roam(el("div.b-tools", { role: "tablist", "aria-label": "How attention is drawn" }, this.tabs)),
+      least = el("label", "Hide weights below ", this.threshold, this.limit);
     this.tools = tools(tablist, least, this.extra);
     onChange(() => {
       if (!this.tools.isConnected) return;

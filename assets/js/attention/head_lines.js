@@ -47,13 +47,13 @@ class HeadLines {
   /** @param {0 | 1} side */
   words(side) {
     const name = side ? "Words attended to" : "Words that attend";
-    const list = el(
-      side ? "div.b-line-side" : "div.b-line-side.is-left",
-      { role: "group", "aria-label": name },
-      this.tokens.map((token, index) => this.word(side, index, token)),
+    return roam(
+      el(
+        side ? "div.b-line-side" : "div.b-line-side.is-left",
+        { role: "group", "aria-label": name },
+        this.tokens.map((token, index) => this.word(side, index, token)),
+      ),
     );
-    roam(list);
-    return list;
   }
 
   /** @param {0 | 1} side @param {number} index @param {string} token */

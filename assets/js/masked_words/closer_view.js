@@ -110,8 +110,7 @@ function sweep({ words }, open, press) {
 
   const name = "Words by how likely they are",
     lines = sentences(words, (word) => buttons[words.indexOf(word)]),
-    group = el("div", { role: "group", "aria-label": name }, lines);
-  if (buttons.length) roam(group);
+    group = roam(el("div", { role: "group", "aria-label": name }, lines));
   if (open < buttons.length) show(open);
   return el("div", group, rivals);
 }
@@ -124,13 +123,8 @@ function swap({ places, place, answers, rows, notes: more }) {
       "data-key": `place ${index}`,
     }),
   );
-  const group = el(
-    "div.b-tools",
-    { role: "group", "aria-label": "The word whose place others take" },
-    el("span", "In the place of:"),
-    choices,
-  );
-  roam(group);
+  const attributes = { role: "group", "aria-label": "The word whose place others take" },
+    group = roam(el("div.b-tools", attributes, el("span", "In the place of:"), choices));
   const lines = rows.map(({ word, cells }) => [
     el("bdi", word),
     ...cells.map((p) => el("td.b-swap", p === null ? "–" : [bar(p, "mlm"), el("span.b-number", percent(p))])),
@@ -144,10 +138,8 @@ function masks(names, shown) {
   const buttons = names.map((name, mask) =>
     button([`Mask ${mask + 1}: `, el("bdi", name)], () => ask({ mask }), { "aria-pressed": mask === shown }),
   );
-  const attributes = { role: "group", "aria-label": "The masked word to show", "data-no-picture": "" },
-    group = el("div.b-tools", attributes, buttons);
-  roam(group);
-  return group;
+  const attributes = { role: "group", "aria-label": "The masked word to show", "data-no-picture": "" };
+  return roam(el("div.b-tools", attributes, buttons));
 }
 
 /** @type {View} */

@@ -56,9 +56,7 @@ export const svg = (tag, ...content) => complete(document.createElementNS("http:
 /** Give an element other children. @param {Element} element @param {...Child} children */
 export const fill = (element, ...children) => element.replaceChildren(...flat(children));
 
-/**
- * @param {Child} content @param {(event: any) => any} press @param {Attributes} [attributes]
- */
+/** @param {Child} content @param {(event: any) => any} press @param {Attributes} [attributes] */
 export const button = (content, press, attributes = {}) =>
   el("button.b-small", { onclick: press, ...attributes }, content);
 
@@ -126,7 +124,7 @@ export function bar(fraction, objective) {
 
 /**
  * Make a group of buttons one stop of the Tab key; arrow keys, Home and End move inside it.
- * @param {HTMLElement} group
+ * @template {HTMLElement} Group @param {Group} group
  * @param {number} [columns] buttons of a row, for up and down
  */
 export function roam(group, columns = 1) {
@@ -153,6 +151,7 @@ export function roam(group, columns = 1) {
     event.preventDefault();
     buttons[to].focus();
   });
+  return group;
 }
 
 const EDGE = 8; // pixels between what is put below a part of the page and the end of the window

@@ -61,10 +61,8 @@ const best = (heads) => heads.reduce((most, [, weight], head) => (weight > heads
 
 /** A column of the map. @param {string} kind @param {string} name @param {Child} head @param {Child} below it @param {Child} area */
 function column(kind, name, head, below, area) {
-  const attributes = { role: "group", "aria-label": name },
-    made = el(`div.b-bert-column.${kind}`, attributes, head, el("div.b-bert-below", below), area);
-  roam(made);
-  return made;
+  const attributes = { role: "group", "aria-label": name };
+  return roam(el(`div.b-bert-column.${kind}`, attributes, head, el("div.b-bert-below", below), area));
 }
 
 /** @param {Shown} shown @param {Row[]} rows */
