@@ -56,8 +56,9 @@ export const behindText = (value) =>
 export const effect = (loss) => behindText(level(loss));
 
 new MutationObserver(repaint).observe(document.body, { attributeFilter: ["class"] });
+addEventListener("resize", repaint);
 
-/** What a script paints hears of another theme by the event "repaint". */
+/** What a script paints hears of another theme and of another size of the window by the event "repaint". */
 export function repaint() {
   for (const part of document.querySelectorAll("[data-painted]")) part.dispatchEvent(new Event("repaint"));
 }

@@ -41,21 +41,14 @@ const BETWEEN = 1.2; // pixels between the words of two rows; a browser rounds t
 const pen = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
 /** @param {number} value */
 const itself = (value) => value;
-/** @param {boolean} is */
-const seen = (is) => (is ? "visible" : "hidden");
 /** Whether it is the word of a row or a column. @param {number} i @param {number} j */
 const isLine = (i, j) => i < 0 || j < 0;
 /** @type {Record<string, [number, number]>} */
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-/** A dark frame in a light one, or the reverse, so that it is seen on each colour. @param {string} name */
-const framed = (name) => svg("g", svg("rect", { class: "b-map-halo" }), svg("rect", { class: name }));
-
-/** @param {Element} frame @param {Record<string, string | number>} attributes of its parts */
-function set(frame, attributes) {
-  for (const part of frame.children)
-    for (const [name, value] of Object.entries(attributes)) part.setAttribute(name, `${value}`);
-}
+/** A dark frame in a light one, or the reverse, so that it is seen on each colour. @param {string} name @param {object} place */
+const framed = (name, place) =>
+  svg("g", svg("rect", { ...place, class: "b-map-halo" }), svg("rect", { ...place, class: name }));
 
 /** @param {string} word @param {number} most */
 function shortened(word, most) {
@@ -155,10 +148,7 @@ function labels({ rows, columns }, place) {
   ];
 }
 
-/**
- * The cells as a picture; one without a number gets a grey stroke.
- * @param {Heat} heat @param {number} side
- */
+/** The cells as a picture; one without a number gets a grey stroke. @param {Heat} heat @param {number} side */
 function cells({ rows, columns, values, level = itself, least = -Infinity }, side) {
   const colour = colours();
   const canvas = el("canvas", { width: columns.length * side, height: rows.length * side });
@@ -202,21 +192,14 @@ function marks({ rows, columns, border, outlined, crossed }, { side, left, top, 
   ];
 }
 
-// One for all maps: a listener of its own would keep a map that is no longer on the page.
-addEventListener("resize", () => {
-  for (const map of document.querySelectorAll(".b-map"))
-    if (map.clientWidth) map.dispatchEvent(new CustomEvent("window"));
-});
-
 class HeatMap {
   map = el("div.b-map", { tabindex: 0, role: "application", "data-painted": "" });
   hint = el("span");
   guide = el("p.b-empty.b-map-hint");
   readout = el("p.b-tip.b-readout", { "aria-live": "polite", "data-no-picture": "" });
   element = el("div.b-map-frame", this.guide, this.map, this.readout);
-  mark = framed("b-map-mark");
-  row = framed("b-map-line");
-  column = framed("b-map-line");
+  mark = svg("g"); // the frame of a cell
+  frames = svg("g"); // this and those of lines
   picture = svg("svg");
   room = 0;
   /** @type {Heat | undefined} */
@@ -236,7 +219,6 @@ class HeatMap {
     });
     map.addEventListener("keydown", (event) => this.type(event));
     for (const end of ["pointerleave", "focusout"]) map.addEventListener(end, () => this.leave());
-    map.addEventListener("window", () => this.redraw());
     map.addEventListener("repaint", () => this.redraw(this.room)); // a picture is made from a page that is wider for that moment
     new ResizeObserver(() => {
       if (map.clientWidth && map.clientWidth !== this.room) this.redraw();
@@ -256,14 +238,11 @@ class HeatMap {
 
   /** @param {number} [room] pixels across */
   redraw(room = this.map.clientWidth) {
-    const { heat, mark, row, column, map } = this;
+    const { heat, map } = this;
     if (!heat) return;
     this.room = room;
     const place = (this.place = placed(heat, room || ROOM)),
       { side, left, top, width, height } = place;
-    set(mark, { width: side, height: side, visibility: "hidden" });
-    set(row, { x: left, width, height: side, visibility: "hidden" });
-    set(column, { y: top, width: side, height, visibility: "hidden" });
     const size = { width: left + width + GAP, height: top + height + GAP },
       href = cells(heat, Math.round(side * 2));
     this.picture = svg(
@@ -272,9 +251,7 @@ class HeatMap {
       svg("image", { x: left, y: top, width, height, href, preserveAspectRatio: "none" }),
       labels(heat, place),
       marks(heat, place),
-      row,
-      column,
-      mark,
+      this.frames,
     );
     fill(map, this.picture, legend(heat.measure, heat.ticks ?? WEIGHTS, heat.level ?? itself));
     map.ariaLabel = heat.label;
@@ -301,19 +278,21 @@ class HeatMap {
 
   /** @param {number} i @param {number} j @param {boolean} hasLines whether the lines through a cell are marked too */
   marked(i, j, hasLines = isLine(i, j)) {
-    const { side, left, top } = /** @type {Place} */ (this.place),
-      [x, y] = [left + Math.max(0, j) * side, top + Math.max(0, i) * side];
-    set(this.mark, { x, y, visibility: seen(!isLine(i, j)) });
-    set(this.row, { y, visibility: seen(hasLines && i >= 0) });
-    set(this.column, { x, visibility: seen(hasLines && j >= 0) });
+    const { side, left, top, width, height } = /** @type {Place} */ (this.place),
+      [x, y] = [left + Math.max(0, j) * side, top + Math.max(0, i) * side],
+      visibility = isLine(i, j) ? "hidden" : null;
+    this.mark = framed("b-map-mark", { x, y, width: side, height: side, visibility });
+    const row = framed("b-map-line", { x: left, y, width, height: side }),
+      column = framed("b-map-line", { x, y: top, width: side, height });
+    fill(this.frames, hasLines && i >= 0 && row, hasLines && j >= 0 && column, this.mark);
   }
 
   /** Nothing is chosen; what was pressed stays marked, and the text above the map describes it. */
   leave() {
-    const { heat, mark, row, column, hint, guide, readout, pressed } = this;
+    const { heat, hint, guide, readout, pressed } = this;
     if (!heat) return;
     this.chosen = null;
-    for (const each of [mark, row, column]) set(each, { visibility: "hidden" });
+    fill(this.frames);
     fill(readout);
     const marked = pressed ?? heat.here;
     if (marked) this.marked(...marked);

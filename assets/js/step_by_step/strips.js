@@ -21,11 +21,7 @@ const SMALLEST = 7,
   WIDTH = 320; // before the picture is on the page
 
 /** @param {ArrayLike<number>} values */
-const extent = (values) =>
-  Array.from(values).reduce(
-    ([least, most], value) => [Math.min(least, value), Math.max(most, value)],
-    [Infinity, -Infinity],
-  );
+const extent = (values) => [Math.min(...Array.from(values)), Math.max(...Array.from(values))];
 
 /** @param {Strips} shown */
 export function strips(shown) {
@@ -34,11 +30,7 @@ export function strips(shown) {
 }
 
 class Picture {
-  element = el("div.b-strips", {
-    ...{ tabindex: 0, role: "application", "data-painted": "" },
-    onkeydown: (event) => this.type(event),
-    onrepaint: () => this.paint(),
-  });
+  element = el("div.b-strips", { tabindex: 0, role: "application", "data-painted": "" });
   readout = el("p.b-readout", { "aria-live": "polite" });
   /** The mark and the value of each strip. @type {[mark: HTMLElement, value: HTMLElement][]} */
   marks = [];
@@ -56,6 +48,8 @@ class Picture {
     this.length = strips[0][1].length;
     this.largest = Math.max(...strips.map(([, values]) => Math.max(...extent(values).map(Math.abs)))) || 1;
     this.element.ariaLabel = `${label}\n${names}\n${this.length} numbers each; the last from ${number(least)} to ${number(most)}; the arrow keys go from cell to cell`;
+    this.element.addEventListener("keydown", (event) => this.type(event));
+    this.element.addEventListener("repaint", () => this.paint());
     new ResizeObserver(() => {
       if (this.element.clientWidth && this.element.clientWidth !== this.width) this.paint();
     }).observe(this.element);
