@@ -93,7 +93,6 @@ class HeadGrid {
     return settings.sorted && this.fact !== "";
   }
 
-  /** The largest value of the fact. */
   get most() {
     return this.value.most[this.fact] ?? 1;
   }
