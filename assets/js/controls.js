@@ -9,10 +9,10 @@ const MIDDLE = /(?<=\u2068)([^\u2069]{16})[^\u2069]{2,}([^\u2069]{15})(?=\u2069)
 
 /**
  * A list of choices. @param {string} name @param {[value: string | number, text: string][]} pairs
- * @param {(value: string) => void} choose
+ * @param {(value: string) => void} choose @param {Attributes} [attributes]
  */
-export const select = (name, pairs, choose) =>
-  options(el("select", { "aria-label": name, onchange: (event) => choose(event.target.value) }), pairs);
+export const select = (name, pairs, choose, attributes) =>
+  options(el("select", { "aria-label": name, onchange: ({ target }) => choose(target.value), ...attributes }), pairs);
 
 /**
  * Fill a list of choices, unless it has them, and choose one of them.

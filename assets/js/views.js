@@ -127,7 +127,6 @@ export function mount(name, view, component) {
   });
   /** @type {object | undefined} */
   let shown;
-  /** @param {any} value */
   const redraw = (value) => {
     try {
       draw?.(value);

@@ -97,7 +97,6 @@ function gathered({ rows, first, length, shapes }) {
   ];
 }
 
-/** @param {any} value */
 function summary({ rows, right, step, again }) {
   const guesses = rows.flatMap((row) => Object.values(row.guesses)),
     known = guesses.filter((guess) => guess.is_right).length,
@@ -172,7 +171,6 @@ class Batch {
     this.ask();
   }
 
-  /** @param {any} value */
   paint(value) {
     const { rows, label, pairs, step, again } = value,
       { first } = this;

@@ -177,7 +177,6 @@ class Bar {
     this.paint();
   }
 
-  /** Open what the teacher sent. */
   async open() {
     const { lesson: sent } = room;
     if (!sent) return;

@@ -49,7 +49,6 @@ function compare(one, other) {
   return Number(one) - Number(other);
 }
 
-/** Sharing one's own run. */
 function shareForm() {
   const own = room.kept.get("name") ?? "",
     name = el("input", { id: "class-name", type: "text", maxlength: 24, autocomplete: "off", value: own }),

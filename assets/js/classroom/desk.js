@@ -49,8 +49,8 @@ function giving(run) {
     "Kind",
     GIFTS.map(([kind, name]) => [kind, name]),
     choose,
+    { id: "class-kind" },
   );
-  kinds.id = "class-kind";
   choose("seed");
   const give = button("Give one to each page", () => run("give", kinds.value, typed.value), { id: "class-give" });
   return [el("div.b-tools", "Something different for each page", kinds, named("Values", typed), give), how];
@@ -60,7 +60,7 @@ function giving(run) {
 export function desk(lessons) {
   const join = el("div.class-join"),
     status = el("p", { role: "status" }),
-    list = select("Lesson", lessons, () => {}),
+    list = select("Lesson", lessons, () => {}, { id: "class-lesson" }),
     link = el("input", { id: "class-link", type: "text", placeholder: "copied with Copy link" });
   const run = async (/** @type {string} */ action, /** @type {any[]} */ ...values) => {
     status.textContent = (await teach(action, ...values)).error ?? "Done.";
@@ -70,7 +70,6 @@ export function desk(lessons) {
     parameters = el("input", { id: "class-parameters", type: "number", min: 1, onchange: limit }),
     shared = toggle("Runs can be shared", limit, { id: "class-sharing" }),
     sharing = /** @type {HTMLInputElement} */ (shared.firstChild);
-  list.id = "class-lesson";
   const send = () => {
     const own = link.value.trim();
     const title = lessons.find(([name]) => name === list.value)?.[1] ?? ""; // in English; each page translates it

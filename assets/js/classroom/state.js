@@ -1,9 +1,8 @@
 // What this page knows of its class (ui/classroom/state.py), and how it takes part.
 
-import { announce, keep, kept, NO_ANSWER, on, say, visitor } from "../frame/page.js";
+import { announce, keep, kept, NO_ANSWER, on, polling, say, visitor } from "../frame/page.js";
 import { address } from "../frame/question.js";
 import { count } from "../parts/numbers.js";
-import { polling } from "../parts/polling.js";
 
 /** @typedef {{number: number, version: number, name: string, colour: string, isDotted: boolean, title: string, recipe: string, seed: string, rate: number, text: string, sentences: number, status: keyof typeof import("../compare/runs.js").STATUS_NAMES, step: number, steps: number, losses: (number | null)[], curve: [step: number, mlm: number | null, nsp: number | null][], verdict: string}} SharedRun */
 /** @typedef {[word: string, count: number, probability?: number | null, isRight?: boolean]} Guessed by the room, and once it is uncovered by the model */
@@ -69,11 +68,9 @@ addEventListener("hashchange", () => {
   location.reload();
 });
 
-/** @type {(() => void)[]} */
-const listeners = [];
 /** Call a function at once, and whenever the class has changed. @param {() => void} listener */
 export function follow(listener) {
-  listeners.push(listener);
+  on("class", listener);
   listener();
 }
 
@@ -100,7 +97,6 @@ function tell({ steps, parameters }) {
   announce("limits", null);
 }
 
-/** @param {any} news */
 function take({ numbers, runs, ...news }) {
   const isSame = ["version", "here", "training", "failed"].every((key) => (news[key] ?? 0) === room[key]),
     before = room.limits;
@@ -111,7 +107,7 @@ function take({ numbers, runs, ...news }) {
     for (const run of runs) room.runs.set(run.number, run);
     for (const number of [...room.runs.keys()]) if (!numbers.includes(number)) room.runs.delete(number);
   }
-  if (!isSame) for (const listener of listeners) listener();
+  if (!isSame) announce("class", null);
 }
 
 /** Take part, and get the change at once; an error becomes {"error"}. @param {string} action @param {any[]} values */

@@ -3,8 +3,7 @@
 
 import { progress } from "../controls.js";
 import { el } from "../parts/elements.js";
-import { announce } from "../frame/page.js";
-import { polling } from "../parts/polling.js";
+import { announce, polling } from "../frame/page.js";
 import { question } from "../frame/question.js";
 
 /** Why no news come where the server answers otherwise. */
@@ -111,7 +110,6 @@ export class LiveRun {
     this.run = null;
   }
 
-  /** @param {any} news */
   take({ cursors, points, held, snapshots, status }) {
     this.cursors = cursors;
     this.chart?.add(points);

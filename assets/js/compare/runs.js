@@ -2,7 +2,6 @@
 
 import { announce, keep, kept } from "../frame/page.js";
 
-/** What the page calls each status. */
 export const STATUS_NAMES = {
   queued: "Queued",
   running: "Training",

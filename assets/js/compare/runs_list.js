@@ -84,7 +84,6 @@ class RunsList {
     this.empty.hidden = !isEmpty;
   }
 
-  /** Ask for the runs. */
   async list() {
     if (!runs.visitor || !runs.shown) {
       this.rows = [];
@@ -112,7 +111,6 @@ class RunsList {
     this.compare();
   }
 
-  /** @param {any} run */
   line(run) {
     const { number, title, status, reason, seed, step, steps, numbers, held, isShown } = run;
     const name = el(
@@ -166,7 +164,6 @@ class RunsList {
     return item;
   }
 
-  /** @param {any} run */
   removal({ run, number, status }) {
     const remove = () => {
       if (question.other.split("@")[0] === run) ask({ other: "" });

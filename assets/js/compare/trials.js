@@ -5,8 +5,7 @@ import { progress, row, scrolling, table } from "../controls.js";
 import { button, dot, el, fill, note } from "../parts/elements.js";
 import { newChart } from "../parts/figures.js";
 import { duration } from "../parts/numbers.js";
-import { keep, kept, on, orError, visitor } from "../frame/page.js";
-import { polling } from "../parts/polling.js";
+import { keep, kept, on, orError, polling, visitor } from "../frame/page.js";
 import { runs } from "./runs.js";
 
 const ASK_MS = 1000;

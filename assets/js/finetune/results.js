@@ -6,21 +6,8 @@ import { percent } from "../parts/numbers.js";
 import { ask, question, replace } from "../frame/question.js";
 
 /** @typedef {[text: string, kind: string][]} Pieces of a text; kind "" between the marked ones */
-/**
- * @typedef {object} Answer See prediction_value in ui/finetune/answers.py.
- * @property {string} [guess]
- * @property {[name: string, probability: number][]} [bars]
- * @property {Pieces} [marked]
- */
-/**
- * @typedef {object} LabelledParts
- * @property {string} text
- * @property {string} [pair]
- * @property {string[]} [choices]
- * @property {string} [label]
- * @property {Pieces} [true]
- * @property {boolean | null} right null for a number
- */
+/** @typedef {{guess?: string, bars?: [name: string, probability: number][], marked?: Pieces}} Answer see prediction_value in ui/finetune/answers.py */
+/** @typedef {{text: string, pair?: string, choices?: string[], label?: string, true?: Pieces, right: boolean | null}} LabelledParts right: null for a number */
 /** @typedef {Answer & LabelledParts} Example */
 /**
  * @typedef {object} Results See results_value in ui/finetune/answers.py; without a run there are no examples.

@@ -62,7 +62,6 @@ class FineTune extends LiveRun {
     announce("failed", null);
   }
 
-  /** @param {any} news */
   take(news) {
     const { status, reason, step, steps, left } = news,
       { board, pause, stop, run, status: before } = this;

@@ -29,10 +29,6 @@ function there({ key, name, steps, active }) {
   return `${key} ${name} ${step === null ? steps.at(-1) : steps[nearest(steps, step)]}`;
 }
 
-/** @param {number} step @param {number} at */
-const lacking = (step, at) =>
-  `This run has no model of step ${count(step)}; the page shows step ${count(at)}, the nearest one.`;
-
 /** The slider over the steps of a run, with its loss curve behind it. */
 class TimeSlider {
   playing = 0;
@@ -234,7 +230,8 @@ class Frame {
     this.shown = answer;
     this.isDoubted = false;
     const isOther = answer.at !== null && step === question.step && step !== answer.at;
-    if (isOther) say(lacking(step, /** @type {number} */ (answer.at)));
+    if (isOther)
+      say(`This run has no model of step ${count(step)}; the page shows step ${count(answer.at)}, the nearest one.`);
     ask({ recipe: answer.recipe ?? null, ...(isOther && { step: answer.at }) });
     this.show();
     // A run has its text when it has its first step.
@@ -282,28 +279,22 @@ class Frame {
     const { recipe } = question,
       { shown } = this;
     const missing = recipe && "missing" in recipe ? recipe.missing : recipe ? "" : why;
-    if (shown && shown.key === question.model) {
-      this.turn(`${own(shown.name)} is gone. ${this.losses} The page shows a model that comes with Balcony.`);
-    } else if (missing) {
-      this.turn(
+    if (shown && shown.key === question.model)
+      return this.turn(`${own(shown.name)} is gone. ${this.losses} The page shows a model that comes with Balcony.`);
+    if (missing)
+      return this.turn(
         `The model of this link is not here. ${missing} Its sender can download it under Models, and you can open it there.`,
       );
-    } else {
-      const run = await this.server.repeat(recipe, question.step);
-      if (!run.error) {
-        this.repeated = run;
-        announce("elsewhere", null);
-      }
-      if (key !== question.model) return; // the person has gone on
-      if (run.error) this.turn(`The model of this link cannot be trained again: ${run.error}`);
-      else
-        this.turn(
-          question.lesson
-            ? "The model of this step is trained here, with the recipe and seed of the lesson."
-            : "The model of this link is trained again here, with the same recipe and seed.",
-          run,
-        );
+    const run = await this.server.repeat(recipe, question.step);
+    if (!run.error) {
+      this.repeated = run;
+      announce("elsewhere", null);
     }
+    if (key !== question.model) return; // the person has gone on
+    if (run.error) return this.turn(`The model of this link cannot be trained again: ${run.error}`);
+    const ofLesson = "The model of this step is trained here, with the recipe and seed of the lesson.",
+      ofLink = "The model of this link is trained again here, with the same recipe and seed.";
+    this.turn(question.lesson ? ofLesson : ofLink, run);
   }
 
   async fetchList() {

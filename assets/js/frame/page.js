@@ -20,6 +20,7 @@
  * @property {any} lesson a lesson that the teacher of a class made is opened, `at` a step
  * @property {null} step a step of a lesson is shown, or none
  * @property {{step: string, choice: number}} answered a person has answered a step of a lesson
+ * @property {null} class a class has changed
  * @property {null} limits a teacher has changed the limits of runs
  * @property {Record<string, string>} fill a seed, a learning rate or a text is to be put into the form of the Train tab
  * @property {{run: string, steps: number[]}} snapshots a run has new snapshots
@@ -32,22 +33,17 @@
  * @property {null} chosen other runs are chosen for the curves
  */
 
+const RETRY_MS = 2000; // after a poll that failed
 export const NO_ANSWER = "The server did not answer; try again.";
 const bus = new EventTarget();
-/** @type {(value?: any) => void} */
-let resolveKnown;
+const { promise: known, resolve: resolveKnown } = Promise.withResolvers();
 /** The visitor's token. `known` resolves when the server has answered with it. */
-export const visitor = {
-  token: "",
-  known: new Promise((resolve) => {
-    resolveKnown = resolve;
-  }),
-};
+export const visitor = { token: "", known };
 
 /** The visitor's token is known, or another one. @param {string} token */
 export function setVisitor(token) {
   visitor.token = token;
-  resolveKnown();
+  resolveKnown(null);
 }
 
 /**
@@ -81,10 +77,7 @@ export function keep(name, owner, value) {
   }
 }
 
-/**
- * What was kept under that name for this visitor, else null.
- * @param {string} name @param {string | null} owner
- */
+/** What was kept under that name for this visitor, else null. @param {string} name @param {string | null} owner */
 export function kept(name, owner) {
   try {
     const [whose, value] = JSON.parse(sessionStorage.getItem(`balcony-${name}`) ?? "[]");
@@ -132,4 +125,29 @@ export function latest(work) {
       busy = false;
     }
   };
+}
+
+/**
+ * A function that asks at once, and then as often as `ask` says. While the page is hidden it asks rarely or not at all, and
+ * at once when it is seen again.
+ * @param {() => Promise<number | void>} ask returns the milliseconds until the next call; nothing: there is none
+ * @param {number} [hidden] milliseconds until the next call while the page is hidden; without it there is none
+ */
+export function polling(ask, hidden) {
+  let timer = 0;
+  const isSeen = () => document.visibilityState === "visible";
+  const poll = latest(async () => {
+    clearTimeout(timer);
+    const wait = await ask().catch((error) => {
+      console.warn(error);
+      return RETRY_MS;
+    });
+    clearTimeout(timer);
+    const next = wait === undefined || isSeen() ? wait : hidden;
+    if (next !== undefined) timer = setTimeout(poll, next);
+  });
+  document.addEventListener("visibilitychange", () => {
+    if (isSeen()) poll();
+  });
+  return poll;
 }

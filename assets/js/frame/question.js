@@ -60,10 +60,7 @@ addEventListener("beforeunload", () => {
   if (writing) write();
 });
 
-/**
- * Change the question, and tell the views which parts changed.
- * @param {Record<string, any>} update
- */
+/** Change the question, and tell the views which parts changed. @param {Record<string, any>} update */
 export function ask(update) {
   // Heads and parts that are switched off belong to the model that was shown.
   if ((update.model ?? question.model) !== question.model) update = { off: [], zeroed: [], ...update };
@@ -73,7 +70,6 @@ export function ask(update) {
     ["text", "pair", "hidden"].some((part) => `${update[part] ?? question[part]}` !== `${question[part]}`)
   )
     update = { guess: "", ...update };
-  /** @param {any} value */
   const text = (value) => JSON.stringify(value);
   const changed = Object.keys(update).filter((key) => text(update[key]) !== text(question[key]));
   if (!changed.length) return;

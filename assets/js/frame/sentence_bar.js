@@ -218,10 +218,8 @@ function swapped({ words, second }) {
   return { text: question.pair, pair: question.text, hidden: hidden ?? null };
 }
 
-/** The list of models to compare with. */
 function comparison() {
-  const compare = select("Compare with", [], (other) => ask({ other }));
-  compare.id = "compare-with";
+  const compare = select("Compare with", [], (other) => ask({ other }), { id: "compare-with" });
   on("models", ({ others }) => {
     const { other } = question,
       isGone = other && !others.some(([key]) => key === other);

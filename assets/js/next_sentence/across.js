@@ -7,15 +7,7 @@ import { heatMap } from "../parts/heat_map.js";
 import { ask, question } from "../frame/question.js";
 
 /** @typedef {[layer: number, head: number] | null} Head null: the mean of all */
-/**
- * @typedef {object} Across Attention from the first sentence to the second.
- * @property {string[]} rows
- * @property {string[]} columns
- * @property {number[][]} weights
- * @property {Head} head
- * @property {[head: Head, text: string][]} choices
- * @property {string} note
- */
+/** @typedef {{rows: string[], columns: string[], weights: number[][], head: Head, choices: [Head, text: string][], note: string}} Across */
 
 const LARGEST = 44,
   AXES = "A row is [CLS] or a word of the first sentence, a column a word of the second.",

@@ -56,15 +56,9 @@ async function savePicture(kind, element, name, title) {
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
   const scale = Math.min(2, LONGEST / Math.max(width, height), Math.sqrt(LARGEST / (width * height)));
-  const canvas = el("canvas", { width: Math.floor(scale * width), height: Math.floor(scale * height) });
+  const canvas = new OffscreenCanvas(Math.floor(scale * width), Math.floor(scale * height));
   canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
-  const blob = /** @type {Blob | null} */ (
-    await new Promise((resolve) => {
-      canvas.toBlob(resolve);
-    })
-  );
-  if (!blob) throw Error("no picture");
-  save(blob, name);
+  save(await canvas.convertToBlob(), name);
 }
 
 /**
@@ -76,8 +70,7 @@ export function saveMenu({ id, what, kinds }, press) {
     const [name, hint] = KINDS[kind];
     return el("button", { id: `${id}-${kind}`, onclick: () => press(kind) }, el("b", name), " ", el("span", hint));
   });
-  const list = el("div.b-save-kinds", { role: "group", "aria-label": `Save ${what} as` }, items);
-  roam(list);
+  const list = roam(el("div.b-save-kinds", { role: "group", "aria-label": `Save ${what} as` }, items));
   return el("div.b-save", { "data-no-picture": "" }, popover("Save ▾", { "aria-label": `Save ${what}` }, list));
 }
 

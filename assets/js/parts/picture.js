@@ -23,10 +23,7 @@ function backdrop(element) {
   return "#ffffff";
 }
 
-/**
- * The lines of a text node as the page breaks it.
- * @param {Text} node @returns {[text: string, extent: DOMRect][]}
- */
+/** The lines of a text node as the page breaks it. @param {Text} node @returns {[text: string, extent: DOMRect][]} */
 function linesOf(node) {
   const text = node.data.trim();
   if (!text) return [];

@@ -112,10 +112,7 @@ export function summed(name, inputs, weights, bias) {
   );
 }
 
-/**
- * How token i comes to its weight for token j, with numbers.
- * @param {Head} head @param {number} i @param {number} j
- */
+/** How token i comes to its weight for token j, with numbers. @param {Head} head @param {number} i @param {number} j */
 export function unfolded(head, i, j) {
   const d = head.query.length / head.tokens.length,
     [from, to] = [head.tokens[i], head.tokens[j]],

@@ -121,7 +121,6 @@ class RunMonitor extends LiveRun {
     addEventListener("storage", ({ key }) => key === "balcony-run" && trigger("elsewhere"));
   }
 
-  /** @param {any} value */
   draw(value) {
     this.visitor = value?.visitor ?? null;
     if (!value?.run) {
@@ -182,7 +181,6 @@ class RunMonitor extends LiveRun {
     this.trigger("status");
   }
 
-  /** @param {any} news */
   take(news) {
     const { run, chart, status } = this;
     announce("news", null);
