@@ -221,8 +221,8 @@ def _chosen_note(
     length = f"{training.total_steps:,} steps of {recipe.data.batch_size} pairs"
     held = f"{round(held_out * times):,} sentences held out" if held_out else "nothing held out, because it is short"
     return (
-        f"This text has {round(sentences * times):,} sentences. What you did not set yourself was chosen by its "
-        f"size: {size}, {length}, {held}. Another recipe or a changed setting takes the place of this choice.",
+        f"This text has {round(sentences * times):,} sentences. Its size and what you set yourself give: "
+        f"{size}, {length}, {held}. Another recipe or a changed setting takes the place of this choice.",
     )
 
 

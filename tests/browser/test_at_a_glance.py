@@ -1,5 +1,6 @@
 """A laptop and a keyboard are enough: results on screen without scrolling, nothing jumps, no mouse."""
 
+import re
 from collections.abc import Callable
 from urllib.parse import urlencode
 
@@ -111,3 +112,9 @@ def test_the_verdict_of_a_run_stands_beside_its_status_with_what_to_do_next(visi
     move_slider(page, 0)
     expect(page.locator("#exam").get_by_role("columnheader", include_hidden=True).first).to_have_text("Step 0")
     expect(verdict).to_have_text(said)
+    page.locator("#model-picker").select_option("romeo-juliet")
+    page.locator("#go-on").click()
+    expect(verdict).not_to_have_text(said)
+    wait_for_status(page, "Finished")
+    expect_seen(page.locator("#run-of"), "the model chosen above is another one")
+    expect_seen(verdict, re.compile(r"It fills in .* At step \d+ it filled in \d+, with an MLM loss of"))

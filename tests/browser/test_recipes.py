@@ -127,9 +127,7 @@ def test_an_example_is_taken_by_one_press_and_start_stays_in_sight(visit: Callab
     expect(own).to_have_value("my own first line\nand my second")
     page.get_by_role("button", name="Text and settings").click()
     group.get_by_role("button", name="A song").click()
-    expect_seen(
-        page.locator("#preview"), "This text has 32 sentences. What you did not set yourself was chosen by its size: "
-    )
+    expect_seen(page.locator("#preview"), "This text has 32 sentences. Its size and what you set yourself give: ")
     expect_seen(page.locator("#preview-line"), re.compile(r"28 sentences · .* · about \d+ (s|min)"))
     expect(page.get_by_role("radio", name="Paste a text")).to_be_checked()
     expect(page.get_by_role("combobox", name="Recipe")).to_have_value("Chosen by the size of your text")

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import statistics
 import time
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
-from bert_core.probes.exam import MOST_WORDS, PartExam
+from bert_core.probes.exam import MOST_WORDS, PartExam, examine_part
 from bert_core.runs.run import Run
 from bert_core.training.verdicts import Tally
 from ui.server.workspace import Workspace
@@ -55,6 +56,23 @@ def test_a_text_with_nothing_to_hold_out_gets_no_verdict_on_generalising(service
     assert untrained["step"] == 0
     assert "would fill in 7.) That is no better than always giving that answer: it has not" in untrained["verdict"][0]
     assert untrained["advice"] == "longer"
+
+
+def test_a_run_that_went_on_says_what_the_added_steps_have_changed(service: TrainingService) -> None:
+    _, space, run = trained(service, 40)
+    run.continue_for(40)
+    run.wait()
+    sentence, (step, before) = exam_value(space, run)["verdict"][0], space.checkpoint(run, 40)
+    losses = [row.mlm_loss for row in run.history()]
+    was, then, now = (
+        statistics.fmean(part) for part in (losses[step - 10 : step], losses[step : step + 10], losses[-10:])
+    )
+    training = run.prepared.batches.encoded
+    right = examine_part(before, training, training, run.recipe.data.sequence_length).words.right
+    said = f" At step {step} it filled in {right}, with an MLM loss of {was:.2f}; now the loss is {now:.2f}. "
+    assert said in sentence
+    assert ("rose at first" in sentence) == (then > 1.1 * was)
+    assert "At step" not in exam_value(space, run, step)["verdict"][0], "nothing was added before it"
 
 
 def test_a_diverged_run_is_called_that(service: TrainingService) -> None:

@@ -1,5 +1,6 @@
 """Memorising versus generalising: words of the training text and held-out words, beside always the same guess."""
 
+import functools
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -44,11 +45,15 @@ VERDICTS = {
 ALL_USED, NONE_HELD = "All {sentences:,} sentences were used for training", "No held-out word could be asked"
 OWN = "{words.right:,} of {words.asked:,} hidden words of its own text"
 HELD = "{words.right:,} of {words.asked:,} of the held-out text"
+BEFORE = " At step {step:,} it filled in {words.right:,}, with an MLM loss of {was:.2f}; now the loss is {now:.2f}."
+ROSE = " The learning rate was high again after that step, so the loss rose at first."
 PAIRS = (
     "It judges {pairs.right:,} of {pairs.asked:,} pairs of {text} right: {how} than always answering “{constant}” "
     "({pairs.baseline:,})."
 )
 SHORT = 40  # steps: in fewer, also a rate that is right seems to stand still
+FEW = 10  # steps: a loss is their mean
+RISE = 1.1  # times the loss, which are seen in the curve
 STILL = 0.98  # of the loss in the second quarter of a run: if the last quarter has more, the loss does not fall
 ENOUGH = 0.9  # of the words right: more steps would teach little
 RULE = (
@@ -86,9 +91,9 @@ def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[
     parts = {"Training text": training}
     if held_out:
         parts["Held out"] = encode_corpus(held_out.excerpt(MOST_SENTENCES), checkpoint.tokenizer)
+    examined = functools.partial(examine_part, training=training, longest=run.recipe.data.sequence_length)
     with probe_lock:
-        longest = run.recipe.data.sequence_length
-        results = {name: examine_part(checkpoint, part, training, longest) for name, part in parts.items()}
+        results = {name: examined(checkpoint, part) for name, part in parts.items()}
     config, shown = run.recipe.training, list(results.values())
     constant = "does not follow" if training.pair_labels is None else "the more frequent label"
     rows, sentences, advice = [], [], ""
@@ -96,7 +101,11 @@ def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[
         rows += _rows("Hidden words right", f"Always “{shown[0].frequent}”", [each.words for each in shown])
         steps = run.history()[:step]
         rate = max((row.learning_rate for row in steps), default=config.learning_rate)
-        sentence, advice = _word_verdict(*shown, rate=rate, losses=[row.mlm_loss for row in steps])
+        losses = [row.mlm_loss for row in steps]
+        begun = max((part.start for part in config.parts if part.start < step), default=0)
+        earlier = space.checkpoint(run, begun) if begun else None
+        before = _before(earlier[0], examined(earlier[1], training).words, losses) if earlier else ""
+        sentence, advice = _word_verdict(*shown, rate=rate, losses=losses, before=before)
         sentences.append(sentence)
     if config.nsp_weight:
         rows += _rows("Pairs judged right", f"Always “{constant}”", [each.pairs for each in shown])
@@ -136,6 +145,12 @@ def _about(held_out: Corpus, asked: PartExam) -> str:
     return " ".join(sentences)
 
 
+def _before(step: int, words: Tally, losses: Sequence[float]) -> str:
+    """Sentences on what the model did before more steps were added, beside what it does now."""
+    was, then, now = map(statistics.fmean, (losses[:step][-FEW:], losses[step:][:FEW], losses[-FEW:]))
+    return BEFORE.format(step=step, words=words, was=was, now=now) + ROSE * (then > RISE * was)
+
+
 def _stand_still(losses: Sequence[float]) -> bool:
     """Whether the losses of a run have not fallen since its middle."""
     n = len(losses) // 4
@@ -143,9 +158,10 @@ def _stand_still(losses: Sequence[float]) -> bool:
 
 
 def _word_verdict(
-    seen: PartExam, unseen: PartExam | None = None, *, rate: float, losses: Sequence[float] = ()
+    seen: PartExam, unseen: PartExam | None = None, *, rate: float, losses: Sequence[float] = (), before: str = ""
 ) -> tuple[str, str]:
-    """Sentences on the words, the counts first, and what to do next. losses: of masked words, at each step."""
+    """Sentences on the words, the counts first, and what to do next. losses: of masked words, at each step. before:
+    what it was before the steps that were added last."""
     held = unseen.words if unseen and unseen.words.asked else None
     verdict: str = judge_memory(seen.words, held, seen.information)
     if verdict == "no better" and _stand_still(losses):
@@ -160,7 +176,10 @@ def _word_verdict(
     constant = " and ".join(f"{words.baseline:,}" for words in parts)
     has_more = verdict != "memorised" and seen.words.right < ENOUGH * seen.words.asked
     advice = "slower" if verdict in ("diverged", "stands still") else "longer" if has_more else ""
-    return f"It fills in {counts}. (Always answering “{seen.frequent}” would fill in {constant}.) {sentence}", advice
+    return (
+        f"It fills in {counts}. (Always answering “{seen.frequent}” would fill in {constant}.){before} {sentence}",
+        advice,
+    )
 
 
 def _pair_verdicts(parts: list[Tally], constant: str) -> list[str]:

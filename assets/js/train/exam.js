@@ -1,4 +1,5 @@
-// Memorising versus generalising: the exam, which runs when Train is open and training pauses or ends, or a step is selected.
+// Memorising versus generalising: the exam of the run in Train, when that is open and training pauses or ends, or a step is
+// selected.
 
 import { table } from "../controls.js";
 import { el, fill } from "../parts/elements.js";
@@ -6,6 +7,7 @@ import { count, percent } from "../parts/numbers.js";
 import { announce, on, visitor } from "../frame/page.js";
 import { onPart, question } from "../frame/question.js";
 import { asking } from "../views.js";
+import { runs } from "../compare/runs.js";
 
 /** @param {[right: number, all: number]} result */
 const result = ([right, all]) => (all ? [`${percent(right / all)} `, el("small", `${right} of ${all}`)] : "–");
@@ -31,13 +33,14 @@ export function view(root, { server }) {
   const ask = asking(root, async () => {
     await visitor.known;
     if (question.tab !== "train") return;
-    const { model, step } = question,
-      value = await server.results(model, step);
+    const run = runs.shown ?? "",
+      step = question.model === run ? question.step : null,
+      value = await server.results(run, step);
     paint(value);
-    announce("verdict", { run: model, step, text: value.verdict?.[0] ?? "", advice: value.advice ?? "" });
+    announce("verdict", { run, step, text: value.verdict?.[0] ?? "", advice: value.advice ?? "" });
   });
   onPart(["model", "step", "tab"], ask);
-  on("status", () => ask());
+  on("runs", () => ask());
   paint({ text: "" });
   ask();
 }
