@@ -2,7 +2,7 @@
 // shows the earlier ones too. Live points extend the chart, so that zoom and hover survive.
 
 import { toggle } from "../controls.js";
-import { el } from "../parts/elements.js";
+import { changes, el } from "../parts/elements.js";
 import { say } from "../frame/page.js";
 import { saveMenu, saveText } from "../parts/downloads.js";
 import { loadPlotly, newChart } from "../parts/figures.js";
@@ -18,6 +18,8 @@ const SMOOTHING = 0.02; // time constant of the smoothing, as a fraction of the 
 const LOW = 2; // a loss of words whose name would stand on that of the pairs
 const NARROW = 450; // some notes would stand on each other, or on the curve
 const GREY = "#7c8594";
+const PLACES = [1, 0.7, 0.4]; // of the end of a name, as fractions of the width
+const [WIDTH, HEIGHT] = [170, 0.16]; // of such a name: pixels, and a fraction of the highest loss
 const [LINE, NAMED] = [22, 230]; // pixels: the height of a line of the legend, about the width of a run's name
 
 /** @typedef {(number | null)[]} Point step, then the values of `options.series` */
@@ -62,6 +64,7 @@ class Curves {
   /** @type {Record<string, ReturnType<typeof smoother>>} */
   smoothers = {};
   queue = Promise.resolve();
+  areNewTexts = changes();
 
   /** @param {HTMLElement} root @param {any} options @param {Actions | null} actions */
   constructor(root, options, actions) {
@@ -138,6 +141,9 @@ class Curves {
       const parts = changed.map(({ meta }) => this.part(meta, fresh)),
         update = { x: parts.map(([x]) => x), y: parts.map(([, y]) => y) },
         indices = changed.map(({ index }) => index);
+      // A curve may have reached the name of a baseline.
+      const annotations = this.texts();
+      if (this.areNewTexts(annotations)) this.chart.relayout({ annotations });
       return this.chart.extend(update, indices);
     });
   }
@@ -218,14 +224,26 @@ class Curves {
     return this.marked === null ? [] : [line];
   }
 
-  /** The names of the baselines: at the right, where the curves have left them; that of the pairs apart from low ones of the words. */
+  /** Where a name above a loss lies on the fewest points. @param {number} loss */
+  freest(loss) {
+    const columns = [this.column("mlm_loss"), this.column("nsp_loss")],
+      top = loss + HEIGHT * Math.max(...Object.values(this.baselines).map((each) => each.loss)),
+      width = WIDTH / Math.max(WIDTH, this.box.clientWidth),
+      isCovered = (/** @type {number | null} */ value) => value !== null && value >= loss && value < top,
+      covered = this.points.filter((point) => columns.some((at) => isCovered(point[at] ?? null))),
+      places = covered.map(([step]) => (step ?? 0) / (this.run?.steps ?? 1));
+    const hidden = (/** @type {number} */ end) => places.filter((at) => at > end - width && at <= end).length;
+    return PLACES.toSorted((one, other) => hidden(one) - hidden(other))[0];
+  }
+
+  /** The names of the baselines: at the right, where the curves have left them; that of the pairs apart from low ones of the words, and from the curves. */
   labels() {
     const shown = this.figure.data.filter(({ meta }) => meta.kind === "baseline" && this.baselines[meta.series]);
     const isLow = shown.some(({ meta: { series } }) => series !== "coin" && this.baselines[series].loss < LOW);
     const look = { xref: "paper", xanchor: "right", borderpad: 0, showarrow: false, bgcolor: "white" };
     return shown.map(({ meta: { series, side } }) => {
       const { loss, label } = this.baselines[series],
-        x = series === "coin" && isLow ? 0.45 : 1,
+        x = series !== "coin" ? 1 : isLow ? 0.45 : this.freest(loss),
         y = this.isLogarithmic ? Math.log10(loss) : loss;
       return { ...look, text: label, x, y, yanchor: side, yshift: side === "top" ? -2 : 2 };
     });
@@ -239,6 +257,11 @@ class Curves {
       const [x, y] = example[Math.round(at * (example.length - 1))];
       return { ...look, x, y, text, ax, ay };
     });
+  }
+
+  texts() {
+    const texts = this.isExample ? this.notes() : this.labels();
+    return this.isNarrow ? texts.map((text) => ({ ...text, font: { size: 11 } })) : texts;
   }
 
   drawn() {
@@ -273,12 +296,11 @@ class Curves {
       layout[axis].uirevision = `${layout.uirevision} ${isLogarithmic}`;
       if (isLogarithmic) Object.assign(layout[axis], { type: "log", rangemode: "normal", nticks: 4 });
     }
-    Object.assign(layout, { shapes: this.shapes(), annotations: isExample ? this.notes() : this.labels() });
+    Object.assign(layout, { shapes: this.shapes(), annotations: this.texts() });
     this.wasNarrow = isNarrow;
     if (isNarrow) {
       for (const trace of data.filter(({ meta }) => meta.kind !== "other"))
         trace.name = /\((\w+)\)/.exec(trace.name)?.[1] ?? trace.name; // a legend of one line
-      for (const label of layout.annotations) label.font = { size: 11 };
     }
     return { data, layout };
   }
