@@ -27,6 +27,7 @@ from bert_core.probes.attention import (
     head_facts,
     head_names,
     rollout,
+    without_heads,
     without_special,
 )
 from bert_core.probes.exam import exam

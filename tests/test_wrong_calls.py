@@ -74,6 +74,7 @@ def arguments_of(name: str, has: dict[str, Any]) -> tuple[Callable, dict[str, An
         "head_facts": {"maps": maps},
         "across": {"maps": maps},
         "without_special": {"maps": maps},
+        "without_heads": {**model, "heads": [(0, 0)]},
         "show": {"maps": maps, "names": None, "title": "t", "theme": "auto"},
         "average": {"weights": maps.weights},
         "rollout": {"weights": maps.weights},

@@ -4,6 +4,7 @@ Shapes: L layers, H heads, T tokens, V vocabulary, N settings of the heads, each
 B rows of a pass, M asked positions. Row i of a weight matrix (T, T) is how much token i attends to each token.
 """
 
+import copy
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bert_core.config import DataConfig
 from bert_core.data.batches import Batch, PretrainingBatches
@@ -218,6 +219,19 @@ def without(checkpoint: Checkpoint, heads: Sequence[tuple[int, int]]) -> Tensor:
             raise InputError(f"The model has {L} layers of {H} heads, and no head {head + 1} in layer {layer + 1}.")
         scale[layer, head] = 0
     return scale
+
+
+@probe
+def without_heads(checkpoint: Checkpoint, heads: Sequence[tuple[int, int]]) -> Checkpoint:
+    """The checkpoint with some heads, (layer, head) from 0, switched off, for any question. What the output projections
+    read of them is 0; it shares all other weights with the given one. Raises InputError for a head that is missing."""
+    off, config = without(checkpoint, heads) == 0, checkpoint.config
+    columns = off.repeat_interleave(config.hidden_size // config.num_attention_heads, 1)  # (L, D)
+    model = copy.deepcopy(checkpoint.model, {id(each): each for each in checkpoint.model.parameters()})
+    for layer, off_here in zip(model.bert.encoder.layer, columns):
+        weight = layer.attention.output.dense.weight
+        layer.attention.output.dense.weight = nn.Parameter(weight.detach().masked_fill(off_here.to(weight.device), 0))
+    return dataclasses.replace(checkpoint, model=model)
 
 
 @probe

@@ -3,7 +3,16 @@
 import re
 
 import pytest
-from browser_steps import FIRST, expect_seen, late_answers, show, type_sentence, wait_for_question, words_of
+from browser_steps import (
+    FIRST,
+    expect_seen,
+    late_answers,
+    show,
+    type_sentence,
+    wait_for_answer,
+    wait_for_question,
+    words_of,
+)
 from playwright.sync_api import Locator, Page, expect
 
 
@@ -11,6 +20,7 @@ from playwright.sync_api import Locator, Page, expect
 def page(shared: Page, complaints: list[str]) -> Page:
     show(shared, "masked-words", **FIRST)
     expect(shared.locator("#masked-guesses h3")).to_have_text(["Mask 1 for Juliet"])
+    wait_for_answer(shared.locator("#masked-guesses"))
     return shared
 
 
@@ -93,8 +103,13 @@ def test_a_guess_is_put_into_the_sentence_and_taken_out_again(page: Page, words:
     wait_for_question(page, **FIRST)
     expect(page.locator("#masked-guesses h3")).to_have_text(["Mask 1 for Juliet"])
     expect(page.locator("#undo")).to_be_hidden()
-    show(page, "masked-words", **FIRST | {"off": "0.1"})
-    expect_seen(page.locator("#masked-guesses"), "All heads are on here")
+    numbers = page.locator("#masked-guesses .b-number")
+    before = numbers.all_inner_texts()
+    show(page, "masked-words", **FIRST | {"off": "0.0,0.1,1.0,1.1"})
+    expect_seen(page.locator("#masked-guesses"), "switched them off under Attention: 4.")
+    assert numbers.all_inner_texts() != before
+    show(page, "masked-words", **FIRST)
+    expect(numbers).to_have_text(before)
 
 
 def test_guesses_stand_in_the_sentence_and_the_hidden_word_has_its_rank(page: Page, words: Locator) -> None:

@@ -24,6 +24,7 @@ from bert_core.probes.attention import (
     head_names,
     rollout,
     without,
+    without_heads,
     without_special,
 )
 from bert_core.probes.masked_words import fill_mask
@@ -180,6 +181,20 @@ def test_an_ablation_map_has_the_change_of_each_head(tiny_checkpoint):
     assert changes.word[1, 2].item() == pytest.approx((off.word - changes.intact.word).item(), abs=1e-5)
     assert changes.is_next[1, 2].item() == pytest.approx((off.is_next - changes.intact.is_next).item(), abs=1e-5)
     assert without(tiny_checkpoint, [(1, 2)]).tolist() == [[1, 1, 1], [1, 1, 0]]
+
+
+def test_a_checkpoint_without_heads_answers_any_question_as_with_these_heads_off(tiny_checkpoint):
+    before = {name: tensor.clone() for name, tensor in tiny_checkpoint.tensors.items()}
+    off = answers(tiny_checkpoint, without(tiny_checkpoint, [(0, 1), (1, 2)])[None], *TEXTS, position=2)
+    cut = without_heads(tiny_checkpoint, [(0, 1), (1, 2)])
+    [guesses] = fill_mask(cut, "how [MASK] you", TEXTS[1], top_k=100)
+    assert dict(guesses)["are"] == pytest.approx(off.word.item(), abs=1e-6)
+    assert next_sentence(cut, *TEXTS) == pytest.approx(off.is_next.item(), abs=1e-6)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in tiny_checkpoint.tensors.items())
+    embeddings = "bert.embeddings.word_embeddings.weight"
+    assert cut.tensors[embeddings].data_ptr() == tiny_checkpoint.tensors[embeddings].data_ptr()
+    with pytest.raises(InputError, match="no head 4 in layer 1"):
+        without_heads(tiny_checkpoint, [(0, 3)])
 
 
 def test_at_a_typed_mask_the_best_guess_is_rated(tiny_checkpoint):

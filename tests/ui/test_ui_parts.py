@@ -20,6 +20,7 @@ from bert_core.config import CHECKPOINTS, BertConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import SPECIAL_TOKENS, Scheme, build_tokenizer
 from bert_core.errors import CheckpointError, InputError
+from bert_core.probes.attention import without_heads
 from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.runs.prepare import prepare, preview
 from bert_core.storage.checkpoint import Checkpoint
@@ -421,10 +422,10 @@ def test_hidden_words_are_found_by_their_place_where_another_model_splits_the_te
 def test_the_python_of_a_closer_view_gives_the_same_numbers(tiny_checkpoint: Checkpoint, tmp_path, kind: str) -> None:
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     named = dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model"))
-    asked = Question("how 'are' you", "i am romeo", hidden=(0, 2), guess="juliet", view=kind, mask=1)
+    asked = Question("how 'are' you", "i am romeo", hidden=(0, 2), guess="juliet", view=kind, mask=1, off=((1, 2),))
     scope: dict = {}
     exec(closer_code(named, asked), scope)
-    found, shown = scope["found"], closer_value(tiny_checkpoint, asked)
+    found, shown = scope["found"], closer_value(without_heads(tiny_checkpoint, [(1, 2)]), asked)
     if kind == LENS:
         assert shown["candidates"] == list(found.candidates)
         torch.testing.assert_close(torch.tensor([row["cells"] for row in shown["rows"]]), found.probabilities)
@@ -440,13 +441,15 @@ def test_the_python_of_a_closer_view_gives_the_same_numbers(tiny_checkpoint: Che
             closer_code(named, Question("how are you", view=kind))
 
 
-def test_the_python_of_guesses_gives_the_same_numbers(tiny_checkpoint: Checkpoint, tmp_path) -> None:
+@pytest.mark.parametrize("off", [(), ((0, 1), (1, 2))])
+def test_the_python_of_guesses_gives_the_same_numbers(tiny_checkpoint: Checkpoint, tmp_path, off) -> None:
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     named = dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model"))
     scope: dict = {}
-    asked = Question("how are you", "i am romeo", hidden=(1,))
+    asked = Question("how are you", "i am romeo", hidden=(1,), off=off)
     exec(guesses_code(named, asked), scope)
-    assert scope["guesses"][0] == guesses_value(tiny_checkpoint, asked)["masks"][0]["pieces"][0]["guesses"]
+    answering = without_heads(tiny_checkpoint, off)
+    assert scope["guesses"][0] == guesses_value(answering, asked)["masks"][0]["pieces"][0]["guesses"]
 
 
 def test_a_model_of_pairs_gets_a_note_with_a_single_sentence(tiny_checkpoint: Checkpoint) -> None:

@@ -82,8 +82,7 @@ def switches_value(checkpoint: Checkpoint, question: Question, corpus: Corpus, a
     at_once: measure each head even with a model that is slow at it.
     """
     L, H = checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads
-    off = [(layer, head) for layer, head in question.off if 0 <= layer < L and 0 <= head < H]
-    work = cost(checkpoint)
+    off, work = question.heads_off(checkpoint), cost(checkpoint)
     question, position = hidden_position(checkpoint, question)
     with probe_lock:
         settings = torch.stack([without(checkpoint, []), without(checkpoint, off)])

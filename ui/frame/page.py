@@ -14,6 +14,7 @@ from gradio.routes import ORJSONResponse
 from bert_core.config import ASSETS
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import InputError
+from bert_core.probes.attention import without_heads
 from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_named
 from bert_core.storage.checkpoint import Checkpoint
 from ui.frame.masking import words_value
@@ -56,6 +57,13 @@ class PageRequest:
         """The shown model's checkpoint, with the name that the person gave it."""
         found, name = self.model.checkpoint, self.space.names.get(self.question.model)
         return dataclasses.replace(found, name=name) if name else found
+
+    @property
+    def answering(self) -> Checkpoint:
+        """The same without the heads that are switched off."""
+        checkpoint = self.checkpoint
+        off = self.question.heads_off(checkpoint)
+        return without_heads(checkpoint, off) if off else checkpoint
 
     @property
     def other(self) -> Model | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_args, get_type_hints
 
 from bert_core.errors import InputError
+from bert_core.storage.checkpoint import Checkpoint
 
 Values = dict[Any, Any]  # what each component holds when an event fires
 Head = tuple[int, int]  # layer and head, from 0
@@ -82,6 +83,11 @@ class Question:
     def texts(self) -> tuple[str, str | None]:
         """The texts as a probe takes them."""
         return self.text, self.pair or None
+
+    def heads_off(self, checkpoint: Checkpoint) -> list[Head]:
+        """The heads switched off that a model has."""
+        L, H = checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads
+        return [(layer, head) for layer, head in self.off if 0 <= layer < L and 0 <= head < H]
 
     @property
     def texts_code(self) -> str:

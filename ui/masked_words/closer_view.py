@@ -283,6 +283,7 @@ def closer_code(checkpoint: Checkpoint, question: Question) -> str:
         [function],
         f"found = {function}(checkpoint, {question.texts_code}{options})",
         ", ".join(f"found.{field}" for field in fields),
+        off=question.heads_off(checkpoint),
     )
 
 
@@ -300,4 +301,5 @@ def swap_code(checkpoint: Checkpoint, question: Question) -> str:
         f"for word in {list(chosen.words)!r}:",
         f"    for answer in {list(chosen.answers)!r}:",
         f"        print(word, answer, rate_guess(checkpoint, answer, {written}, mask={mask}).probability)",
+        off=question.heads_off(checkpoint),
     )

@@ -22,7 +22,7 @@ from ui.masked_words.closer_view import LABELS, VIEWS, closer_code, closer_numbe
 from ui.parts.controls import control
 from ui.parts.downloads import exporter, numbers_of_models
 from ui.parts.export import Numbers, guesses_numbers, python_code
-from ui.parts.notes import HEADS_ON, alone_note, unknown_note
+from ui.parts.notes import HEADS_OFF, alone_note, unknown_note
 from ui.server.probe_lock import probe_lock
 from ui.views import view
 
@@ -68,7 +68,7 @@ def lay_out(page: Page) -> None:
                 code=code_of_view,
             )
     page.on("guesses", (*TEXTS, "hidden", "guess", "other", "off"), guess, no_guesses)
-    reads = (*TEXTS, "hidden", "guess", "view", "mask", "place", "swaps", "answers")
+    reads = (*TEXTS, "hidden", "guess", "view", "mask", "place", "swaps", "answers", "off")
     page.on("closer", reads, look_closer, no_view)
 
 
@@ -94,9 +94,9 @@ def put(asked: PageRequest, mask: int, piece: int, guess: str) -> dict[str, Any]
 def guess(asked: PageRequest) -> dict[str, Any]:
     """The guesses, and those of the model to compare with."""
     with probe_lock:
-        value = guesses_value(asked.checkpoint, asked.question)
-    if asked.question.off:
-        value = value | {"notes": [HEADS_ON, *value["notes"]]}
+        value = guesses_value(asked.answering, asked.question)
+    if off := asked.question.heads_off(asked.checkpoint):
+        value = value | {"notes": [HEADS_OFF.format(off=len(off)), *value["notes"]]}
     if not asked.question.other:
         return {GUESSES: value, BESIDE: NO_GUESSES}
     return {GUESSES: value | {"caption": caption(asked.model)}, BESIDE: guess_beside(asked)}
@@ -107,7 +107,7 @@ def guess_beside(asked: PageRequest) -> dict[str, Any]:
     model = asked.other
     assert model is not None
     with probe_lock:
-        return beside_value(asked.checkpoint, model.checkpoint, asked.question) | {"caption": caption(model)}
+        return beside_value(asked.answering, model.checkpoint, asked.question) | {"caption": caption(model)}
 
 
 def no_guesses(sentence: str) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def no_guesses(sentence: str) -> dict[str, Any]:
 
 def look_closer(asked: PageRequest) -> dict[str, Any]:
     with probe_lock:
-        value = closer_value(asked.checkpoint, asked.question)
+        value = closer_value(asked.answering, asked.question)
     lists = {SWAPS: {"first": value["swaps"]}, ANSWERS: {"first": value["answers"]}} if "swaps" in value else {}
     return {CLOSER: value, **lists}
 
@@ -126,13 +126,13 @@ def no_view(sentence: str) -> dict[str, Any]:
 
 
 def numbers(asked: PageRequest) -> Numbers | dict[str, Numbers]:
-    first, question = asked.checkpoint, asked.question
-    return numbers_of_models(asked, lambda each: all_guesses(each, asked_of(first, each, question)))
+    first, question = asked.answering, asked.question
+    return numbers_of_models(asked, lambda each: all_guesses(each, asked_of(first, each, question)), first)
 
 
 def numbers_of_view(asked: PageRequest) -> Numbers:
     with probe_lock:
-        return closer_numbers(closer_value(asked.checkpoint, asked.question))
+        return closer_numbers(closer_value(asked.answering, asked.question))
 
 
 def code_of_view(asked: PageRequest) -> str:
@@ -257,7 +257,7 @@ def guesses_code(checkpoint: Checkpoint, question: Question) -> str:
     """Python code that computes the same guesses. Raises InputError when no word is hidden."""
     texts = checked_mask(checkpoint, question).texts_code
     call = f"guesses = fill_mask(checkpoint, {texts}, top_k={MOST_GUESSES})"
-    return python_code(checkpoint.name, ["fill_mask"], call)
+    return python_code(checkpoint.name, ["fill_mask"], call, off=question.heads_off(checkpoint))
 
 
 def checked_mask(checkpoint: Checkpoint, question: Question) -> Question:

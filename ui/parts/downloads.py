@@ -74,14 +74,17 @@ def saved_name(asked: PageRequest, parts: Sequence[str], view: str) -> str:
     return file_name(*named, texts, view)
 
 
-def numbers_of_models(asked: PageRequest, numbers: Callable[[Checkpoint], Numbers]) -> Numbers | dict[str, Numbers]:
+def numbers_of_models(
+    asked: PageRequest, numbers: Callable[[Checkpoint], Numbers], checkpoint: Checkpoint | None = None
+) -> Numbers | dict[str, Numbers]:
     """The numbers of the question's model or, with another one to compare with, of both by title.
 
-    Raises BertCoreError where either model has no numbers.
+    checkpoint: in place of that of the question's model. Raises BertCoreError where either model has no numbers.
     """
     model, beside = asked.model, asked.other
+    first_one = checkpoint or model.checkpoint
     if beside is None:
-        return numbers(model.checkpoint)
+        return numbers(first_one)
     first, second = (f"{each.title}, {each.detail}" for each in (model, beside))
     second += " (2)" if second == first else ""
-    return {first: numbers(model.checkpoint), second: numbers(beside.checkpoint)}
+    return {first: numbers(first_one), second: numbers(beside.checkpoint)}

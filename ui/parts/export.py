@@ -59,11 +59,15 @@ def file_text(kind: str, numbers: Numbers | Mapping[str, Numbers]) -> str:
     return BYTE_ORDER_MARK * (kind == "csv") + write(kind, numbers)
 
 
-def python_code(model: str, functions: Sequence[str], *lines: str) -> str:
+def python_code(model: str, functions: Sequence[str], *lines: str, off: Sequence[tuple[int, int]] = ()) -> str:
     """Python code that computes the same numbers with functions of bert_core, to run in the repository's root.
 
-    model: name of the checkpoint. The name of a model on this machine is the path of its folder, from that root.
+    model: name of the checkpoint. The name of a model on this machine is the path of its folder, from that root. off:
+    heads of it that are switched off.
     """
+    if off:
+        functions = [*functions, "without_heads"]
+        lines = f"checkpoint = without_heads(checkpoint, {[*off]!r})", *lines
     names, hint = ", ".join(sorted([*functions, "load_checkpoint"])), []
     if "/" not in model:
         model, hint = folder_name(model), ["# Download this model in the Models tab and unpack the zip here."]

@@ -14,7 +14,7 @@ EACH_ALONE = (
     "those in training."
 )
 
-HEADS_ON = "All heads are on here; those that you switched off under Attention change only the answers there."
+HEADS_OFF = "Heads that are off here, because you switched them off under Attention: {off}."
 
 
 def no_facts(error: str = "", notes: Sequence[str] = ()) -> dict[str, Any]:

@@ -233,7 +233,8 @@ function comparison() {
 }
 
 /**
- * The sentences of the shown model's text; those of another text in the bar give way to its first ones.
+ * The sentences of the shown model's text. Those of another text in the bar give way to its first ones; what a person
+ * typed stays.
  * @param {ReturnType<typeof field>[]} fields @param {any} server @param {Record<string, any>} tabs
  */
 function offering(fields, server, tabs) {
@@ -247,11 +248,12 @@ function offering(fields, server, tabs) {
     const earlier = new Set(sentences);
     sentences = found.all;
     for (const each of fields) each.offer(sentences, found.whole);
-    const isOther = (/** @type {string} */ text) => earlier.has(text) && !sentences.includes(text);
-    const [text, pair] = found.first;
-    if (!question.text && !question.pair) ask({ text, pair });
-    else if (isOther(question.text) || isOther(question.pair))
-      ask({ text, pair, hidden: null, word: null, contexts: null, start: 0 });
+    const isOther = (/** @type {string} */ text) => earlier.has(text) && !sentences.includes(text),
+      shown = [question.text, question.pair].filter(Boolean),
+      [text, pair] = found.first;
+    if (!shown.length) ask({ text, pair });
+    else if (shown.every(isOther))
+      ask({ text, pair, hidden: null, word: question.contexts && question.word, start: 0 });
   });
   on("shown", ({ key }) => offer(key).catch(console.warn));
   on("draw", () => {

@@ -3,7 +3,7 @@
 import { toggle } from "../controls.js";
 import { button, el, tools } from "../parts/elements.js";
 import { announce } from "../frame/page.js";
-import { onPart, question } from "../frame/question.js";
+import { ask, onPart, question } from "../frame/question.js";
 
 /** @param {string} tab @param {() => void} redraw */
 export function guessFirst(tab, redraw) {
@@ -23,6 +23,7 @@ export function guessFirst(tab, redraw) {
     isOn = is;
     another.hidden = score.hidden = !is;
     uncovered = "";
+    if (!is) ask({ guess: "" }); // the views speak of the hidden word again
     redraw();
   };
   onPart(["tab"], cover);

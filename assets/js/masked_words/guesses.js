@@ -6,6 +6,7 @@ import { orError } from "../frame/page.js";
 import { ask, question, replace } from "../frame/question.js";
 import { guessFirst } from "../lessons/guess_first.js";
 
+const PIECES = "A word here has several pieces: “##” begins one that continues a word.";
 const LACKING = "The vocabulary of this model lacks this word, so the model cannot guess it.";
 
 /** @typedef {[token: string, probability: number]} Guess */
@@ -63,14 +64,15 @@ function lookCloser(mask, guess) {
 
 /**
  * A guess, of which the closer view shows more: of a word of several pieces the first.
- * @param {Guess | Answer} guess @param {number | null | undefined} rank of the word that was hidden @param {number} mask @param {number} piece @param {Put | null} put
+ * @param {Guess | Answer} guess @param {number | null | undefined} rank of what was hidden @param {string} hidden what that is
+ * @param {number} mask @param {number} piece @param {Put | null} put
  */
-function line([token, probability], rank, mask, piece, put) {
+function line([token, probability], rank, hidden, mask, piece, put) {
   const word = el("bdi.b-guess-word", { title: token }, token);
   const follow = () => lookCloser(mask, token),
     path = { class: "b-path", "aria-label": `Look closer at ${token}` };
   const insert = { class: "b-small b-put", "data-no-picture": "", "aria-label": `Insert ${token} into the sentence` };
-  const mark = rank === 1 ? "✓ the hidden word" : rank ? `the hidden word, rank ${count(rank)}` : "the hidden word";
+  const mark = rank === 1 ? `✓ ${hidden}` : rank ? `${hidden}, rank ${count(rank)}` : hidden;
   return el(
     rank === undefined ? "li.b-guess" : "li.b-guess.is-own",
     el("div", put && !piece ? button(word, follow, path) : word, rank !== undefined && el("div.b-mark", mark)),
@@ -113,9 +115,10 @@ function compared({ word, here, there }) {
 
 /** @param {Mask} mask @param {number} number @param {Put | null} put */
 function card({ word, is_lacking: isLacking, pieces, own }, number, put) {
+  const hidden = pieces.length > 1 ? "the hidden piece" : "the hidden word";
   const lists = pieces.map((each, piece) => [
     pieces.length > 1 && el("h4", `Piece ${piece + 1} of ${pieces.length}`),
-    ranked(each, (guess, rank) => line(guess, rank, number, piece, put)),
+    ranked(each, (guess, rank) => line(guess, rank, hidden, number, piece, put)),
   ]);
   const title = el("h3", `Mask ${number + 1}`, word && [" for ", el("bdi.b-hidden-word", word)]);
   return el("section.b-card", title, isLacking && note(LACKING), lists, own && ownLine(own));
@@ -123,12 +126,14 @@ function card({ word, is_lacking: isLacking, pieces, own }, number, put) {
 
 /** The model's answer. @param {Guesses} value @param {Put | null} put */
 function answered({ caption, hint, masks, sentences = [], error, comparison = [], notes: texts }, put) {
-  const cards = masks.map((mask, number) => card(mask, number, put));
+  const cards = masks.map((mask, number) => card(mask, number, put)),
+    hasPieces = cards.some(({ textContent }) => textContent.includes("##"));
   return [
     caption && el("h3.b-caption", { dir: "auto" }, caption),
     hint && el("p.b-empty", hint),
     sentences.map((parts) => filled(parts, masks)),
     comparison.map(compared),
+    hasPieces && el("p.b-empty", PIECES),
     cards.length > 0 && el("div.b-cards", cards),
     error && note(error, true),
     notes(texts),
