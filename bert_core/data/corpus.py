@@ -109,10 +109,10 @@ class Corpus:
     @checked
     def from_text(cls, text: str, kind: str = "auto", name: str = "the text", limits: Limits = LOCAL) -> "Corpus":
         """Split a text (see `SentenceReader`). Raises CorpusError if it is too large, not plain text, or empty."""
-        reader = SentenceReader(kind, name, limits.items)
         if len(text) > (most := min(MAX_BYTES, limits.upload_bytes)):
             raise CorpusError(f"{name} has {len(text):,} characters; the limit is {most:,}. Use a part.")
         text, odd = without_controls(text.rstrip(END_OF_FILE), name)
+        reader = SentenceReader(kind, name, limits.items)
         return _read(reader, [text.removeprefix("\ufeff")], notes_on_characters(odd), None)
 
     @checked

@@ -1,6 +1,6 @@
 """A corpus as flat arrays of token ids, in memory or, for a long text, in files that are mapped into memory."""
 
-# Shapes: S sentences, D documents. Sentences without a token are left out.
+# Shapes: S sentences, D documents. Sentences without a token are left out, and documents without such a sentence.
 
 import hashlib
 import itertools
@@ -29,8 +29,8 @@ class EncodedCorpus:
 
     ids: all tokens in reading order, in the smallest unsigned type that holds the vocabulary. offsets: (S + 1,);
     sentence s is ids[offsets[s] : offsets[s + 1]]. documents: (D + 1,); document d has the sentences documents[d] to
-    documents[d + 1] - 1, or none. texts: (S,) hashes, equal for sentences of the same tokens. unknown_share: fraction
-    of the tokens that are [UNK]. pair_labels: for labelled pairs (S / 2,); pair p has the sentences 2p and 2p + 1.
+    documents[d + 1] - 1. texts: (S,) hashes, equal for sentences of the same tokens. unknown_share: fraction of the
+    tokens that are [UNK]. pair_labels: for labelled pairs (S / 2,); pair p has the sentences 2p and 2p + 1.
     """
 
     ids: np.ndarray
@@ -64,8 +64,7 @@ class EncodedCorpus:
     def has_next(self) -> np.ndarray:
         """Whether another sentence of the same document follows, (S,)."""
         has_next = np.ones(len(self), bool)
-        last = self.documents[1:] - 1
-        has_next[last[last >= 0]] = False  # -1: an empty document before the first sentence
+        has_next[self.documents[1:] - 1] = False
         return has_next
 
 
@@ -134,7 +133,7 @@ def _encode(corpus: Corpus, tokenizer: Tokenizer, append: Append, progress: Call
         start, end, unknowns = start + len(rows), end + len(ids), unknowns + int((ids == unknown).sum())
     _empty(ids_of)
     kept_before = np.concatenate([[0], np.concatenate(kept_parts).cumsum()])
-    append("documents", kept_before[corpus.text.bounds])
+    append("documents", np.unique(kept_before[corpus.text.bounds]))
     append("unknown_share", np.array([unknowns / end if end else 0.0]))
 
 

@@ -61,8 +61,7 @@ class PairSampler:
         # The smallest type saves most of the memory that a long text takes.
         self._type = np.min_scalar_type(len(encoded))
         has_next = encoded.has_next
-        if np.isfinite(self._longest):
-            has_next[:-1] &= encoded.lengths[:-1] + encoded.lengths[1:] <= self._longest
+        has_next[:-1] &= encoded.lengths[:-1] + encoded.lengths[1:] <= self._longest
         self._lasts = np.flatnonzero(has_next).astype(self._type)  # every sentence that can be the last one of A
         if needs_pairs and not encoded.has_next.any():
             raise CorpusError(
@@ -254,7 +253,7 @@ class PairSampler:
             self._seconds = self._seconds[np.argsort(encoded.lengths_of(self._seconds), kind="stable")]
             self._second_lengths = encoded.lengths_of(self._seconds)
         self._document_lasts = np.flatnonzero(~encoded.has_next)
-        self._document_firsts = np.unique(encoded.documents[:-1][np.diff(encoded.documents) > 0])
+        self._document_firsts = encoded.documents[:-1]
 
     def _have_negatives(self, lasts: Array) -> Array:
         """Whether a sentence of `_seconds` fits that does not follow it anywhere, for each of `lasts`."""

@@ -1,6 +1,8 @@
 """Writes tokenizer.json, and reads an untrusted tokenizer.json or vocab.txt."""
 
 import contextlib
+import functools
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -13,13 +15,11 @@ from bert_core.config import LOCAL, Limits
 from bert_core.data.sentences import MAX_WORD_CHARACTERS
 from bert_core.data.tokenizer import (
     CLS,
-    DROPPED_MARKS,
     NAMED_TOKENS,
     PREFIX,
     SEP,
     SPECIAL_TOKENS,
     UNK,
-    UNKNOWN_WORD,
     Scheme,
     build_tokenizer,
 )
@@ -32,8 +32,6 @@ Note = Callable[[str], None]  # called with a sentence
 _VOCAB_TXT_CLASSES = (None, "BertTokenizer", "BertTokenizerFast", "BertTokenizerLegacy")
 _FLAGS = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
 _FEW_LOST = 0.01  # of a vocabulary
-# The normalizer of a scheme by its pre-tokenizer.
-_STYLES = {"BertPreTokenizer": "bert", "WhitespaceSplit": "words", "Whitespace": "steps"}
 
 
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
@@ -229,28 +227,23 @@ def _with_flags(scheme: Scheme, flags: list[object], problem: str) -> Scheme:
 
 
 def _read_scheme(content: Json, kind: str) -> Scheme:
-    """The scheme that a tokenizer.json names by the type of its pre-tokenizer and the flags of its normalizer."""
-    normalizer, pre_tokenizer = _mapping(content, "normalizer"), _mapping(content, "pre_tokenizer")
-    steps, splits = _steps(normalizer, "normalizers"), _steps(pre_tokenizer, "pretokenizers")
-    style = next((style for name, style in _STYLES.items() if name in splits), "bert")
-    replaced = steps.get("Replace", {}).get("pattern")
-    style = "spaces" if replaced == {"String": UNKNOWN_WORD} else style
-    versions = {"any_script": "Split" in splits, "drops_quotes": replaced == {"Regex": DROPPED_MARKS}}
-    scheme = Scheme(kind, style, "Lowercase" in steps, "StripAccents" in steps, **versions)
-    if bert := steps.get("BertNormalizer"):
-        flags = [bert.get(name) for name in ("lowercase", "strip_accents", "handle_chinese_chars")]
-        scheme = _with_flags(scheme, flags, "its normalizer's flags must be true or false.")
-    ours = _written_like(scheme)
-    is_berts = (normalizer.get("type"), pre_tokenizer.get("type")) == ("BertNormalizer", "BertPreTokenizer")
-    if not is_berts and (normalizer, pre_tokenizer) != (ours["normalizer"], ours["pre_tokenizer"]):
-        raise CheckpointError("its normalizer or pre-tokenizer is neither BERT's nor one of this project's.")
-    return scheme
+    """The scheme that has the normalizer and the pre-tokenizer of a tokenizer.json. BERT's own may have any flags."""
+    found = _mapping(content, "normalizer"), _mapping(content, "pre_tokenizer")
+    if [each.get("type") for each in found] == ["BertNormalizer", "BertPreTokenizer"]:
+        flags = [found[0].get(name) for name in ("lowercase", "strip_accents", "handle_chinese_chars")]
+        return _with_flags(Scheme(kind, "bert"), flags, "its normalizer's flags must be true or false.")
+    for scheme, ours in _schemes():
+        if found == (ours["normalizer"], ours["pre_tokenizer"]):
+            return replace(scheme, model=kind)
+    raise CheckpointError("its normalizer or pre-tokenizer is neither BERT's nor one of this project's.")
 
 
-def _steps(whole: Json, name: str) -> dict[str, Json]:
-    """The steps of a normalizer or pre-tokenizer by their types; a single one is its only step."""
-    steps = part(whole, name, list, [whole])
-    return {str(step.get("type")): step for step in steps if isinstance(step, dict)}
+@functools.cache
+def _schemes() -> list[tuple[Scheme, Json]]:
+    """All schemes, each with its tokenizer.json; of those that divide texts alike, the simplest comes first."""
+    flags = (True, False), (False, True, None), (True, False), (False, True), (False, True)
+    schemes = [Scheme("WordLevel", *each) for each in itertools.product(("words", "spaces", "bert", "steps"), *flags)]
+    return [(scheme, _written_like(scheme)) for scheme in schemes]
 
 
 def _mapping(content: Json, key: str) -> Json:

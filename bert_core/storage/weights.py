@@ -113,11 +113,10 @@ def read_weights(
     """
     found = _read_headers(folder, limits)
     entries = _with_current_names(found, shapes)
-    if others := [
-        layer[:-1] for layer in _OUTPUT_LAYERS if any(name.startswith(layer) for name in {*found} - {*shapes})
-    ]:
+    unread = found.keys() - shapes.keys()
+    if others := sorted(layer[:-1] for layer in _OUTPUT_LAYERS if any(name.startswith(layer) for name in unread)):
         note(
-            f"The files have an output layer ({first_three(sorted(others))}) that is left out, since the first of the "
+            f"The files have an output layer ({first_three(others)}) that is left out, since the first of the "
             f"architectures in {CONFIG} is no task's class that has it."
         )
     missing = frozenset(part for part, prefix in PARTS.items() if not any(name.startswith(prefix) for name in entries))
@@ -145,10 +144,10 @@ def _read_headers(folder: Path, limits: Limits) -> dict[str, TensorEntry]:
     if (folder / WEIGHTS).exists():
         return read_header(folder / WEIGHTS)
     if not (folder / INDEX).exists():
-        if parts := first_three(
-            sorted(path.name for path in folder.glob("*.safetensors") if "training" not in path.name)
-        ):
-            raise CheckpointError(f"The folder has {parts}, but no {INDEX} and no {WEIGHTS}; add the one or the other.")
+        if parts := sorted(path.name for path in folder.glob("*.safetensors") if "training" not in path.name):
+            raise CheckpointError(
+                f"The folder has {first_three(parts)}, but no {INDEX} and no {WEIGHTS}; add the one or the other."
+            )
         raise CheckpointError(
             f"The folder has no {WEIGHTS}. With --random-weights, the command line begins with random ones. Weights in "
             ".bin, .pt and .ckpt files are never opened, because such a file can run programs. To convert a file that "
