@@ -27,7 +27,7 @@ NAMED_TOKENS = {f"{token.strip('[]').lower()}_token": token for token in SPECIAL
 # counterparts in other scripts, also the Greek question mark ; and the space without width, and quotation marks.
 _UNQUOTED_MARKS = rf"(?:[.,!?\-…{ENDS}，､、،՝፣၊\u200b]|(?<![^{GREEK}]);)"
 DROPPED_MARKS = f'(?:["“”„‟«»‹›「」『』]|{_UNQUOTED_MARKS})'
-_EARLIER_DROPPED_MARKS = r"[.,!?\-]"
+_DROPPED = {"words": DROPPED_MARKS, "words-2": _UNQUOTED_MARKS, "words-1": r"[.,!?\-]"}
 UNKNOWN_WORD = "<unk>"  # in WikiText, and in tokenizers that split at white space
 
 _WRITTEN_SPECIAL = rf"(?<![^\s{UNSPACED}])\[(?:PAD|CLS|SEP|MASK)\](?![^\s{UNSPACED}])"
@@ -46,22 +46,23 @@ _WORTH_A_NOTE = 0.01  # of a text
 class Scheme:
     """Everything about a tokenizer except its vocabulary.
 
-    model: "WordLevel", "WordPiece" or "BPE". normalizer: "words" (removes DROPPED_MARKS, splits at white space),
-    "spaces" (splits there and keeps all marks, for texts such as WikiText, whose "<unk>" is the unknown token), "bert"
-    (Google's BasicTokenizer) or "steps" (NFD, then lower case and accents if they are set; neighbouring marks are one
-    word, as in the documentation of `tokenizers`). lowercase, strip_accents, handle_chinese_chars: as in
-    `BertNormalizer`, where None follows lowercase. any_script: composed characters (NFC), and all scripts without
-    spaces are split into characters, not only Han; without it, "words" is that of earlier versions. drops_quotes:
-    "words" removes quotation marks too, which some versions kept.
+    model: "WordLevel", "WordPiece" or "BPE". form: one of FORMS: "words" (drops marks, splits at white space; earlier
+    versions of this project had "words-1" and "words-2", which drop fewer), "spaces" (splits there and keeps all marks,
+    for texts such as WikiText, whose "<unk>" is the unknown token), "bert" (Google's BasicTokenizer), "pieces" (as
+    "bert"; here, as in "words", characters are composed, and scripts without spaces are split into them, not only Han)
+    or "steps" (NFD, then lower case and accents if they are set; neighbouring marks are one word, as in the
+    documentation of `tokenizers`). lowercase, strip_accents, handle_chinese_chars: as in `BertNormalizer`, where None
+    follows lowercase.
     """
 
     model: str = "WordLevel"
-    normalizer: str = "words"
+    form: str = "words"
     lowercase: bool = True
     strip_accents: bool | None = None
     handle_chinese_chars: bool = True
-    any_script: bool = False
-    drops_quotes: bool = False
+
+
+FORMS = (*_DROPPED, "spaces", "bert", "pieces", "steps")
 
 
 @checked
@@ -81,14 +82,13 @@ def train_tokenizer(
     between spaces), "word" (a token per word), "wordpiece" (Schuster & Nakajima 2012) or "bpe" (Sennrich et al. 2016;
     it knows every character of the text); in the last three, a character of a script without spaces, with its marks, is
     a word. vocab_size: at most so many tokens, with the special ones; None keeps every word, or 30,000 pieces.
-    min_frequency: of a word or piece. lowercase, strip_accents:
-    see `Scheme`. progress: called with the fraction of the sentences that are read; at 1, the vocabulary is made of
-    them. Raises ConfigError for settings out of range or too few tokens for "bpe", CorpusError without a word.
+    min_frequency: of a word or piece. lowercase, strip_accents: see `Scheme`. progress: called with the fraction of the
+    sentences that are read; at 1, the vocabulary is made of them. Raises ConfigError for settings out of range or too
+    few tokens for "bpe", CorpusError without a word.
     """
     config = TokenizerConfig(kind, vocab_size, min_frequency, lowercase, strip_accents)
-    model, normalizer, train = _KINDS[kind]
-    is_newest = {"any_script": normalizer != "spaces", "drops_quotes": normalizer == "words"}
-    scheme = Scheme(model, normalizer, lowercase, strip_accents, **is_newest)
+    model, form, train = _KINDS[kind]
+    scheme = Scheme(model, form, lowercase, strip_accents)
     tokenizer = train(corpus, _reported(corpus, progress), config, scheme)
     if tokenizer.get_vocab_size() <= len(SPECIAL_TOKENS):
         raise CorpusError(
@@ -149,12 +149,12 @@ def _train_bpe(corpus: Corpus, sentences: Iterable[str], config: TokenizerConfig
     return build_tokenizer(tokenizer.get_vocab(), scheme, merges)
 
 
-# The model of a scheme, its normalizer and how it is trained.
+# The model of a scheme, its form and how it is trained.
 _KINDS = {
     "word": ("WordLevel", "words", _train_words),
     "whitespace": ("WordLevel", "spaces", _train_words),
-    "wordpiece": ("WordPiece", "bert", _train_wordpiece),
-    "bpe": ("BPE", "bert", _train_bpe),
+    "wordpiece": ("WordPiece", "pieces", _train_wordpiece),
+    "bpe": ("BPE", "pieces", _train_bpe),
 }
 
 
@@ -261,36 +261,36 @@ def _with_special_tokens(tokenizer: Tokenizer, scheme: Scheme) -> Tokenizer:
 
 def _without_special_tokens(model: models.Model, scheme: Scheme) -> Tokenizer:
     """A tokenizer with the scheme's normalizer and pre-tokenizer. A "[MASK]" in a text is a word to it."""
-    tokenizer, is_words = Tokenizer(model), scheme.normalizer in ("words", "spaces")
-    lowercase = [normalizers.Lowercase()] if scheme.lowercase else []
-    if scheme.normalizer == "steps":
-        accents = [normalizers.StripAccents()] if scheme.strip_accents else []
-        tokenizer.normalizer = normalizers.Sequence([normalizers.NFD(), *lowercase, *accents])
-        tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-        return tokenizer
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit() if is_words else pre_tokenizers.BertPreTokenizer()
-    if scheme.normalizer == "spaces":
-        strips = scheme.lowercase if scheme.strip_accents is None else scheme.strip_accents
-        stripped = [normalizers.NFD(), normalizers.StripAccents(), normalizers.NFC()] if strips else []
-        unknown = normalizers.Replace(UNKNOWN_WORD, UNK)
-        tokenizer.normalizer = normalizers.Sequence([*lowercase, *stripped, unknown])
-        return tokenizer
-    if is_words and not scheme.any_script:
-        marks = normalizers.Replace(Regex(_EARLIER_DROPPED_MARKS), "")
-        tokenizer.normalizer = normalizers.Sequence([*lowercase, marks])
-        return tokenizer
-    tokenizer.normalizer = normalizers.BertNormalizer(
-        clean_text=not is_words,  # it would drop the joiners inside words of Indic scripts and Persian
+    form = scheme.form
+    dropped = [normalizers.Replace(Regex(_DROPPED[form]), "")] if form in _DROPPED else []
+    lowercase = [normalizers.Lowercase()] * scheme.lowercase
+    bert = normalizers.BertNormalizer(
+        clean_text=not dropped,  # it would drop the joiners inside words of Indic scripts and Persian
         handle_chinese_chars=scheme.handle_chinese_chars,
         strip_accents=scheme.strip_accents,
         lowercase=scheme.lowercase,
     )
-    if scheme.any_script:
-        pattern = DROPPED_MARKS if scheme.drops_quotes else _UNQUOTED_MARKS
-        dropped = [normalizers.Replace(Regex(pattern), "")] if is_words else []
-        tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), tokenizer.normalizer, *dropped])
+    steps: list[normalizers.Normalizer] = [bert]
+    split: pre_tokenizers.PreTokenizer = pre_tokenizers.WhitespaceSplit()
+    if form == "bert":
+        split = pre_tokenizers.BertPreTokenizer()
+    elif form == "steps":
+        accents = [normalizers.StripAccents()] * bool(scheme.strip_accents)
+        steps, split = [normalizers.NFD(), *lowercase, *accents], pre_tokenizers.Whitespace()
+    elif form == "spaces":
+        strips = scheme.lowercase if scheme.strip_accents is None else scheme.strip_accents
+        stripped = [normalizers.NFD(), normalizers.StripAccents(), normalizers.NFC()] * strips
+        steps = [*lowercase, *stripped, normalizers.Replace(UNKNOWN_WORD, UNK)]
+    elif form == "words-1":
+        steps = [*lowercase, *dropped]
+    else:
+        steps = [normalizers.NFC(), bert, *dropped]
+        words = split if dropped else pre_tokenizers.BertPreTokenizer()
         characters = pre_tokenizers.Split(Regex(rf"[{UNSPACED}]\p{{M}}*"), "isolated")
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([tokenizer.pre_tokenizer, characters])
+        split = pre_tokenizers.Sequence([words, characters])
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = bert if form == "bert" else normalizers.Sequence(steps)
+    tokenizer.pre_tokenizer = split
     return tokenizer
 
 

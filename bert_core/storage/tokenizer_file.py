@@ -15,6 +15,7 @@ from bert_core.config import LOCAL, Limits
 from bert_core.data.sentences import MAX_WORD_CHARACTERS
 from bert_core.data.tokenizer import (
     CLS,
+    FORMS,
     NAMED_TOKENS,
     PREFIX,
     SEP,
@@ -240,10 +241,9 @@ def _read_scheme(content: Json, kind: str) -> Scheme:
 
 @functools.cache
 def _schemes() -> list[tuple[Scheme, Json]]:
-    """All schemes, each with its tokenizer.json; of those that divide texts alike, the simplest comes first."""
-    flags = (True, False), (False, True, None), (True, False), (False, True), (False, True)
-    schemes = [Scheme("WordLevel", *each) for each in itertools.product(("words", "spaces", "bert", "steps"), *flags)]
-    return [(scheme, _written_like(scheme)) for scheme in schemes]
+    """All schemes, each with its tokenizer.json; of those that divide texts alike, the first one counts."""
+    fields = itertools.product(FORMS, (True, False), (False, True, None), (True, False))
+    return [(scheme, _written_like(scheme)) for scheme in (Scheme("WordLevel", *each) for each in fields)]
 
 
 def _mapping(content: Json, key: str) -> Json:

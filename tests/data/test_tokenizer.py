@@ -256,7 +256,7 @@ def test_quotation_marks_belong_to_no_word():
     assert learned.encode("“Fly!” ‹fly›").tokens[1:-1] == ["fly", "fly"]
 
 
-@pytest.mark.parametrize("scheme", [Scheme(), Scheme(strip_accents=False, any_script=True)])
+@pytest.mark.parametrize("scheme", [Scheme(form="words-1"), Scheme(form="words-2", strip_accents=False)])
 def test_a_word_tokenizer_of_earlier_versions_opens(word_tokenizer, tmp_path, scheme):
     earlier = build_tokenizer(word_tokenizer.get_vocab(), scheme)
     save_tokenizer(earlier, tmp_path / "tokenizer.json")
@@ -483,7 +483,7 @@ def test_a_word_with_the_name_of_a_special_token_is_no_special_token():
 def test_learned_words_never_become_a_dict_which_stops_all_other_threads(monkeypatch):
     corpus = Corpus((("Romeo, a b b", "a c ÉTÉ b"),))
     learned = train_tokenizer(corpus)
-    rebuilt = build_tokenizer(learned.get_vocab(), Scheme(strip_accents=False, any_script=True, drops_quotes=True))
+    rebuilt = build_tokenizer(learned.get_vocab(), Scheme(strip_accents=False))
     assert json.loads(learned.to_str()) == json.loads(rebuilt.to_str())
     monkeypatch.setattr("bert_core.data.tokenizer.build_tokenizer", None)
     assert train_tokenizer(corpus).get_vocab() == learned.get_vocab()
