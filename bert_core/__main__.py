@@ -578,9 +578,11 @@ def _exam(options: argparse.Namespace) -> None:
         first, last = result.window
         of = f"{len(corpus.sentences):,} (seed {options.seed})"
         _tell(f"The exam takes sentences {first:,} to {last:,} of {of}.")
-    always = {"words": [result.frequent, *result.constant_words], "pairs": [result.label, *result.constant_pairs]}
+    tallies = {"words": result.words, "pairs": result.pairs}
+    constant = {"words": result.frequent, "pairs": result.label}
+    always = {name: [constant[name], each.baseline, each.asked] for name, each in tallies.items()}
     print(json.dumps({"always": always}, ensure_ascii=False))
-    print(json.dumps({"words": list(result.words), "pairs": list(result.pairs)}))
+    print(json.dumps({name: [each.right, each.asked] for name, each in tallies.items()}))
 
 
 def _report(options: argparse.Namespace) -> None:
@@ -592,7 +594,7 @@ def _report(options: argparse.Namespace) -> None:
     with _stages() as show_stage:
         corpus = state.matching(_read(options, show_stage, state.recipe))
     result = exam(checkpoint, corpus)
-    words, pairs = (f"{right:,} of {asked:,}" for right, asked in (result.words, result.pairs))
+    words, pairs = (f"{each.right:,} of {each.asked:,}" for each in (result.words, result.pairs))
     verdict = f"Of the words of {corpus.name}, hidden one at a time, {words} are guessed right; of its pairs, {pairs}."
     text = report(checkpoint, state.recipe, state.history, state.evaluations, corpus, verdict=[verdict])
     options.output.write_text(text, encoding="utf-8")

@@ -35,12 +35,10 @@ _Pairs = tuple[np.ndarray, np.ndarray]  # numbers of two sentences, (N, 2), and 
 class Exam:
     """The result of `exam`, beside always giving the same answer."""
 
-    words: tuple[int, int]  # right, asked
-    pairs: tuple[int, int]  # right, asked
+    words: Tally  # beside always guessing `frequent`
+    pairs: Tally  # beside always giving `label`
     frequent: str  # the token that is asked most often
-    constant_words: tuple[int, int]  # right by always guessing it, asked
-    label: str  # the more frequent label of the pairs
-    constant_pairs: tuple[int, int]  # right by always giving it, asked
+    label: str  # the more frequent one of the pairs
     window: tuple[int, int] | None = None  # first and last sentence, from 1, if only a part was examined
 
 
@@ -75,16 +73,9 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
         pairs, is_next = _ordered_pairs(encoded, numbers, np.ones((len(numbers), len(numbers)), bool))
     mostly_next = bool(is_next.mean() > 0.5) if len(is_next) else False
     judged = _judge(checkpoint, encoded, pairs, is_next, mostly_next)
+    asked_most, label = token_text(checkpoint.tokenizer, frequent), "IsNext" if mostly_next else "NotNext"
     window = (first + 1, int(numbers[-1]) + 1) if S > EXAM_SENTENCES else None
-    return Exam(
-        (words.right, words.asked),
-        (judged.right, judged.asked),
-        token_text(checkpoint.tokenizer, frequent),
-        (words.baseline, words.asked),
-        "IsNext" if mostly_next else "NotNext",
-        (judged.baseline, judged.asked),
-        window,
-    )
+    return Exam(words, judged, asked_most, label, window)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,5 +202,4 @@ def _is_first(texts: np.ndarray) -> np.ndarray:
 
 
 def _ids_of(encoded: EncodedCorpus, s: int) -> list[int]:
-    """The tokens of sentence s."""
     return encoded.ids[encoded.offsets[s] : encoded.offsets[s + 1]].tolist()

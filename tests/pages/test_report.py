@@ -118,7 +118,7 @@ def test_the_command_line_writes_it_and_its_recipe_repeats_the_training(tmp_path
     assert main(["report", str(folder), "--output", str(file)]) == 0
     texts = Elements(file.read_text(encoding="utf-8")).texts
     result = exam(load_checkpoint(folder), read_corpus(DIALOGUE))
-    words, pairs = (f"{right} of {asked}" for right, asked in (result.words, result.pairs))
+    words, pairs = (f"{each.right} of {each.asked}" for each in (result.words, result.pairs))
     [verdict] = [text for text in texts["p"] if text.startswith("Of the words")]
     assert f"{words} are guessed right; of its pairs, {pairs}." in verdict
     (tmp_path / "recipe.json").write_text(texts["pre"][1], encoding="utf-8")

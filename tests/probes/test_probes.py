@@ -192,8 +192,8 @@ def test_the_exam_counts_by_hand(tiny_checkpoint):
             ("hello romeo", "thank [MASK]", "you"),
         ]
     )
-    assert result.words == (words_right, 4)
-    assert result.pairs == (pairs_right, 9)
+    assert (result.words.right, result.words.asked) == (words_right, 4)
+    assert (result.pairs.right, result.pairs.asked) == (pairs_right, 9)
     assert result.window is None
 
 
@@ -202,17 +202,19 @@ def test_the_exam_judges_labelled_pairs_by_their_labels(tiny_checkpoint: Checkpo
     corpus = Corpus(pairs, labels=(False, True, True, True, False))
     judged = [next_sentence(tiny_checkpoint, *pairs[d]) >= 0.5 for d in (0, 2, 4)]
     right = sum(answer == label for answer, label in zip(judged, (False, True, False)))
-    assert exam(tiny_checkpoint, corpus).pairs == (right, 3), "the second is too long, the fourth has no word"
+    found = exam(tiny_checkpoint, corpus).pairs
+    assert (found.right, found.asked) == (right, 3), "the second is too long, the fourth has no word"
     inverted = Corpus(pairs, labels=(True, False, False, False, True))
-    assert exam(tiny_checkpoint, inverted).pairs == (3 - right, 3)
+    found = exam(tiny_checkpoint, inverted).pairs
+    assert (found.right, found.asked) == (3 - right, 3)
 
 
 def test_the_exam_of_many_labelled_pairs_takes_a_window_of_whole_pairs(tiny_checkpoint: Checkpoint):
     corpus = Corpus((("how are you", "i am romeo"),) * 150, labels=(True, False, True) * 50)
     for seed in range(3):
         result = exam(tiny_checkpoint, corpus, seed=seed)
-        assert result.pairs[1] == 100
-        assert result.words[1] == 600
+        assert result.pairs.asked == 100
+        assert result.words.asked == 600
         assert result.window is not None
         assert result.window[0] % 2 == 1
 
@@ -228,7 +230,7 @@ def test_embedding_rows_without_a_token_are_never_guessed(dialogue, word_tokeniz
         exam(checkpoint, dialogue),
         view.judge(checkpoint),
     )
-    assert result.words[0] > 0
+    assert result.words.right > 0
     bias[size:] += 20
     assert [word for word, _ in fill_mask(checkpoint, "how [MASK] you")[0]] == [word for word, _ in guesses[0]]
     assert exam(checkpoint, dialogue) == result
@@ -241,7 +243,7 @@ def test_the_exam_takes_a_seeded_window_of_a_long_text(tiny_checkpoint: Checkpoi
     result = exam(tiny_checkpoint, corpus)
     first, last = result.window
     assert last - first + 1 == 200
-    assert result.pairs[1] == 200 * 200
+    assert result.pairs.asked == 200 * 200
     monkeypatch.setattr("bert_core.probes.exam.EXAM_SENTENCES", 20)
     result = exam(tiny_checkpoint, corpus, seed=3)
     assert exam(tiny_checkpoint, corpus, seed=3) == result

@@ -46,7 +46,8 @@ def test_a_pair_is_labelled_by_the_texts_of_neighbours_in_a_document(tiny_checkp
 
 def test_the_counts_are_those_of_the_exam(tiny_checkpoint):
     matrix = pair_matrix(tiny_checkpoint, TEXT)
-    assert (int(matrix.is_right.sum()), int(matrix.is_asked.sum())) == exam(tiny_checkpoint, TEXT).pairs
+    pairs = exam(tiny_checkpoint, TEXT).pairs
+    assert (int(matrix.is_right.sum()), int(matrix.is_asked.sum())) == (pairs.right, pairs.asked)
 
 
 def test_a_longer_text_is_judged_in_a_window(tiny_checkpoint):
