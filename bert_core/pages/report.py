@@ -6,7 +6,7 @@ import json
 import math
 import platform
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from itertools import islice
 
@@ -29,13 +29,11 @@ MOST_READ = 20_000  # sentences from the start of a text
 LONGEST = 40  # tokens in the attention map
 MOST_MISTAKES = 20
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 820, 220, 44, 12, 30  # of a chart, in pixels
-_CELL, _LABEL = 22, 90  # of the attention map, in pixels
 _SAVE_RECIPE = "Save the recipe below as recipe.json and run this in Balcony's folder:"
 _SAVE_MODEL = "Save the model of the initial weights as the folder my-model, then run this in Balcony's folder:"
 _RUN = "Run this in Balcony's folder:"
 _LOSSES = {"mlm_loss": "MLM loss", "nsp_loss": "NSP loss", "loss": "loss"}
 _PREPARED = {"steps", "warmup_steps"}  # computed from the number of epochs
-_Curve = list[tuple[int, float]]  # steps and values
 
 
 def report(
@@ -58,9 +56,10 @@ def report(
     if corpus:
         chances["word frequency"] = encode_corpus(corpus.excerpt(MOST_READ), checkpoint.tokenizer).unigram_entropy
     text = f"{corpus.name}, {len(corpus.sentences):,} sentences" if corpus else recipe.corpus.needs
+    curves = {"training": rows, "held-out": points}
     sections = [
-        _chart("MLM loss, nats", "mlm", _curves("mlm_loss", rows, points), chances),
-        _chart("NSP loss, nats", "nsp", _curves("nsp_loss", rows, points), {"coin toss": math.log(2)}),
+        _chart("MLM loss, nats", "mlm", "mlm_loss", curves, chances),
+        _chart("NSP loss, nats", "nsp", "nsp_loss", curves, {"coin toss": math.log(2)}),
         *([_section("Verdict")] if verdict else []),
         *(_tag("p", sentence) for sentence in verdict),
         *_guesses(checkpoint, pairs),
@@ -96,8 +95,8 @@ def task_report(
         **_facts(checkpoint, recipe, rows, "examples"),
     }
     sections = [
-        _chart("Loss", "mlm", _curves("loss", rows, points), {}),
-        _chart(f"{measure.capitalize()}, held out", "nsp", _curves(task.measure, [], points), {}),
+        _chart("Loss", "mlm", "loss", {"training": rows, "held-out": points}, {}),
+        _chart(f"{measure.capitalize()}, held out", "nsp", task.measure, {"held-out": points}, {}),
         _section("Results"),
         _tag("p", f"On {len(found.judged):,} {name} examples:"),
         _table([(title.replace("_", " "), f"{value:.4f}") for title, value in found.measures.items()]),
@@ -201,19 +200,15 @@ def _pairs(corpus: Corpus) -> Iterable[tuple[str, str | None]]:
     return neighbours[:: max(2, math.ceil(len(neighbours) / PAIRS))]  # no sentence twice
 
 
-def _curves(name: str, rows: Sequence[StepMetrics], points: Sequence[StepMetrics]) -> dict[str, _Curve]:
-    """A number of the steps and of the held-out results."""
-    parts = {"training": rows, "held-out": points}
-    return {kind: [(row.step, getattr(row, name)) for row in each] for kind, each in parts.items()}
-
-
-def _chart(title: str, name: str, curves: dict[str, _Curve], chances: dict[str, float]) -> str:
-    """Curves over the steps, in the colour of that name, with what chance reaches; "" where nothing was measured."""
-    curves = {kind: [(step, value) for step, value in curve if math.isfinite(value)] for kind, curve in curves.items()}
-    if not any(curves.values()):
+def _chart(
+    title: str, hue: str, name: str, curves: Mapping[str, Sequence[StepMetrics]], chances: dict[str, float]
+) -> str:
+    """A number over the steps, in a colour of the style sheet, with what chance reaches; "" where none was measured."""
+    known = {kind: [row for row in rows if math.isfinite(getattr(row, name))] for kind, rows in curves.items()}
+    if not any(known.values()):
         return ""
-    steps = max(step for curve in curves.values() for step, _ in curve)
-    drawn = {kind: _thinned(curve) for kind, curve in curves.items() if curve}
+    steps = max(row.step for rows in known.values() for row in rows)
+    drawn = {kind: _thinned([(row.step, getattr(row, name)) for row in rows]) for kind, rows in known.items() if rows}
     top = 1.05 * max([*chances.values(), *(loss for curve in drawn.values() for _, loss in curve)])
 
     def at(step: float, loss: float) -> tuple[float, float]:
@@ -235,7 +230,7 @@ def _chart(title: str, name: str, curves: dict[str, _Curve], chances: dict[str, 
         parts.append(f'<polyline class="curve {kind}" points="{path}"/>')
     held_out = "; dashed: held out" if drawn.keys() > {"held-out"} else ""
     return (
-        f'<figure class="{name}"><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{title} over the steps">'
+        f'<figure class="{hue}"><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{title} over the steps">'
         f"{''.join(parts)}</svg><figcaption>{title}, over the steps{held_out}</figcaption></figure>"
     )
 
@@ -285,23 +280,17 @@ def _attention(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str | None]]) 
         return []
     entropy = head_facts(maps).facts["entropy"]
     layer, head = divmod(int(entropy.argmin()), entropy.shape[1])
-    size = _LABEL + _CELL * len(maps.tokens)
-    parts = []
-    for i, (token, row) in enumerate(zip(maps.tokens, maps.weights[layer, head].tolist())):
-        at, word = _LABEL + _CELL * i, html.escape(token if len(token) <= 12 else f"{token[:11]}…")
-        parts.append(f'<text translate="no" x="{_LABEL - 6}" y="{at + 15}" text-anchor="end">{word}</text>')
-        parts.append(f'<text translate="no" transform="translate({at + 15} {_LABEL - 6}) rotate(-90)">{word}</text>')
-        for j, weight in enumerate(row):
-            parts.append(
-                f'<rect class="weight" x="{_LABEL + _CELL * j}" y="{at}" width="{_CELL - 1}" height="{_CELL - 1}" '
-                f'fill-opacity="{math.sqrt(weight):.2f}"><title>{weight:.3f}</title></rect>'
-            )
+    titles = [f'<th translate="no">{html.escape(token)}</th>' for token in maps.tokens]
+    rows = [f"<td></td>{''.join(titles)}"]
+    for title, weights in zip(titles, maps.weights[layer, head].tolist()):
+        cells = (f'<td style="opacity: {weight**0.5:.2f}" title="{weight:.3f}"></td>' for weight in weights)
+        rows.append(title + "".join(cells))
     about = (
         f"Layer {layer + 1}, head {head + 1}, the head with the lowest entropy here, {entropy.min():.2f} nats. "
         "A row is the token that attends, a column the token it attends to; a stronger colour is a larger weight."
     )
     return [
         _section("Attention"),
-        f'<figure><svg viewBox="0 0 {size} {size}" width="{size}" role="img" aria-label="Attention of one head">'
-        f"{''.join(parts)}</svg>{_tag('figcaption', about)}</figure>",
+        '<figure><table class="weights" role="img" aria-label="Attention of one head">'
+        f"<tr>{'</tr><tr>'.join(rows)}</tr></table>{_tag('figcaption', about)}</figure>",
     ]
