@@ -10,7 +10,6 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
@@ -65,11 +64,6 @@ class BatchView:
     asked: int  # M of the whole batch
     _batch: Batch
 
-    @property
-    def pairs(self) -> int:
-        """Pairs of the whole batch."""
-        return self.shape[0]
-
     def judge(self, checkpoint: Checkpoint) -> tuple[RowJudgement, ...]:
         """A model's answers to each row, without dropout. The checkpoint must have the vocabulary of the batch."""
         batch = self._batch
@@ -104,11 +98,8 @@ def view_batch(batch: Batch, tokenizer: Tokenizer, step: int, rows: slice = slic
 def interleaved(next_sentence_label: Tensor) -> Tensor:
     """The rows of a batch, (B,), in an order that spreads IsNext and NotNext evenly over it, however many there are of
     each; each kind keeps its own order. next_sentence_label: (B,)."""
-    middles = torch.empty(len(next_sentence_label), dtype=torch.double)  # (i + 1/2) / n for row i of n of a kind
-    for kind in next_sentence_label.unique():
-        rows = next_sentence_label == kind
-        count = int(rows.sum())
-        middles[rows] = (torch.arange(count, dtype=torch.double) + 0.5) / count
+    alike = (next_sentence_label[:, None] == next_sentence_label).double()  # (B, B)
+    middles = (alike.tril().sum(1) - 0.5) / alike.sum(1)  # (i - 1/2) / n for the i-th of n rows of a kind
     return middles.argsort(stable=True)
 
 

@@ -93,7 +93,7 @@ def test_the_judgement_is_that_of_training_without_dropout(batch, tiny_checkpoin
 def test_a_part_of_a_batch_is_judged_as_in_the_whole(batch, tiny_checkpoint):
     whole = view_batch(batch, tiny_checkpoint.tokenizer, step=4)
     part = view_batch(batch, tiny_checkpoint.tokenizer, 4, slice(5, 8))
-    assert (whole.pairs, part.pairs, len(part.rows)) == (13, 13, 3)
+    assert (whole.shape[0], part.shape[0], len(part.rows)) == (13, 13, 3)
     assert part.rows == whole.rows[5:8]
     for judgement, alone in zip(whole.judge(tiny_checkpoint)[5:8], part.judge(tiny_checkpoint), strict=True):
         assert alone.is_next == pytest.approx(judgement.is_next, abs=1e-5)

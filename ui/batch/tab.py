@@ -89,7 +89,7 @@ def batch_value(space: Workspace, run: Run, step: int | None, first: int, again:
         "step": at,
         "first": first,
         "again": again,
-        "pairs": batch.pairs,
+        "pairs": batch.shape[0],
         "length": batch.shape[1],
         "shapes": shapes(batch, checkpoint),
         "label": pair_labels(checkpoint)[0],
