@@ -1,5 +1,4 @@
-"""From a pretrained model to one for a task (Devlin et al. 2018, section 4 and appendix A.3), to predictions about
-examples, and how good they are."""
+"""From a pretrained model to one for a task (Devlin et al. 2018, 4 and A.3), to predictions, and how good they are."""
 
 import contextlib
 from collections.abc import Generator, Iterable, Sequence
@@ -79,11 +78,10 @@ def predicting(
     logits_of: list[np.ndarray] = [np.empty(0)] * batches.count
     done, sums, counts = 0, *torch.zeros(2, 2, device=device)
     for numbers, batch in batches.in_order():
-        batch = batch.to(device)
         with threads_for_pass(model.config, batch.input_ids.numel()):
-            logits = batch.logits(model)
+            logits = batch.logits(model, device)
         if batch.target is not None and len(batch.target):
-            fractions = task.numbers(logits, batch.target)
+            fractions = task.numbers(logits, batch.target.to(device))
             sums += fractions[0]
             counts += fractions[1]
         words = [len(row.words) for row in (batches.rows[number] for number in numbers) if row.words is not None]
@@ -103,8 +101,7 @@ def validating(
 ) -> Generator[float, None, StepMetrics]:
     """Evaluate a snapshot on the validation part, a batch at a time: yields the done fraction.
 
-    epoch: passes through the training part so far. loss: as of a step, without dropout. The others: see
-    `Task.measures`.
+    epoch: passes through the training part so far. loss: as of a step, without dropout. Others: see `Task.measures`.
     """
     found, loss = yield from predicting(part.kind, model_of(snapshot.checkpoint()), batches, part.examples, layout)
     values = {"epoch": snapshot.step / steps_per_epoch, "loss": loss, **score(part, found, layout.labels)}

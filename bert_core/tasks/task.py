@@ -122,7 +122,6 @@ class TaskBatch:
     attention_mask: Tensor
     target: Tensor | None = None  # the rows' targets in one
     positions: Tensor | None = None  # (M,) of tagged words among all R * T
-    packing: Packing | None = None  # of the mask
 
     @classmethod
     def of(cls, rows: Sequence[Row], pad_token_id: int, choices: int | None = None) -> "TaskBatch":
@@ -140,17 +139,12 @@ class TaskBatch:
         target, asked = (torch.from_numpy(np.concatenate(each)) if each else None for each in (targets, positions))
         return cls(tensors[0], tensors[1], tensors[2], target, asked)
 
-    def to(self, device: torch.device | str) -> "TaskBatch":
-        """The batch on a device, with the packing of its mask."""
+    def logits(self, model: "BertForTask", device: torch.device | str) -> Tensor:
+        """The logits of a model on this device: (R, L), (R, C), (R, T, 2) or, for tagged words, (M, L)."""
         packing = Packing.of(self.attention_mask.flatten(0, -2), device)
-        moved = {name: each.to(device) for name, each in vars(self).items() if each is not None}
-        return TaskBatch(**moved, packing=packing)
-
-    def logits(self, model: "BertForTask") -> Tensor:
-        """A model's logits for a batch on its device: (R, L), (R, C), (R, T, 2) or, for tagged words, (M, L)."""
-        is_padded = self.packing is not None and self.packing.real is not None
-        inputs = self.input_ids, self.attention_mask if is_padded else None, self.token_type_ids
-        return model(*inputs, asked_positions=self.positions, packing=self.packing).float()
+        mask = None if packing.real is None else self.attention_mask.to(device)
+        ids, segments = self.input_ids.to(device), self.token_type_ids.to(device)
+        return model(ids, mask, segments, asked_positions=self.positions, packing=packing).float()
 
 
 class TaskBatches:
@@ -174,7 +168,6 @@ class TaskBatches:
         return sum(500 + 36 * len(row.ids) for row in self.rows)
 
     def __getitem__(self, k: int) -> TaskBatch:
-        """The batch of step k (0, 1, 2, ...)."""
         number, step = divmod(k, self.steps_per_epoch)
         if number != self._pass[0]:
             self._pass = number, self._shuffled(number)
@@ -232,7 +225,6 @@ class BertForTask(nn.Module):
 
     @property
     def output_layer(self) -> nn.Linear:
-        """The linear layer on the encoder's output."""
         return getattr(self, self.layer)
 
     def forward(
@@ -302,9 +294,8 @@ class Task(ABC, Generic[E, P]):
         return batch.attention_mask.flatten(0, -2).sum(1), 0
 
     def run(self, model: BertForTask, batch: TaskBatch, device: torch.device) -> Fractions:
-        batch = batch.to(device)
         assert batch.target is not None
-        return self.numbers(batch.logits(model), batch.target)
+        return self.numbers(batch.logits(model, device), batch.target.to(device))
 
     def loss(self, numbers: Tensor, config: object, step: int) -> Tensor:
         return numbers[0]

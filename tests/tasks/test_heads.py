@@ -72,7 +72,7 @@ def test_labels_and_choices_equal_transformers(task, target, tiny_config):
     ours, theirs = pair(name, tiny_config)
     batch = batch_for(name, tiny_config, torch.tensor(target))
     wanted = theirs(**inputs_of(batch), labels=batch.target)
-    logits = batch.to("cpu").logits(ours)
+    logits = batch.logits(ours, "cpu")
     assert_same(logits, wanted.logits)
     assert_same(numbers(TASKS[task], logits, batch.target)[0], wanted.loss)
 
@@ -80,7 +80,7 @@ def test_labels_and_choices_equal_transformers(task, target, tiny_config):
 def test_regression_equals_transformers(tiny_config):
     ours, theirs = pair("BertForSequenceClassification", tiny_config, outputs=1)
     batch = batch_for("BertForSequenceClassification", tiny_config, torch.tensor([0.5, -1.0, 4.0]))
-    loss, accuracy = numbers(TASKS["text-regression"], batch.to("cpu").logits(ours), batch.target)
+    loss, accuracy = numbers(TASKS["text-regression"], batch.logits(ours, "cpu"), batch.target)
     assert_same(loss, theirs(**inputs_of(batch), labels=batch.target).loss)
     assert accuracy.isnan()
 
@@ -90,7 +90,7 @@ def test_several_labels_equal_transformers(tiny_config, tiny_checkpoint, tmp_pat
     theirs.config.problem_type = "multi_label_classification"
     batch = batch_for("BertForSequenceClassification", tiny_config, torch.tensor([[1.0, 0, 1], [0, 0, 0], [0, 1, 0]]))
     wanted = theirs(**inputs_of(batch), labels=batch.target)
-    logits = batch.to("cpu").logits(ours)
+    logits = batch.logits(ours, "cpu")
     assert_same(logits, wanted.logits)
     loss, accuracy = numbers(SeveralLabels(), logits, batch.target)
     assert_same(loss, wanted.loss)
@@ -109,7 +109,7 @@ def test_answers_equal_transformers(tiny_config):
     ours, theirs = pair("BertForQuestionAnswering", tiny_config)
     batch = batch_for("BertForQuestionAnswering", tiny_config)
     wanted, real = theirs(**inputs_of(batch)), batch.attention_mask.bool()
-    logits = batch.to("cpu").logits(ours)
+    logits = batch.logits(ours, "cpu")
     assert_same(logits[real], torch.stack([wanted.start_logits, wanted.end_logits], 2)[real])
     assert logits[~real].eq(-torch.inf).all()  # the model of transformers can start an answer in the padding
 
@@ -119,7 +119,7 @@ def test_answers_equal_transformers(tiny_config):
     starts, ends = whole.target.unbind(1)
     wanted = theirs(**inputs_of(whole), start_positions=starts, end_positions=ends)
     task = TASKS["question-answering"]
-    assert_same(numbers(task, whole.to("cpu").logits(ours), whole.target)[0], wanted.loss)
+    assert_same(numbers(task, whole.logits(ours, "cpu"), whole.target)[0], wanted.loss)
 
 
 def test_tags_equal_transformers(tiny_config):
@@ -129,10 +129,10 @@ def test_tags_equal_transformers(tiny_config):
     labels = torch.full((21,), -100)
     labels[positions] = torch.randint(0, 5, (len(positions),), generator=torch.Generator().manual_seed(4))
     wanted = theirs(**inputs_of(batch), labels=labels.view(3, 7))
-    logits = dataclasses.replace(batch, positions=positions).to("cpu").logits(ours)
+    logits = dataclasses.replace(batch, positions=positions).logits(ours, "cpu")
     assert_same(logits, wanted.logits.flatten(0, 1)[positions])
     assert_same(numbers(TASKS["token-classification"], logits, labels[positions])[0], wanted.loss)
-    assert_same(batch.to("cpu").logits(ours)[batch.attention_mask.bool()], wanted.logits[batch.attention_mask.bool()])
+    assert_same(batch.logits(ours, "cpu")[batch.attention_mask.bool()], wanted.logits[batch.attention_mask.bool()])
 
 
 def folder_with_head(checkpoint, name, folder):
