@@ -88,7 +88,6 @@ def resolved(name: str, imported: str) -> str:
 
 
 def style_sheet(name: str = "balcony") -> str:
-    """A style sheet of assets/css."""
     return (ASSETS / "css" / f"{name}.css").read_text(encoding="utf-8")
 
 

@@ -92,7 +92,6 @@ def unknown_words(checkpoint: Checkpoint, text: str) -> list[str]:
 
 
 def row_of(encoding: Encoding) -> Row:
-    """The row of an input."""
     return encoding.ids, encoding.type_ids
 
 

@@ -47,7 +47,6 @@ class TaskData:
 
     @property
     def kind(self) -> Task:
-        """The kind of task."""
         return SEVERAL_LABELS if self.is_multi_label else TASKS[self.task]
 
     @property

@@ -66,7 +66,6 @@ class MultipleChoice(LabelTask[ChoiceExample]):
         return [layout.row(number, (texts[0], choice), target) for choice in texts[1:]]
 
     def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
-        """accuracy."""
         return {"accuracy": accuracy(right, found)}
 
 

@@ -152,10 +152,8 @@ class QuestionAnswering(task.Task[AnswerExample, AnswerPrediction]):
         answer = np.flatnonzero((spans[:, 1] > first) & (spans[:, 0] < first + len(text)))  # its tokens
         rows: list[Row] = []
         for i, window in enumerate(windows):
-            offsets = np.full((before + window.stop - window.start + 1, 2), -1)
-            offsets[before:-1] = spans[window]
-            widest = np.zeros(len(offsets), bool)
-            widest[before:-1] = score[:, window].argmax(0) == i
+            offsets = np.pad(spans[window], ((before, 1), (0, 0)), constant_values=-1)
+            widest = np.pad(score[:, window].argmax(0) == i, (before, 1))
             target = None
             if example.answers is not None:
                 target = np.zeros((1, 2), np.int64)  # [CLS]: the window does not hold the answer

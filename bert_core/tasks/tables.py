@@ -78,7 +78,6 @@ class TaskFile:
         return next(((number, line) for number, line in self.lines() if line), (1, ""))
 
     def wrong(self, line: int, problem: str, remedy: str) -> CorpusError:
-        """An error in a line."""
         return CorpusError(f"Line {line} of {self.name} {problem}; {remedy}.")
 
     @cached_property
@@ -131,10 +130,9 @@ class Table:
         if self.is_json and line.lstrip().startswith("["):
             raise file.wrong(self.line, "begins a list of JSON", "write its objects alone, one on each line")
         file.count({"{": "\n,[{", ",": "\n,", ";": "\n;"}.get(self.separator, "\n\t"))
-        self.first: list[str] = []
         self.is_csv = self.separator in (",", ";") or self._has_quotes(line)
         file.notes += ["Quotes around fields were taken away."] * (self.is_csv and self.separator == "\t")
-        self.first = self._object_names() if self.is_json else []
+        self.first: list[str] = self._object_names() if self.is_json else []
         self.first = self.first or next((fields for _, fields in self.rows() if fields), [])
 
     def names(self, is_named: bool) -> list[str]:

@@ -104,28 +104,22 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
         word, *tag = file.chosen_among(known, 1)
         file.say(known, False, Words=[word], Tags=tag)
         names = [plain(each) for each in _fields(first)]
-        header = (
-            first_line if width > 1 and names[word] in _WORD_NAMES and names[tag[0] if tag else -1] in _TAG_NAMES else 0
-        )
-        file.notes += ["The first line is a header, which was left out."] * (header > 0)
+        is_header = width > 1 and names[word] in _WORD_NAMES and names[tag[0] if tag else -1] in _TAG_NAMES
+        file.notes += ["The first line is a header, which was left out."] * is_header
         left_out = sum(1 for _ in file.lines()) - sum(1 for _ in _lines(file))
         file.notes += [f"Lines left out that are comments or no words: {left_out:,}."] * bool(left_out)
         changed, examples = 0, list[TaggedExample]()
-        read = (each for each in _lines(file) if each[0] != header)
-        for has_words, lines in itertools.groupby(read, lambda each: each[1] != ""):
-            words: list[str] = []
+        read = ((number, _fields(line)) for number, line in _lines(file) if not is_header or number != first_line)
+        groups = itertools.groupby(read, lambda row: row[1] != [])
+        for sentence in (list(group) for has_words, group in groups if has_words):
             tags: list[str] = []
-            start = 0
-            for number, line in lines if has_words else ():
-                fields = _fields(line)
+            for number, fields in sentence:
                 if len(fields) != width:
                     raise file.wrong(number, f"has {len(fields)} columns where the first has {width}", _WORD_AND_TAG)
-                start = start or number
-                words.append(fields[word])
                 tags += [_tag(fields[i], tags[-1] if tags else "O", file, number) for i in tag]
                 changed += any(fields[i] != tags[-1] for i in tag)
-            if words:
-                examples.append(TaggedExample(tuple(words), tuple(tags) if tag else None, start))
+            words = tuple(fields[word] for _, fields in sentence)
+            examples.append(TaggedExample(words, tuple(tags) if tag else None, sentence[0][0]))
         types = {each for example in examples for each in example.right if each != "O" and not marked(each)[0]}
         empty = sum(each.words.count("") for each in examples)
         said = "Tags without a mark such as B- are read as types of entities"
@@ -193,8 +187,7 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
 
 
 def _lines(file: TaskFile) -> Iterator[tuple[int, str]]:
-    """Every line but comments, whose form is another one; that which begins a document is empty, since it ends a
-    sentence."""
+    """Every line but comments, whose form is another one; one that begins a document is empty: it ends a sentence."""
     words = (line for _, line in file.lines() if line and not line.startswith(("#", _NEW_DOCUMENT)))
     form = _form(next(words, file.first_line()[1]))
     for number, line in file.lines():
