@@ -203,7 +203,7 @@ def test_a_lesson_is_a_part_of_this_page_and_never_the_token(room):
     room.teach("send", " What BERT\nlearns", "http://elsewhere.example/#lesson=what-bert-learns")
     sent = room.ask("", "", 0)["lesson"]
     assert (sent["title"], sent["link"]) == ("What BERT learns", "lesson=what-bert-learns")
-    refused = ["http://elsewhere.example/", "#", "#" + "a" * 9_000, 3, "#a\ud800", "#a\u202eb"]
+    refused = ["http://elsewhere.example/", "#", "#" + "a" * 9_000, "#a\ud800", "#a\u202eb"]
     for link in [*refused, f"#tab=train&teacher={TOKEN}", "#teacher=x", "#text=teacher%27s%20own"]:
         assert "Copy link" in room.teach("send", "", link)["error"]
         assert "Copy link" in room.teach("ask", room.tokens[0], link, ASKED)["error"]
@@ -499,7 +499,7 @@ def test_answers_are_counted_for_the_teacher_without_names(room, workspaces, ser
     assert seen["answers"] == {name: [1, 0, 1, 0, 0, 0, 0, 0]}, "the first answer of each person counts"
     assert not {one, other, digest(one), digest(other)} & set(json.dumps(seen).split('"'))
     for wrong in (("T", -1), ("T", 8), ("T", True), ("T", "0"), (3, 0), ("T" * 201, 0)):
-        assert "no text" in room.ask(one, "answer", *wrong)["error"]
+        assert "reload the page" in room.ask(one, "answer", *wrong)["error"]
     assert "error" in room.ask("stranger", "answer", "T", 0)
 
 
@@ -621,6 +621,7 @@ def test_an_action_with_the_wrong_parts_gets_a_sentence(room, caplog):
     for action, *parts in [
         ("send", "t"),
         ("send", None, LINK),
+        ("send", "t", 3),
         ("ask",),
         ("limit", 1),
         ("clear", 1, 2),

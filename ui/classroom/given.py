@@ -61,9 +61,9 @@ class Given:
         return f"Text {letters.index(found) + 1}" if found in letters else ""
 
 
-def read_values(kind: Any, typed: Any) -> list[str]:
+def read_values(kind: str, typed: str) -> list[str]:
     """The values of a kind that a teacher has typed. Raises InputError or ConfigError."""
-    if kind not in (SEED, RATE, TEXT) or not isinstance(typed, str):
+    if kind not in (SEED, RATE, TEXT):
         raise InputError(NO_TEXT)
     if len(typed) > LONGEST_TEXT:
         raise InputError(f"These are {len(typed):,} characters; a class is given at most {LONGEST_TEXT:,}.")

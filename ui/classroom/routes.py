@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import inspect
 import json
 import logging
 import threading
@@ -26,18 +25,17 @@ from ui.classroom.state import LONGEST_NAME, Classroom
 from ui.classroom.typed import cleaned
 from ui.frame.page import PageRequest
 from ui.frame.question import Question
-from ui.handlers import on_error
+from ui.handlers import MALFORMED, on_error
 from ui.parts.export import file_text
 from ui.server.kept import digest, replace_file
 from ui.server.workspace import NO_RUN_YET, Workspace, is_finetuning
-from ui.server.workspaces import Workspaces
+from ui.server.workspaces import Workspaces, functions
 
 ADDRESS = "/balcony/class"
 LONGEST_VERDICT = 400  # characters
 FOLLOW_SECONDS = 1.5  # at most so often the board looks at the runs that are on it
 KEPT = "class.json"  # in the folder of `app.py --keep`, which reads the teacher's token from there
 READS = ("board", "enter", "given", "lesson")  # the actions that change nothing
-MALFORMED = "This request is malformed; reload the page."
 Judge = Callable[[Workspace, Run], str]
 Reader = Callable[[bytes, str], dict[str, Any]]
 
@@ -63,7 +61,7 @@ def class_routes(
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             return JSONResponse({"error": MALFORMED}, 400)
         if action:
-            return JSONResponse(await asyncio.to_thread(actions.act, action, *sent) or {})
+            return JSONResponse(await asyncio.to_thread(actions.act, action, sent))
         if actions.is_due():
             await asyncio.to_thread(actions.follow)
         known = digest(visitor) if workspaces.lookup(visitor) else None
@@ -88,45 +86,42 @@ class Actions:
         self._following, self._followed = threading.Lock(), 0.0
         self._kept, self._keeping = keep and keep / KEPT, threading.Lock()
         self._problem = ""  # for the teacher
-        self._of_visitor = _by_name(  # by the token's digest
-            classroom.withdraw, classroom.guess, classroom.answer, classroom.given
-        )
-        self._for_all = self._of_visitor | _by_name(self.share, self.lesson, self.board)
-        of_room = _by_name(classroom.uncover, classroom.end, classroom.clear)
-        self._for_teacher = of_room | _by_name(self.enter, self.limit, self.ask, self.send, self.send_lesson, self.give)
+        of_person = classroom.withdraw, classroom.guess, classroom.answer, classroom.given
+        of_room = classroom.uncover, classroom.end, classroom.clear
+        of_teacher = self.enter, self.limit, self.ask, self.send, self.send_lesson, self.give
+        served = [
+            *functions(workspaces, *of_person, take=lambda space, values: [digest(space.token)]),
+            *functions(workspaces, self.share, self.lesson, self.board),
+            *functions(workspaces, *of_room, *of_teacher, known=False, take=self.take_token),
+        ]
+        self._served = {function.__name__: function for function in served}
         if self._kept and self._kept.exists():
             self._restore(self._kept)
 
-    @on_error(lambda sentence: {"error": sentence})
-    def act(self, action: str, *arguments: Any) -> Any:
-        """Do what a page asks. arguments: the visitor and, of the teacher's actions, the token come first."""
-        if action in self._for_teacher:
-            self.classroom.check(arguments[1] if arguments[1:] else None)
-            arguments = arguments[2:]
-        if action in self._of_visitor:
-            self.workspaces.find(arguments[0])
-            arguments = digest(arguments[0]), *arguments[1:]
-        work = (self._for_all | self._for_teacher).get(action)
-        try:
-            inspect.signature(work).bind(*arguments)  # type: ignore[arg-type]
-        except TypeError:
-            raise InputError(MALFORMED) from None
-        done = work(*arguments) if work else None
-        if action not in READS:
+    def act(self, action: str, sent: Any) -> Any:
+        """Do what a page asks. sent: the visitor and, of the teacher's actions, the token come first."""
+        if action not in self._served:
+            return {"error": MALFORMED}
+        done = self._served[action](sent)
+        if action not in READS and "error" not in done:
             self.keep()
         return done
 
-    def share(self, visitor: str, run_id: Any, name: str) -> dict[str, Any]:
+    def take_token(self, space: Workspace, values: list[Any]) -> list[Any]:
+        """Take the teacher's token off the values of a request. Raises InputError for any other."""
+        self.classroom.check(values.pop(0) if values else None)
+        return []
+
+    def share(self, space: Workspace, run_id: str | None, name: str) -> dict[str, Any]:
         """Put a run on the board, which follows it from then on. Returns the `other` name that it has there, if any."""
-        space = self.workspaces.find(visitor)
-        run = space.run(run_id) if run_id else space.current_run
+        run, visitor = space.run(run_id) if run_id else space.current_run, digest(space.token)
         if run is None or is_finetuning(run) or not run.steps_done:
             raise RunError(NO_RUN_YET)
-        before = self._shared.get(digest(visitor))
+        before = self._shared.get(visitor)
         text = self.classroom.name_of_text(run.prepared.source.sentences) if run.prepared else ""
         shared = before if before and before.run is run else Shared(space, run, text)
-        shown = self.classroom.share(digest(visitor), name, shared.described())
-        self._shared[digest(visitor)] = shared
+        shown = self.classroom.share(visitor, name, shared.described())
+        self._shared[visitor] = shared
         self._followed = 0.0
         return {"other": shown} if shown != cleaned(name, LONGEST_NAME) else {}
 
@@ -164,36 +159,32 @@ class Actions:
             "failed": sum(run is not None and run.status == "failed" for run in newest),
         }
 
-    def ask(self, visitor: str, link: Any, question: Any, kind: Any = WORDS) -> None:
+    def ask(self, visitor: str, link: str, question: object, kind: str = WORDS) -> None:
         """Ask all pages a question of that kind, about what the teacher's page shows."""
-        if not isinstance(kind, str) or kind not in ASKED:
+        if kind not in ASKED:
             raise InputError(MALFORMED)
         asked = PageRequest(self.workspaces, self.workspaces.find(visitor), Question.read(question))
         self.classroom.ask(link, ASKED[kind](asked))
 
-    def give(self, kind: Any, typed: Any) -> None:
+    def give(self, kind: str, typed: str) -> None:
         """Give each page one of the values of a kind; with "" for the kind, take them back."""
         self.classroom.give(kind, read_values(kind, typed) if kind else [])
 
-    def board(self, visitor: str) -> dict[str, Any]:
+    def board(self, space: Workspace) -> dict[str, Any]:
         """The board as the content of a file."""
-        self.workspaces.find(visitor)
         return {"content": file_text("csv", board_numbers(self.classroom.shared_runs()))}
 
-    def send(self, title: Any, link: Any, together: Any = False) -> None:
+    def send(self, title: str, link: str, together: bool = False) -> None:
         """Offer a lesson or a view to all pages, or open it there."""
-        self.classroom.send(title, link, together=together is True)
+        self.classroom.send(title, link, together=together)
 
-    def send_lesson(self, text: Any, at: Any = 0, together: Any = False) -> None:
+    def send_lesson(self, text: str, at: int = 0, together: bool = False) -> None:
         """The same with a lesson of the teacher's own, as the text of its file, at a step."""
-        if not isinstance(text, str) or type(at) is not int:
-            raise InputError(MALFORMED)
         found = self.read_lesson(text.encode("utf-8", "replace"), "This lesson")
-        self.classroom.send(found["title"], f"#lesson=file&at={at}", found, together=together is True)
+        self.classroom.send(found["title"], f"#lesson=file&at={int(at)}", found, together=together)
 
-    def lesson(self, visitor: str) -> dict[str, Any]:
+    def lesson(self, space: Workspace) -> dict[str, Any]:
         """The lesson of the teacher's own that is offered."""
-        self.workspaces.find(visitor)
         return self.classroom.own_lesson()
 
     def enter(self) -> dict[str, Any]:
@@ -202,14 +193,16 @@ class Actions:
         shown = {"steps": limits.steps, "parameters": limits.parameters, "problem": self._problem}
         return shown | self.classroom.join
 
-    def limit(self, steps: Any, parameters: Any, is_sharing: Any) -> None:
+    def limit(self, steps: object, parameters: object, is_sharing: bool) -> None:
         """Limit the runs of all, and open or close the board."""
-        for name, value, most in (("steps", steps, LOCAL.steps), ("parameters", parameters, LOCAL.parameters)):
+        limits: dict[str, Any] = {"steps": steps, "parameters": parameters}
+        for name, value in limits.items():
+            most = getattr(LOCAL, name)
             if type(value) is not int or not 1 <= value <= most:
                 raise InputError(f"The limit of {name} is a whole number from 1 to {most:,}.")
         service = self.workspaces.service
-        service.limits = dataclasses.replace(service.limits, steps=steps, parameters=parameters)
-        self.classroom.limit(steps, parameters, is_sharing is True)
+        service.limits = dataclasses.replace(service.limits, **limits)
+        self.classroom.limit(**limits, is_sharing=is_sharing)
 
     def keep(self) -> None:
         """Write the class into the folder, if there is one."""
@@ -240,7 +233,3 @@ class Actions:
             replace(path, unread)
             self._problem = f"The class that was kept cannot be read, so it begins anew. Its file is now {unread}."
             _log.error("%s %s", self._problem, one_line(error))
-
-
-def _by_name(*actions: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
-    return {action.__name__: action for action in actions}

@@ -126,7 +126,13 @@ class Page:
 
     def functions(self, *work: Callable[..., Any]) -> list[Callable[[Any], Any]]:
         """`server_functions` of a view, each called with the visitor's question and what else the page sends."""
-        return functions(self.workspaces, *work, known=False, asked=self._asked)
+
+        def take(space: Workspace, values: list[Any]) -> list[Any]:
+            if not values:
+                raise InputError(MALFORMED)
+            return [self._asked(space, values.pop(0))]
+
+        return functions(self.workspaces, *work, known=False, take=take)
 
     def on(
         self,

@@ -309,28 +309,30 @@ def functions(
     *work: Callable[..., Any],
     error: str = "error",
     known: bool = True,
-    asked: Callable[[Workspace, Any], Any] | None = None,
+    take: Callable[[Workspace, list[Any]], list[Any]] = lambda space, values: [space],
 ) -> list[Callable[[Any], Any]]:
     """`server_functions` of a view: each calls a function of `work` with the visitor's workspace and the JSON values
     that the page sends, once they are of the types that the function names. One that returns nothing answers {}.
 
     error: the key under which an error's sentence is returned. known: refuse an unknown token; else its visitor has an
-    empty workspace. A page that is older than the server asks on with such a token, until it gets another. asked: what
-    the functions get instead of the workspace, from it and the question, which the page sends first.
+    empty workspace. A page that is older than the server asks on with such a token, until it gets another. take: what
+    the functions get first instead of the workspace; it takes off the values what it has read.
     """
 
     def serve(function: Callable[..., Any]) -> Callable[[Any], Any]:
-        _, *parameters = inspect.signature(function, eval_str=True).parameters.values()
-        kinds = [object] * bool(asked) + [each.annotation for each in parameters]
-        needed = len(kinds) - sum(each.default is not each.empty for each in parameters)
+        parameters = [*inspect.signature(function, eval_str=True).parameters.values()]
 
         @on_error(lambda sentence: {error: sentence})
         def answer(arguments: Any) -> Any:
             token, *values = arguments if isinstance(arguments, list) and arguments else [arguments]
-            if not (needed <= len(values) <= len(kinds) and all(map(isinstance, values, kinds))):
-                raise InputError(MALFORMED)
             space = workspaces.find(token) if known else workspaces.lookup(token) or Workspace("")
-            done = function(asked(space, values.pop(0)) if asked else space, *values)
+            first = take(space, values)
+            named = parameters[len(first) :]
+            needed = sum(each.default is each.empty for each in named)
+            is_whole = needed <= len(values) <= len(named)
+            if not (is_whole and all(isinstance(value, each.annotation) for value, each in zip(values, named))):
+                raise InputError(MALFORMED)
+            done = function(*first, *values)
             return {} if done is None else done
 
         answer.__name__ = function.__name__  # Gradio would read the signature of a wrapped function
