@@ -4,24 +4,13 @@ import { on } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 import { change, FIRST, onChange, settings } from "./heads.js";
 
-function take() {
-  const { active, ...drawn } = question.heads;
-  change({
-    ...FIRST,
-    ...drawn,
-    picked: question.head,
-    off: question.off,
-    active: Array.isArray(active) ? new Set(active) : null,
-  });
-}
+const take = () => change({ ...FIRST, ...question.heads, picked: question.head, off: question.off });
 take();
 on("restored", take);
 on("question", ({ changed }) => changed.has("off") && (changed.size > 1 ? take() : change({ off: question.off })));
 document.addEventListener("ask", (event) => ask(/** @type {CustomEvent} */ (event).detail));
 onChange(() => {
-  const { picked, active, ...drawn } = settings;
-  const heads = Object.fromEntries(
-    Object.entries(drawn).filter(([key, value]) => key !== "off" && value !== FIRST[key]),
-  );
-  ask({ head: picked, heads: active ? { ...heads, active: [...active] } : heads });
+  const { picked, ...drawn } = settings,
+    changed = Object.entries(drawn).filter(([key, value]) => key !== "off" && value !== FIRST[key]);
+  ask({ head: picked, heads: Object.fromEntries(changed) });
 });

@@ -141,7 +141,7 @@ class HeadDetail {
 
   showLines() {
     const { tokens, segments, layer } = this.value,
-      heads = [...this.active()].sort((a, b) => a - b);
+      heads = this.active().sort((a, b) => a - b);
     this.showChips();
     fill(this.extra, this.chips, segments.includes(1) && el("label", "Lines ", this.filter));
     const names = heads.map((head) => head + 1).join(", ") || "none";
@@ -172,7 +172,8 @@ class HeadDetail {
 
   /** The heads that are drawn as lines. */
   active() {
-    return new Set([...(settings.active ?? [this.value.head])].filter((head) => head < this.value.heads));
+    const active = Array.isArray(settings.active) ? settings.active : [this.value.head]; // an address may have anything
+    return [...new Set(active)].filter((head) => head < this.value.heads);
   }
 
   /** @param {Float32Array} matrix @param {string} axes */
@@ -218,22 +219,21 @@ class HeadDetail {
   showChips() {
     const all = Array.from({ length: this.value.heads }, (_, head) => head);
     if (this.chips.children.length !== all.length + 1) {
-      const every = button("All", () => change({ active: new Set(all) })),
+      const every = button("All", () => change({ active: all })),
         chips = all.map((head) => this.chip(head));
       fill(this.chips, every, chips);
       roam(this.chips);
     }
     const active = this.active();
-    [...this.chips.children].slice(1).forEach((chip, head) => (chip.ariaPressed = `${active.has(head)}`));
+    [...this.chips.children].slice(1).forEach((chip, head) => (chip.ariaPressed = `${active.includes(head)}`));
   }
 
   /** @param {number} head */
   chip(head) {
     const toggle = (/** @type {boolean} */ isAlone) => {
-      const active = this.active();
-      if (isAlone) active.clear();
-      if (isAlone || !active.delete(head)) active.add(head);
-      change({ active });
+      const active = this.active(),
+        others = active.filter((each) => each !== head);
+      change({ active: isAlone ? [head] : others.length < active.length ? others : [...active, head] });
     };
     const chip = button(`${head + 1}`, (event) => toggle(event.shiftKey), {
       class: "b-chip",

@@ -38,7 +38,7 @@ const shortOf = ([layer, head]) => `${layer + 1}.${head + 1}`;
 /** @param {Head} head */
 function headButton([layer, head]) {
   const badges = ["badge", "value", "off"].map((name) => el(`span.b-head-${name}`, { "aria-hidden": "true" })),
-    press = () => change({ picked: [layer, head], active: new Set([head]) }),
+    press = () => change({ picked: [layer, head], active: [head] }),
     place = { "data-layer": layer, "data-head": head, "data-key": `${layer}.${head}` };
   return button([el("canvas"), badges], press, { class: "b-head", ...place });
 }

@@ -9,7 +9,7 @@ import { announce, on } from "../frame/page.js";
 /** The settings of all views of heads, as they are at first. */
 export const FIRST = {
   picked: /** @type {Head} */ ([0, 0]),
-  active: /** @type {Set<number> | null} */ (null), // heads that are drawn as lines; null: the picked one
+  active: /** @type {number[] | null} */ (null), // heads that are drawn as lines; null: the picked one
   mode: "map", // or "lines" or "average"
   threshold: 0, // weights below it are hidden
   filter: "all words", // which lines are drawn; see FILTERS in head_detail.js
