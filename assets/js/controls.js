@@ -64,20 +64,8 @@ export function row(cells, attributes = {}, numbers = 1) {
 export const scrolling = (name, ...content) =>
   el("div.b-scroll", { tabindex: 0, role: "region", "aria-label": name }, content);
 
-/** How far something has come. @param {string} name */
-export function progress(name) {
-  const inner = el("span.b-bar-fill");
-  const ends = { "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 0 };
-  const element = el("div.b-bar.b-progress", { role: "progressbar", "aria-label": name, ...ends }, inner);
-  return {
-    element,
-    /** @param {number} fraction 0 to 1 */
-    show(fraction) {
-      inner.style.width = `${100 * fraction}%`;
-      element.ariaValueNow = `${Math.round(100 * fraction)}`;
-    },
-  };
-}
+/** How far something has come, as a fraction. @param {string} name */
+export const progress = (name) => el("progress.b-bar.b-progress", { max: 1, value: 0, "aria-label": name });
 
 /**
  * A button and what it opens below it, or above where the window ends. Escape, a press outside and a press of a button inside close that.

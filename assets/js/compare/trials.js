@@ -32,7 +32,7 @@ function layout(root, { id, label, hello }, stopAll, ticked) {
     how = el("p.b-empty"),
     result = el("div", { id: `${id}-result` }, answer, numbers, box, how),
     chart = newChart(box),
-    trial = el("div.b-trial", title, question, status, bar.element, stop, ticked, result),
+    trial = el("div.b-trial", title, question, status, bar, stop, ticked, result),
     before = el("p.b-empty", hello);
   root.append(before, trial);
   return (/** @type {any} */ news, /** @type {boolean} */ isNew) => {
@@ -47,8 +47,8 @@ function layout(root, { id, label, hello }, stopAll, ticked) {
     const isActive = news.fraction !== undefined;
     const left = news.left ? `, about ${duration(news.left)} left` : "";
     status.textContent = isActive ? `Run ${news.done + 1} of ${news.of}: ${news.now}${left}.` : news.reason;
-    bar.element.hidden = stop.hidden = !isActive;
-    bar.show(news.fraction ?? 0);
+    bar.hidden = stop.hidden = !isActive;
+    bar.value = news.fraction ?? 0;
     answer.textContent = news.result?.answer ?? "";
     how.textContent = news.result?.how ?? "";
     fill(numbers, news.result?.rows && variants(news.result));

@@ -29,8 +29,8 @@ class FineTune extends LiveRun {
     super(context, statusLine("Fine-tuning progress", "task", "Choose a task and press Fine-tune."));
     const { board, pause, stop, drawing, trial, judged, lines } = this;
     board.line.append(pause, stop);
-    for (const part of [board.bar.element, drawing, trial, pause, stop, lines]) part.hidden = true;
-    root.append(board.line, board.bar.element, trial, drawing, judged);
+    for (const part of [board.bar, drawing, trial, pause, stop, lines]) part.hidden = true;
+    root.append(board.line, board.bar, trial, drawing, judged);
     this.judge = asking(judged, () => this.showResults());
     this.attempt = asking(this.answer, () => this.showAnswer());
     on("question", ({ changed }) => {
@@ -43,7 +43,7 @@ class FineTune extends LiveRun {
   draw(shown) {
     if (shown?.run && shown.run !== this.run?.run) {
       this.follow(shown, { verdict: "" });
-      this.board.bar.element.hidden = this.drawing.hidden = false;
+      this.board.bar.hidden = this.drawing.hidden = false;
     }
     this.judge();
     this.poll();
@@ -67,7 +67,7 @@ class FineTune extends LiveRun {
       { board, pause, stop, run, status: before } = this;
     const far = `Training step ${count(step)} of ${count(steps)}${left ? `, about ${duration(left)} left` : ""}`;
     board.say(STATUS_NAMES[status], reason || this.verdict || far, status);
-    board.bar.show(steps ? step / steps : 0);
+    board.bar.value = steps ? step / steps : 0;
     pause.hidden = stop.hidden = hasEnded(status);
     pause.textContent = status === "paused" ? "Resume" : "Pause";
     this.chart ??= curves(this.drawing, this.options); // now it is visible

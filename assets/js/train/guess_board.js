@@ -18,14 +18,15 @@ export function guessBoard(root) {
   root.append(el("div.b-guess-frame", shown, empty));
   shown.hidden = true;
 
-  /** @param {[before: string, answer: string, after: string]} sentence */
-  const line = ([before, answer, after]) =>
-    row([
-      el("td", { dir: "auto", translate: "no" }, before, el("mark", answer), after),
-      el("td.b-guess-word"),
-      el("td.b-number"),
-      el("td.b-mark"),
-    ]);
+  /** @type {[before: string, answer: string, after: string][]} */
+  let known = [];
+  const line = ([guess, probability, isRight], /** @type {number} */ k) => {
+    const [before, answer, after] = known[k],
+      sentence = el("td", { dir: "auto", translate: "no" }, before, el("mark", answer), after),
+      mark = el("td.b-mark", isRight ? "✓ right" : "✗ wrong"),
+      cells = [sentence, el("td.b-guess-word", el("bdi", guess)), el("td.b-number", percent(probability)), mark];
+    return row(cells, { "data-right": Boolean(isRight) });
+  };
 
   return {
     begin() {
@@ -33,17 +34,11 @@ export function guessBoard(root) {
       empty.hidden = false;
       fill(body);
     },
-    /** step: of the model that guessed. */
+    /** sentences: with the first guesses. step: of the model that guessed. */
     show({ sentences, words, step }) {
       caption.textContent = `${TITLE} at step ${count(step)}`;
-      if (sentences) fill(body, sentences.map(line));
-      words.forEach(([guess, probability, isRight], index) => {
-        const { cells, dataset } = body.rows[index];
-        fill(cells[1], el("bdi", guess));
-        cells[2].textContent = percent(probability);
-        cells[3].textContent = isRight ? "✓ right" : "✗ wrong";
-        dataset.right = `${Boolean(isRight)}`;
-      });
+      known = sentences ?? known;
+      fill(body, words.map(line));
       shown.hidden = false;
       empty.hidden = true;
     },

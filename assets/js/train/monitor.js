@@ -35,7 +35,7 @@ function dashboard(root) {
   };
   const tiles = Object.fromEntries(Object.keys(names).map((key) => [key, el("dd", { id: `run-${key}` }, "–")]));
   const facts = Object.entries(names).map(([key, text]) => el("div", el("dt", text), tiles[key]));
-  root.append(line, bar.element, el("dl.b-tiles", facts));
+  root.append(line, bar, el("dl.b-tiles", facts));
   let device = "";
   return {
     line,
@@ -48,7 +48,7 @@ function dashboard(root) {
     /** @param {any} news @param {string} verdict on an ended run */
     show({ status, reason, step, steps, left, rate, precision, last }, verdict) {
       say(STATUS_NAMES[status], reason || NEXT[status] || verdict, status);
-      bar.show(steps ? step / steps : 0);
+      bar.value = steps ? step / steps : 0;
       tiles.step.textContent = `${count(step)} of ${count(steps)}`;
       tiles.left.textContent = hasEnded(status) ? "–" : duration(left);
       tiles.rate.textContent = rate ? count(Math.round(rate)) : "–";
