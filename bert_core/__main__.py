@@ -543,7 +543,6 @@ def _show_step(bar: tqdm, row: StepMetrics, show_line: _Show) -> None:
 
 
 def _epoch_line(point: StepMetrics) -> str:
-    """What the evaluation of a task has found."""
     numbers = ", ".join(
         f"{name.replace('_', ' ')} {value:.3f}" for name, value in point.values.items() if name != "epoch"
     )

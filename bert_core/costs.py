@@ -72,22 +72,21 @@ def _fault_of_gpu(device: str) -> str:
     return ""
 
 
-def check_size(config: BertConfig, needed: int, device: str = "cpu") -> None:
-    """Raise ConfigError when training, which takes the `needed` bytes, would need more than `usable_memory`."""
-    available = usable_memory(device)
+def training_bytes(config: BertConfig, rows: int, length: int, asked: int, device: str) -> int:
+    """Bytes that training takes beside snapshots and text: parameters with their averages, and activations.
+
+    rows: of a batch. length, asked: numbers of tokens and of asked positions in a row. Raises ConfigError where these
+    are more than `usable_memory`.
+    """
+    parameters, available = config.parameter_count(), usable_memory(device)
+    activations = 4 * rows * (length * _activations(config, length) + 3 * asked * config.vocab_size)
+    needed = int(_BYTES_PER_PARAMETER * parameters + activations)
     if needed > available:
         raise ConfigError(
-            f"This size needs about {needed / 2**30:.1f} GB to train ({config.parameter_count() / 1e6:.0f} million "
-            f"parameters); the limit here is {available / 2**30:.1f} GB. Choose fewer layers, a smaller hidden size or "
-            "smaller batches."
+            f"This size needs about {needed / 2**30:.1f} GB to train ({parameters / 1e6:.0f} million parameters); the "
+            f"limit here is {available / 2**30:.1f} GB. Choose fewer layers, a smaller hidden size or smaller batches."
         )
-
-
-def training_bytes(config: BertConfig, rows: int, length: int, asked: int) -> int:
-    """Bytes that training takes beside snapshots and text: parameters with their averages, and activations.
-    rows: of a batch. length, asked: numbers of tokens and of asked positions in a row."""
-    activations = 4 * rows * (length * _activations(config, length) + 3 * asked * config.vocab_size)
-    return int(_BYTES_PER_PARAMETER * config.parameter_count() + activations)
+    return needed
 
 
 def _activations(config: BertConfig, length: float) -> float:

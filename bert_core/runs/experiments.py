@@ -158,13 +158,11 @@ def examine(
 
 
 def _most_frequent(labels: Sequence[Tensor]) -> float:
-    """The fraction of the labels that are the most frequent one."""
     found = torch.cat(list(labels))
     return int(found.bincount().max()) / len(found) if len(found) else math.nan
 
 
 def spread(marks: Sequence[Marks], measure: str) -> Spread:
-    """One measure of several runs."""
     return Spread(tuple(getattr(each, measure) for each in marks))
 
 

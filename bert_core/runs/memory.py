@@ -27,12 +27,10 @@ class Budget:
 
     @property
     def used(self) -> int:
-        """Bytes in use."""
         with self._lock:
             return sum(run.kept_bytes for run in list(self.runs)) + sum(self._models.values())
 
     def forget(self, run: Any) -> None:
-        """Stop counting a run."""
         with self._lock:
             self.runs.pop(run, None)
 
@@ -75,7 +73,7 @@ class Memory:
         self._lock = lock
         self._budgets: weakref.WeakSet[Budget] = weakref.WeakSet()
 
-    def budget(self, limit: int) -> Budget:
+    def budget(self, limit: int = BUDGET_BYTES) -> Budget:
         """A visitor's share, which counts here."""
         budget = Budget(limit, self._lock)
         with self._lock:
@@ -84,7 +82,6 @@ class Memory:
 
     @property
     def used(self) -> int:
-        """Bytes in use."""
         with self._lock:
             return sum(budget.used for budget in self._budgets) + sum(run.working_bytes for run in self._runs)
 

@@ -15,7 +15,7 @@ import torch
 from tokenizers import Tokenizer
 
 from bert_core.config import LOCAL, BertConfig, DataConfig, FinetuningData, Limits
-from bert_core.costs import check_size, choose_device, estimate_seconds, training_bytes
+from bert_core.costs import choose_device, estimate_seconds, training_bytes
 from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus, notes_on_unknown
@@ -178,8 +178,7 @@ def _prepare_text(
         tokenizer, recipe = start.tokenizer, recipe.going_on_from(recipe.start or start.name, start.config)
     data = recipe.data
     asked = min(data.max_predictions, 1 + round(data.mask_probability * data.sequence_length))
-    needed = training_bytes(recipe.model, data.batch_size, data.sequence_length, asked)
-    check_size(recipe.model, needed, device)
+    needed = training_bytes(recipe.model, data.batch_size, data.sequence_length, asked, device)
 
     def batches_of(part: Corpus) -> PretrainingBatches:
         encoded = encode_corpus(part, tokenizer, progress=lambda share: progress(f"encoding the text, {share:.0%}"))
@@ -317,8 +316,7 @@ def _prepare_task(
     model = train.kind.model
     is_cut = batches.longest == data.sequence_length
     head = TaskHead(model.__name__, labels, recipe.task == "text-regression", train.is_multi_label)
-    needed = training_bytes(start.config, data.batch_size * (train.choices or 1), batches.longest, 0)
-    check_size(start.config, needed, device)
+    needed = training_bytes(start.config, data.batch_size * (train.choices or 1), batches.longest, 0, device)
     return Prepared(
         recipe=recipe,
         source=given,

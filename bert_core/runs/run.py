@@ -21,7 +21,6 @@ from bert_core.errors import OUT_OF_MEMORY, BertCoreError, ConfigError, RunError
 from bert_core.probes.batch import BatchView, view_batch
 from bert_core.runs.memory import Budget
 from bert_core.runs.prepare import SMALLER_STEP, Prepared, check_limits, check_steps, prepare
-from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.runs.saved_state import TrainingState
 from bert_core.runs.snapshots import Snapshot, least_useful, thinned
 from bert_core.runs.worker import Worker
@@ -47,8 +46,6 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a run."""
-
     status: Status
     reason: str
     step: int
@@ -154,7 +151,6 @@ class Run:
         return f"<Run {self.id[:6]}, {self.recipe.title}: {self.status}, {done}>"
 
     def progress(self) -> Progress:
-        """The progress now."""
         with self._changed:
             done, steps = len(self._history), self.recipe.training.total_steps
             recent, status = self._history[-50:], self.status
@@ -384,7 +380,7 @@ class Run:
                 self.training_bytes = prepared.training_bytes
                 self._service.memory.admit(self, 0)
 
-            start = self._start if self.recipe.start or isinstance(self.recipe, FinetuningRecipe) else None
+            start = self._start if self.recipe.start is not None else None
             progress = self._show_stage
             prepared = prepare(self.recipe, source, device=device, start=start, progress=progress, admit=admit)
             worker = Worker(prepared, self._start, self._saved)

@@ -26,7 +26,7 @@ from bert_core.costs import choose_device, gpu_fault, usable_memory
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError, checked_settings, one_line
 from bert_core.machine import give_way, processor_cores
-from bert_core.runs.memory import BUDGET_BYTES, Budget, Memory
+from bert_core.runs.memory import Budget, Memory
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipe, load_recipe
 from bert_core.runs.run import ENDED, Run, Source, running_mean
 from bert_core.runs.saved_state import read_training_state
@@ -44,8 +44,8 @@ class TrainingService:
 
     device: see `choose_device`, which raises ConfigError for one that is not there. clock, now: of leases and paces,
     monotonic seconds. limits: of each run. changed: guards all runs and wakes the training thread. memory: what all
-    runs and their models may take together. slowness: how many times as long as estimated the latest steps took; None
-    before the first.
+    runs and their models may take together. budget: makes a visitor's share of it. slowness: how many times as long as
+    estimated the latest steps took; None before the first.
     """
 
     @checked_settings
@@ -58,6 +58,7 @@ class TrainingService:
         self.changed = threading.Condition(threading.RLock())
         usable = usable_memory(self.device)
         self.memory = Memory(int(min(usable, limits.memory_bytes)), usable, self.changed)
+        self.budget = self.memory.budget
         self.now = clock
         self._active: list[Run] = []
         self._waiting: dict[Run, Source] = {}  # for the visitor's earlier runs to end
@@ -155,10 +156,6 @@ class TrainingService:
             self._queue_first_runs()
             self.watch(run)
         return run
-
-    def budget(self, limit: int = BUDGET_BYTES) -> Budget:
-        """A byte budget that runs of this service and other threads may share."""
-        return self.memory.budget(limit)
 
     def watch(self, leased: Any) -> None:
         """Call its `check_lease` with `now()` every TICK_SECONDS, as long as the object lives."""

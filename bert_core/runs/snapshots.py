@@ -37,7 +37,6 @@ class Snapshot:
 
     @functools.cached_property
     def nbytes(self) -> int:
-        """Bytes of the weights."""
         return sum(each.nbytes for each in self.weights.values())
 
     def checkpoint(self) -> Checkpoint:

@@ -29,7 +29,6 @@ class LostProcess(RunError):
 
 
 def make_trainer(*args: Any, **options: Any) -> Trainer:
-    """A `DistributedTrainer` if there are several processes, otherwise a `Trainer`."""
     return (DistributedTrainer if dist.is_initialized() else Trainer)(*args, **options)
 
 

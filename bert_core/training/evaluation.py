@@ -92,7 +92,6 @@ class Evaluator:
 
     @property
     def is_running(self) -> bool:
-        """Whether an evaluation has begun and has not ended."""
         return self._work is not None
 
     def is_one_of(self, step: int) -> bool:

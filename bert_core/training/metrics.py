@@ -44,7 +44,6 @@ class StepMetrics(Numbers):
 
     @property
     def losses(self) -> dict[str, float]:
-        """The losses by name."""
         return {name: value for name, value in self.values.items() if name.endswith("loss")}
 
     @property

@@ -59,6 +59,11 @@ class Trainer:
         self._has_dropout = any(dropouts)
         number = 2 if getattr(config, "alternating", False) else 1  # each with averages of its own objective
         self.optimizers = [Optimizer(model.named_parameters(), config) for _ in range(number)]
+        self._averages = {  # of all optimizers, a tensor for each parameter; by names such as "0.exp_avg"
+            f"{number}.{name}": averages
+            for number, optimizer in enumerate(self.optimizers)
+            for name, averages in optimizer.averages.items()
+        }
         self._config = self.config = config
 
     @property
@@ -132,23 +137,15 @@ class Trainer:
     def _autocast(self) -> contextlib.AbstractContextManager:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16")
 
-    def _averages(self) -> dict[str, list[Tensor]]:
-        """The optimizers' running averages by number and name, such as "0.exp_avg"; a tensor for each parameter."""
-        return {
-            f"{number}.{name}": averages
-            for number, optimizer in enumerate(self.optimizers)
-            for name, averages in optimizer.averages.items()
-        }
-
     def state(self) -> "TrainerState":
         """A copy on the CPU of everything that the next step depends on, except the weights."""
-        averages = {name: nn.utils.parameters_to_vector(each).cpu() for name, each in self._averages().items()}
+        averages = {name: nn.utils.parameters_to_vector(each).cpu() for name, each in self._averages.items()}
         return TrainerState(self.step, self.seconds, tuple(each.updates for each in self.optimizers), averages)
 
     def restore(self, state: "TrainerState") -> None:
         """Continue from a state; the model must already have the weights of its step. Raises CheckpointError if the
         state does not fit the model or the optimizer."""
-        size, own = sum(parameter.numel() for parameter in self._parameters), self._averages()
+        size, own = sum(parameter.numel() for parameter in self._parameters), self._averages
         is_right_size = all(each.shape == (size,) for each in state.averages.values())
         if not is_right_size or len(state.updates) != len(self.optimizers) or state.averages.keys() != own.keys():
             raise CheckpointError(
@@ -164,8 +161,7 @@ class Trainer:
     @property
     def nbytes(self) -> int:
         """Bytes of weights, gradients and the optimizers' averages."""
-        copies = 2 + sum(len(each.averages) for each in self.optimizers)
-        return copies * sum(parameter.nbytes for parameter in self._parameters)
+        return (2 + len(self._averages)) * sum(parameter.nbytes for parameter in self._parameters)
 
 
 @dataclass(frozen=True)

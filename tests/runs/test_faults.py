@@ -64,7 +64,7 @@ def once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: BaseExce
 
 
 IN_A_RUN = [
-    *[(prepare, name) for name in ("_prepare_text", "train_tokenizer", "check_size", "encode_corpus")],
+    *[(prepare, name) for name in ("_prepare_text", "train_tokenizer", "training_bytes", "encode_corpus")],
     *[(prepare, name) for name in ("PretrainingBatches", "BertForPreTraining", "make_trainer")],
     (prepare, "Evaluator"),
     *[(run, name) for name in ("prepare", "Worker", "thinned")],
