@@ -24,7 +24,7 @@ MAX_BYTES = 64 * 2**20  # of a visitor's text
 IN_MEMORY_BYTES = 16 * 2**20  # the sentences of a longer file are kept in a folder
 
 _SAMPLED_AT_ONCE = 100  # sentences
-_RULES = 9  # raise this number when the rules of `SentenceReader` or the files change, so that texts are split again
+_RULES = 10  # raise this number when the rules of `SentenceReader` or the files change, so that texts are split again
 
 
 @dataclass(frozen=True)
