@@ -45,22 +45,18 @@ const again = () => {
 addEventListener("online", again);
 document.addEventListener("visibilitychange", again);
 
-/** @type {WeakMap<Element, Element>} */
-const said = new WeakMap();
-
 /**
  * Dim a part of the page that does not belong to what was asked, and say why above it.
  * @param {HTMLElement} part @param {string | null} failure null: it does belong, "" : it is said above another part
  */
 function tell(part, failure) {
   part.classList.toggle("is-stale", failure !== null);
-  if ((said.get(part)?.querySelector("p")?.textContent ?? "") === (failure ?? "")) return;
-  said.get(part)?.remove();
-  said.delete(part);
-  if (!failure) return;
-  const line = el("div.b-failure", note(failure, true), button("Ask again", again, { "data-no-picture": "" }));
-  part.before(line);
-  said.set(part, line);
+  const before = part.previousElementSibling,
+    line = before?.matches(".b-failure") ? before : null;
+  if ((line?.querySelector("p")?.textContent ?? "") === (failure ?? "")) return;
+  line?.remove();
+  if (failure)
+    part.before(el("div.b-failure", note(failure, true), button("Ask again", again, { "data-no-picture": "" })));
 }
 
 /**

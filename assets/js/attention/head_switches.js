@@ -24,7 +24,6 @@ import { grid, headOf, headsOf, isOff } from "./heads.js";
 
 const INPUT = ["model", "step", "newest", "text", "pair", "hidden", "off"];
 const input = () => JSON.stringify(INPUT.map((key) => question[key]));
-const SMALLEST_WITH_NUMBER = 40;
 
 /** @param {Head} head */
 const toggle = (head) => ask({ off: toggled(question.off, head) });
@@ -122,7 +121,7 @@ class HeadSwitches {
     for (const item of this.grid.querySelectorAll("button")) {
       const [layer, head] = headOf(item),
         change = changes?.[layer][head] ?? null;
-      item.textContent = change === null || item.offsetWidth < SMALLEST_WITH_NUMBER ? "" : signed(change, 3);
+      fill(item, el("span", change === null ? "" : signed(change, 3)));
       item.style.setProperty("--tint", effect(-better * (change ?? 0)));
       item.ariaPressed = `${isOff([layer, head])}`;
       item.title =
