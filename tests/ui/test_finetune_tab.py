@@ -215,8 +215,11 @@ def test_each_file_is_read_in_its_own_encoding_and_says_so(workspaces, tiny_chec
         form.parts(values | {form.encoding: None}, workspaces)
 
 
-def test_pretraining_is_compared_with_random_weights(workspaces, space, tiny_checkpoint) -> None:
-    parts = TaskParts(labelled("text-classification"), labelled("text-classification", seed=1))
+@pytest.mark.parametrize("has_test", [False, True])
+def test_pretraining_is_compared_with_random_weights(workspaces, space, tiny_checkpoint, has_test) -> None:
+    others = [labelled("text-classification", seed=1)]
+    parts = TaskParts(labelled("text-classification"), *([None, *others] if has_test else others))
+    learned = "72 examples" if has_test else "80 examples"  # without those that are held out of them
     start_transfer(workspaces, space, recipe_of("text-classification"), tiny_checkpoint, parts, 1)
     assert (len(space.unlisted), space.runs) == (6, {})
     news = {}
@@ -227,9 +230,10 @@ def test_pretraining_is_compared_with_random_weights(workspaces, space, tiny_che
         time.sleep(0.01)
     assert (news["done"], news["of"], news["reason"]) == (6, 6, "")
     assert space.unlisted == []
-    for words in ("8 examples", "32 examples", "80 examples", "(random weights)"):
+    for words in ("8 examples", "32 examples", learned, "(random weights)"):
         assert words in news["result"]["answer"]
-    assert "80 held-out examples" in news["result"]["how"]
+    assert f"80 {'test' if has_test else 'held-out'} examples" in news["result"]["how"]
+    assert ("The curve is of 8 held-out examples after each epoch" in news["result"]["how"]) == has_test
     assert len(news["figure"]["data"]) == 4
     json.dumps(news, allow_nan=False)
     assert "figure" not in trial_news("transfer", space, news["number"], news["done"]), "the page has it"

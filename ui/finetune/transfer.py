@@ -18,7 +18,7 @@ from bert_core.tasks.prediction import review
 from bert_core.training.verdicts import MARGIN, Spread, compare
 from ui.compare import trials
 from ui.compare.trials import UNSETTLED, Trial, failures, format_number, sentences
-from ui.finetune.answers import MOST_JUDGED
+from ui.finetune.answers import MOST_JUDGED, other_examples
 from ui.parts.figures import transfer_chart
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
@@ -44,13 +44,14 @@ class Mark(NamedTuple):
     """One run, measured.
 
     examples: that it learned from. curve: [step, measure] on the validation part. value: measure on the test part at
-    the end. baseline: that of the most frequent answer.
+    the end. baseline: that of the most frequent answer. note: that the curve is of other examples, if it is.
     """
 
     examples: int
     curve: list[list[float]]
     value: float
     baseline: float
+    note: str = ""
 
 
 def measured(run: Run) -> tuple[Mark, str]:
@@ -65,7 +66,7 @@ def measured(run: Run) -> tuple[Mark, str]:
     curve = [[point.step, round(getattr(point, name), 4)] for point in run.evaluations()]
     baseline = most_frequent(part) if name == "accuracy" else 0.0
     about = f"{len(part.examples):,} {'test' if parts.test else 'held-out'} example{'s' * (len(part.examples) != 1)}"
-    return Mark(len(parts.train.examples), curve, value, baseline), about
+    return Mark(len(parts.train.examples), curve, value, baseline, *other_examples(parts)), about
 
 
 def report(measure: str, trial: Trial, space: Workspace) -> dict[str, Any] | None:
@@ -73,7 +74,8 @@ def report(measure: str, trial: Trial, space: Workspace) -> dict[str, Any] | Non
     seeds = len({seed for _, seed in trial.marks})
     spread = f", mean ± standard deviation over {seeds} seeds" if seeds > 1 else ""
     how = f"{in_words(measure)}, measured on {trial.about}{spread}. All runs have the same number of steps."
-    return {"answer": answer(measure, trial), "how": how} if seeds else None
+    notes = {mark.note for mark in trial.marks.values() if mark.note}
+    return {"answer": answer(measure, trial), "how": " ".join([how, *notes])} if seeds else None
 
 
 def answer(measure: str, trial: Trial) -> str:
@@ -118,7 +120,8 @@ def start_transfer(
     """
     space.refuse_if_active()
     check_seed(recipe.seed + seeds - 1)
-    everything = min(len(parts.train.examples), recipe.data.most_examples or sys.maxsize)
+    train = parts.train if parts.validation else parts.train.split(recipe.data.validation_share, recipe.seed)[0]
+    everything = min(len(train.examples), recipe.data.most_examples or sys.maxsize)
     sizes = [everything, *(size for size in SIZES if size < everything)]
     recipes = [recipe, *(_sized(recipe, size, everything) for size in sizes[1:])]
     recipes = [dataclasses.replace(each, random_weights=random) for each in recipes for random in (True, False)]
