@@ -17,7 +17,7 @@ from ui.server.workspace import NO_RUN_YET, Workspace
 from ui.train.exam import exam_value
 from ui.train.saved_run import OTHER_TEXT, File, report_file, resumed, state_file
 
-RECIPE = load_recipe("romeo-juliet").override({"training.steps": 24, "data.batch_size": 5})
+RECIPE = load_recipe("romeo-juliet").override({"training.steps": 24, "training.learning_rate": 0.004})
 OWN_TEXT = Corpus.from_text("one two three\nfour five six\nseven eight nine\nten eleven", name="Your text")
 
 
@@ -33,6 +33,12 @@ def kept(tmp_path: Path) -> Callable[[File], str]:
     return keep
 
 
+def of_visitor(run: Run) -> Workspace:
+    space = Workspace("token")
+    space.add_run(run)
+    return space
+
+
 def losses(run: Run) -> list[tuple[int, float, float]]:
     return [(row.step, row.mlm_loss, row.nsp_loss) for row in run.history()]
 
@@ -46,8 +52,10 @@ def test_a_run_continues_from_its_zip_with_the_same_numbers(service, kept, text:
         wait(lambda: run.status == "paused")
         run.step()
         wait(lambda step=step: run.progress().step == step)
-    path = kept(state_file(run, {}))
-    assert Path(path).name == f"{'Your-text' if text else 'Romeo-and-Juliet-quick'}-step-9-training-state.zip"
+    path = kept(state_file(of_visitor(run)))
+    assert (
+        Path(path).name == f"rate-0.004-{'Your-text' if text else 'Romeo-and-Juliet-quick'}-step-9-training-state.zip"
+    )
     kinds = []
     again = resumed(service.resume, path, lambda recipe: kinds.append(recipe.text_kind) or text)
     wait(lambda: again.status == "finished")
@@ -59,7 +67,7 @@ def test_a_run_continues_from_its_zip_with_the_same_numbers(service, kept, text:
 def test_a_run_on_another_text_asks_for_it(service, kept) -> None:
     run = service.start(RECIPE, OWN_TEXT, seed=6)
     wait(lambda: run.status == "finished")
-    path = kept(state_file(run, {}))
+    path = kept(state_file(of_visitor(run)))
     with pytest.raises(CorpusError) as caught:
         resumed(service.resume, path, lambda recipe: None)
     assert str(caught.value) == OTHER_TEXT
@@ -69,12 +77,12 @@ def test_a_run_on_another_text_asks_for_it(service, kept) -> None:
 
 def test_what_cannot_be_saved_is_refused_with_a_reason(service, kept) -> None:
     with pytest.raises(RunError, match="no run yet"):
-        kept(state_file(None, {}))
+        kept(state_file(Workspace("token")))
     run = service.start(RECIPE, seed=6)
     wait(lambda: run.status == "finished")
     run.give_up()
     with pytest.raises(RunError, match="no longer kept"):
-        kept(state_file(run, {}))
+        kept(state_file(of_visitor(run)))
 
 
 def test_a_zip_that_is_not_a_saved_run_is_refused(service, tiny_checkpoint, tmp_path) -> None:
@@ -117,7 +125,7 @@ def test_a_zip_that_would_fill_the_memory_is_refused(service, kept, tmp_path, fi
     wait(lambda: run.status == "finished")
     run.continue_for(2_000_000)
     run.stop()
-    honest, hostile = Path(kept(state_file(run, {}))), tmp_path / "hostile.zip"
+    honest, hostile = Path(kept(state_file(of_visitor(run)))), tmp_path / "hostile.zip"
     with zipfile.ZipFile(honest) as source, zipfile.ZipFile(hostile, "w") as target:
         for info in source.infolist():
             content = source.read(info)
@@ -136,7 +144,7 @@ def test_the_report_is_that_of_the_current_run(service, kept) -> None:
     wait(lambda: run.status == "finished")
     space.add_run(run)
     path, (_, verdict) = Path(kept(report_file(space))), exam_value(space, run)["verdict"]
-    assert path.name == "Romeo-and-Juliet-quick-step-24-report.html"
+    assert path.name == "rate-0.004-Romeo-and-Juliet-quick-step-24-report.html"
     text = path.read_text(encoding="utf-8")
     assert verdict in text
     assert f"MLM loss {run.history()[-1].mlm_loss:.4f}" in text

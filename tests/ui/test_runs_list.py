@@ -35,9 +35,7 @@ def space(workspaces: Workspaces) -> Workspace:
     return workspaces.enter(None)
 
 
-RECIPE = load_recipe("romeo-juliet").override(
-    {"training.steps": 25, "data.batch_size": 4, "model.hidden_size": 12, "model.num_attention_heads": 3}
-)
+RECIPE = load_recipe("romeo-juliet").override({"training.steps": 25})
 
 
 def finished(run: Run) -> Run:
@@ -92,6 +90,14 @@ def test_the_name_of_a_run_begins_with_what_tells_it_from_the_first(workspaces, 
     space.stop()
     space.remove(runs[0].id)
     assert [space.title_of(run).partition(" · ")[0] for run in runs[1:]] == ["1 layer", "rate 0.5", "Run 4", "seed 5"]
+
+
+def test_the_first_run_of_a_visit_is_named_by_what_its_recipe_has_otherwise(workspaces, space) -> None:
+    asked = RECIPE.override({"model.num_hidden_layers": 1, "training.learning_rate": 0.002})
+    runs = [workspaces.start(space, each, None, 3) for each in (asked, asked, RECIPE)]
+    named = "1 layer · rate 0.002 · Romeo and Juliet, quick"
+    assert [space.title_of(run) for run in runs] == [named, f"Run 2 · {named}", "Romeo and Juliet, quick"]
+    space.stop()
 
 
 def test_a_name_says_how_many_steps_a_run_has_got(workspaces, space) -> None:
@@ -210,7 +216,7 @@ def test_an_experiment_runs_each_variant_with_each_seed_and_answers(workspaces, 
     assert [row["title"] for row in result["rows"]] == [variant.title for variant in experiment.variants]
     assert all("±" in cell for row in result["rows"] for cell in row["cells"])
     assert "over 3 seeds. A difference counts if the means differ by more than 4.3 standard errors" in result["how"]
-    assert "the same 512 pairs of the training text" in result["how"]
+    assert "the same 480 pairs of the training text" in result["how"]
     for row in result["rows"]:
         assert row["cells"][0] in result["answer"]
     [row] = what_differs(space, runs[:2])["rows"]

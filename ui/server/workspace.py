@@ -4,6 +4,7 @@ An unguessable token is all that identifies a visitor. Handlers find runs throug
 can see or stop another's run, and a wrong token and an unknown run give the same error.
 """
 
+import dataclasses
 import itertools
 import re
 import secrets
@@ -15,7 +16,7 @@ from typing import Any
 
 from bert_core.errors import RunError, first_three
 from bert_core.runs.memory import Budget
-from bert_core.runs.recipe import FinetuningRecipe, Recipe
+from bert_core.runs.recipe import FinetuningRecipe, Recipe, recipe_named, recipe_names
 from bert_core.runs.run import ACTIVE, Run
 from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import own
@@ -75,6 +76,16 @@ def _named_settings(recipe: Recipe | FinetuningRecipe) -> dict[str, Any]:
     return found | {"training.steps": scaled.training.total_steps} if "training.steps" in found else found
 
 
+def _base(asked: Recipe | FinetuningRecipe) -> dict[str, Any]:
+    """What the settings of a recipe's runs are compared with in their names: those of the recipe as Balcony has it, so
+    that a run from a link or a file keeps its name, with the length and the seed of the first run."""
+    settings = _named_settings(asked)
+    if not isinstance(asked, Recipe) or asked.name not in recipe_names():
+        return settings
+    found = _named_settings(dataclasses.replace(recipe_named(asked.name), scale=asked.scale))
+    return settings | {name: found[name] for name in found if name not in ("training.steps", "training.epochs", "seed")}
+
+
 @dataclass(eq=False)
 class Model:
     """A model that the probing tabs can use. shown: its title with a person's own words marked, "" without such."""
@@ -93,14 +104,14 @@ class Model:
 class Entry:
     """A run in the visitor's list. number: in the list of its kind, from 1, never reused. variant: its title in an
     experiment, else "". colour, is_dotted: of its curves over another run's; runs of one variant share them.
-    settings, first: those that names tell, as it was asked for, and of the first run of its recipe and variant."""
+    settings: those that names tell, as it was asked for. base: what they are compared with, see `_base`."""
 
     number: int
     variant: str
     colour: str
     is_dotted: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
-    first: dict[str, Any] = field(default_factory=dict)
+    base: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -173,7 +184,7 @@ class Workspace:
             missing = [f"without {name.upper()}" for name in ("mlm", "nsp") if not getattr(weights, f"{name}_weight")]
         title, training = run.recipe.title.removesuffix(".txt"), run.recipe.training
         steps = {"training.steps": training.total_steps} if training.parts else {}  # it was asked for more
-        differing = difference(entry.settings | steps, entry.first)
+        differing = difference(entry.settings | steps, entry.base)
         return " · ".join([*([entry.variant] if entry.variant else missing), *differing, title])
 
     def rename(self, key: str, name: str) -> None:
@@ -243,14 +254,18 @@ class Workspace:
     def add_run(self, run: Run, variant: str = "") -> None:
         """Keep a run. With too many runs or bytes, the oldest ended ones without a name of the person's are dropped."""
         number, asked = next(self._numbers[is_finetuning(run)]), run.asked
-        alike_runs = (other.asked for other in self.runs.values() if self.entries[other.id].variant == variant)
-        first = next((other for other in alike_runs if (type(other), other.name) == (type(asked), asked.name)), asked)
+        alike_runs = (
+            self.entries[other.id]
+            for other in self.runs.values()
+            if (type(other.asked), other.asked.name) == (type(asked), asked.name)
+        )
+        base = next((entry.base for entry in alike_runs if entry.variant == variant), None) or _base(asked)
         looks = {(entry.colour, entry.is_dotted): entry.variant for entry in self.entries.values()}
         alike = (look for look, of in looks.items() if variant and of == variant)
         at = number % len(RUN_LOOKS)
         free = (look for look in RUN_LOOKS[at:] + RUN_LOOKS[:at] if look not in looks)
         look = next(itertools.chain(alike, free, RUN_LOOKS[at : at + 1]))
-        self.entries[run.id] = Entry(number, variant, *look, _named_settings(asked), _named_settings(first))
+        self.entries[run.id] = Entry(number, variant, *look, _named_settings(asked), base)
         self.runs[run.id] = run
         ended = [other for other in self.runs.values() if other.status not in ACTIVE and other is not run]
         for old in (other for other in ended if not self.names.get(other.id)):

@@ -1,7 +1,7 @@
 """A run as a file: downloaded with its training state, and opened again to continue; or as a report to read."""
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,17 +55,18 @@ class SavedRun:
 
             button.click(handle, page.visitor, [page.file, page.messages], **QUIET)
 
-        on_click(save, lambda space: state_file(space.current_run, space.names))
+        on_click(save, lambda space: state_file(space))
         on_click(describe, report_file)
 
 
-def state_file(run: Run | None, names: Mapping[str, str]) -> File:
-    """A run's zip file. names: that the person gave. Raises RunError."""
+def state_file(space: Workspace) -> File:
+    """The zip file of the current run. Raises RunError."""
+    run = space.current_run
     if run is None:
         raise RunError(NO_RUN_YET)
     if run.worker is None:
         raise RunError(NOT_KEPT)
-    return _name(run, names, "training-state.zip"), run.pack
+    return _name(space, run, "training-state.zip"), run.pack
 
 
 def report_file(space: Workspace) -> File:
@@ -79,11 +80,11 @@ def report_file(space: Workspace) -> File:
     corpus = run.prepared.source if run.prepared else None
     with probe_lock:
         text = report(checkpoint, run.recipe, run.history()[:step], run.evaluations(), corpus, verdict=verdict)
-    return _name(run, space.names, "report.html"), lambda to: to.write_text(text, encoding="utf-8")
+    return _name(space, run, "report.html"), lambda to: to.write_text(text, encoding="utf-8")
 
 
-def _name(run: Run, names: Mapping[str, str], kind: str) -> str:
-    return f"{file_name(names.get(run.id) or run.recipe.title, f'step {run.progress().step}')}-{kind}"
+def _name(space: Workspace, run: Run, kind: str) -> str:
+    return f"{file_name(space.title_of(run), f'step {run.progress().step}')}-{kind}"
 
 
 def resumed(

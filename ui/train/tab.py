@@ -311,12 +311,16 @@ class TrainTab:
         def own_text(recipe: Recipe) -> Corpus | None:
             return None if filled.source == OWN_TEXT else filled.corpus(recipe)
 
+        said: Updates = {}
+
         def resume() -> None:
             run = resumed(functools.partial(self.workspaces.resume, space), path, own_text, limits)
             run.set_pace(pace_of(values[self.pace] or 0))
+            title, step = space.shown_title(run.id, space.title_of(run)), run.progress().step
+            said.update(self.page.say(f"“{title}” goes on from step {step:,}."))
 
         problem = begun(space, resume)[0] if path else ""
-        return {self.saved.problem: no_facts(problem), **self.show(space.token)}
+        return {self.saved.problem: no_facts(problem), **said, **self.show(space.token)}
 
 
 TAB = Tab("train", "Train", TrainTab)
