@@ -62,6 +62,10 @@ class ModelsTab:
                     "A download is a zip of a Hugging Face folder, which <code>transformers</code> and this page open. "
                     "To continue training later, save the run in the Train tab."
                 )
+                hint(
+                    "What you have opened or kept here can be removed from the list. Compare removes a run of Train; "
+                    "models that come with Balcony stay."
+                )
                 hint(page.workspaces.losses)
         page.on("facts", MODEL, show, lambda sentence: {FACTS: no_facts(sentence)})
         inputs, changed = page.inputs, {page.visitor, page.frame, page.messages}
