@@ -15,7 +15,7 @@ export function nextStep(root, story, follow) {
     left = 0; // steps of the run that it has not done
   const seen = () => kept("seen", visitor.token) ?? [],
     next = () => story.find(([tab]) => !seen().includes(tab));
-  const go = button("", () => openTab({ tab: next()?.[0] }), { class: "b-next", id: "next-step" }),
+  const go = button("", () => openTab({ tab: next()?.[0] }), { id: "next-step" }),
     slower = button("Train again, learning rate ÷ 10", () => follow("slower"), { class: "b-next", id: "train-slower" }),
     steps = el("input", { type: "number", min: 1, "aria-label": "More steps", id: "more-steps", oninput: name }),
     longer = button("", () => follow("longer", Number(steps.value)), { id: "go-on" }),
@@ -46,7 +46,9 @@ export function nextStep(root, story, follow) {
     show(news, advice = "") {
       isOver = news?.status === "finished" || news?.status === "stopped";
       slower.hidden = advice !== "slower";
+      // One of the buttons is the one to press.
       longer.className = advice === "longer" ? "b-next" : "b-small";
+      go.className = advice ? "b-small" : "b-next";
       paint();
       if (news?.step === at) return; // what a person has typed stays
       at = news?.step ?? 0;
