@@ -2,7 +2,7 @@
 // selected.
 
 import { table } from "../controls.js";
-import { el, fill } from "../parts/elements.js";
+import { changes, el, fill } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
 import { announce, on, visitor } from "../frame/page.js";
 import { onPart, question } from "../frame/question.js";
@@ -30,17 +30,24 @@ export function view(root, { server }) {
       el("p.b-empty", rule),
     );
   }
-  const ask = asking(root, async () => {
+  const ask = asking(root, async (/** @type {string} */ run, /** @type {number | null} */ step) => {
     await visitor.known;
-    if (question.tab !== "train") return;
-    const run = runs.shown ?? "",
-      step = question.model === run ? question.step : null,
-      value = await server.results(run, step);
+    const value = await server.results(run, step);
     paint(value);
     announce("verdict", { run, step, text: value.verdict?.[0] ?? "", advice: value.advice ?? "" });
   });
-  onPart(["model", "step", "tab"], ask);
-  on("runs", () => ask());
+  const isNew = changes();
+  let statuses = 0; // of the run, so far
+  const follow = () => {
+    const run = runs.shown ?? "",
+      step = question.model === run ? question.step : null;
+    if (question.tab === "train" && isNew(run, step, statuses)) ask(run, step);
+  };
+  onPart(["model", "step", "tab"], follow);
+  on("runs", () => {
+    statuses += 1;
+    follow();
+  });
   paint({ text: "" });
-  ask();
+  follow();
 }
