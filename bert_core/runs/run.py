@@ -151,6 +151,7 @@ class Run:
         return f"<Run {self.id[:6]}, {self.recipe.title}: {self.status}, {done}>"
 
     def progress(self) -> Progress:
+        """How far the run is now."""
         with self._changed:
             done, steps = len(self._history), self.recipe.training.total_steps
             recent, status = self._history[-50:], self.status
