@@ -106,7 +106,11 @@ def test_a_guess_is_put_into_the_sentence_and_taken_out_again(page: Page, words:
     numbers = page.locator("#masked-guesses .b-number")
     before = numbers.all_inner_texts()
     show(page, "masked-words", **FIRST | {"off": "0.0,0.1,1.0,1.1"})
-    expect_seen(page.locator("#masked-guesses"), "switched them off under Attention: 4.")
+    expect_seen(
+        page.locator("#masked-guesses"),
+        "4 heads are off here, because you switched them off under Attention.",
+        in_window=True,
+    )
     assert numbers.all_inner_texts() != before
     show(page, "masked-words", **FIRST)
     expect(numbers).to_have_text(before)

@@ -123,8 +123,12 @@ def test_an_example_is_taken_by_one_press_and_start_stays_in_sight(visit: Callab
     page.get_by_role("button", name="Text and settings").click()
     again.click()
     expect(own).to_have_value("my own first line\nand my second")
+    change_setting(page, "steps", "25")
     page.reload()
     expect(own).to_have_value("my own first line\nand my second")
+    expect_seen(
+        page.locator(".b-message"), "The settings that you had changed are those of the recipe again.", in_window=True
+    )
     page.get_by_role("button", name="Text and settings").click()
     group.get_by_role("button", name="A song").click()
     expect_seen(page.locator("#preview"), "This text has 32 sentences. Its size and what you set yourself give: ")

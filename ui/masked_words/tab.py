@@ -22,7 +22,7 @@ from ui.masked_words.closer_view import LABELS, VIEWS, closer_code, closer_numbe
 from ui.parts.controls import control
 from ui.parts.downloads import exporter, numbers_of_models
 from ui.parts.export import Numbers, guesses_numbers, python_code
-from ui.parts.notes import HEADS_OFF, alone_note, unknown_note
+from ui.parts.notes import HEADS_OFF, ONE_OFF, alone_note, unknown_note
 from ui.server.probe_lock import probe_lock
 from ui.views import view
 
@@ -95,8 +95,9 @@ def guess(asked: PageRequest) -> dict[str, Any]:
     """The guesses, and those of the model to compare with."""
     with probe_lock:
         value = guesses_value(asked.answering, asked.question)
-    if off := asked.question.heads_off(asked.checkpoint):
-        value = value | {"notes": [HEADS_OFF.format(off=len(off)), *value["notes"]]}
+    off = asked.question.heads_off(asked.checkpoint)
+    if off and value["masks"]:
+        value |= {"hint": ONE_OFF if len(off) == 1 else HEADS_OFF.format(off=len(off))}
     if not asked.question.other:
         return {GUESSES: value, BESIDE: NO_GUESSES}
     return {GUESSES: value | {"caption": caption(asked.model)}, BESIDE: guess_beside(asked)}

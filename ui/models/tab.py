@@ -60,7 +60,7 @@ class ModelsTab:
                     self.remove = gr.Button("Remove from the list", elem_id="remove", min_width=160)
                 hint(
                     "A download is a zip of a Hugging Face folder, which <code>transformers</code> and this page open. "
-                    "To continue training later, save the run in the Train tab."
+                    "To continue training later, save the run: Train, “Text and settings”, at its end."
                 )
                 hint(
                     "What you have opened or kept here can be removed from the list. Compare removes a run of Train; "

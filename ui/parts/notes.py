@@ -14,7 +14,8 @@ EACH_ALONE = (
     "those in training."
 )
 
-HEADS_OFF = "Heads that are off here, because you switched them off under Attention: {off}."
+ONE_OFF = "One head is off here, because you switched it off under Attention."
+HEADS_OFF = "{off} heads are off here, because you switched them off under Attention."
 
 
 def no_facts(error: str = "", notes: Sequence[str] = ()) -> dict[str, Any]:

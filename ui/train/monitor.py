@@ -113,4 +113,5 @@ def monitor_value(workspaces: Workspaces, space: Workspace, run: Run | None) -> 
         "step": run.progress().step,  # another value, so that the page asks at once after a button was pressed
         "status": run.status,
         "isSlow": run.pace is not None,
+        "listed": [*space.runs],
     }

@@ -316,8 +316,8 @@ class TrainTab:
         def resume() -> None:
             run = resumed(functools.partial(self.workspaces.resume, space), path, own_text, limits)
             run.set_pace(pace_of(values[self.pace] or 0))
-            title, step = space.shown_title(run.id, space.title_of(run)), run.progress().step
-            said.update(self.page.say(f"“{title}” goes on from step {step:,}."))
+            title = space.shown_title(run.id, space.title_of(run))
+            said.update(self.page.say(f"“{title}” goes on where it was saved."))
 
         problem = begun(space, resume)[0] if path else ""
         return {self.saved.problem: no_facts(problem), **said, **self.show(space.token)}

@@ -168,6 +168,7 @@ class RunsList {
     const remove = () => {
       if (question.other.split("@")[0] === run) ask({ other: "" });
       if (question.model === run) ask({ model: "", step: null });
+      runs.removed.add(run);
       this.trigger("remove", { run });
     };
     const asked = `Remove run ${number} with its curves and its model? It cannot come back.`,

@@ -2,7 +2,9 @@
 // also over a reload.
 
 import { button, el, roam } from "../parts/elements.js";
-import { keep, kept, on, visitor } from "../frame/page.js";
+import { keep, kept, on, say, visitor } from "../frame/page.js";
+
+const RESET = "The page was loaded again. The settings that you had changed are those of the recipe again.";
 
 /** @typedef {[language: string, texts: [name: string, kind: string][]]} Line */
 
@@ -47,5 +49,7 @@ export function view(root, { options, trigger }) {
     typed.push(...(kept("typed", visitor.token) ?? []));
     again.hidden = !typed.length;
     if (kept("typing", visitor.token)) take("");
+    if (kept("changed", visitor.token)) say(RESET);
+    keep("changed", visitor.token, false);
   });
 }

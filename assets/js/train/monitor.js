@@ -1,6 +1,6 @@
 // One training run, live: its numbers, its curves, its guesses, and what to do after it.
 
-import { draws, el } from "../parts/elements.js";
+import { changes, draws, el } from "../parts/elements.js";
 import { count, duration, loss } from "../parts/numbers.js";
 import { announce, choice, on, orError, say } from "../frame/page.js";
 import { question } from "../frame/question.js";
@@ -77,6 +77,7 @@ class RunMonitor extends LiveRun {
   isGuessing = false;
   nextGuess = 0;
   verdict = "";
+  isOtherList = changes(); // of the visitor's runs
 
   /** @param {HTMLElement} root @param {ViewContext} context */
   constructor(root, context) {
@@ -128,8 +129,13 @@ class RunMonitor extends LiveRun {
       runs.show(this.visitor, null);
       return;
     }
+    const isOther = this.isOtherList(value.listed);
     if (this.run?.run !== value.run) this.begin(value);
-    else if (this.run) this.run.isSlow = value.isSlow;
+    else {
+      this.run.isSlow = value.isSlow;
+      if (isOther) runs.show(this.visitor, value.run);
+    }
+    if (isOther) announce("status", null);
     if (this.isBlocked) return this.board.say(STATUS_NAMES[value.status], BLOCKED, value.status);
     this.eager = EAGER_POLLS;
     this.poll();
@@ -176,6 +182,7 @@ class RunMonitor extends LiveRun {
 
   /** @param {string} why */
   lose(why) {
+    if (runs.removed.has(this.run.run)) return this.end();
     const known = this.newest ? ` Its last known step was ${count(this.newest.step)}. ${this.options.losses}` : "";
     super.lose(why + known);
     this.trigger("status");

@@ -3,7 +3,7 @@
 import { toggle } from "../controls.js";
 import { button, disable, draws, el, note, tools } from "../parts/elements.js";
 import { KINDS } from "../parts/control.js";
-import { on } from "../frame/page.js";
+import { keep, on, visitor } from "../frame/page.js";
 
 /** @typedef {{name: string, id: string, label: string, info: string, choices: [value: any, text: string][] | null}} Setting */
 /** @typedef {{recipe: string, values: Record<string, any>, changed: Record<string, any>}} Held */
@@ -33,6 +33,7 @@ class Settings {
     const grid = this.controls.map(({ element }) => element);
     root.append(tools(this.search, whole, this.undo), this.none, el("div.b-settings", grid));
     on("refused", ({ text }) => this.blame(text));
+    addEventListener("pagehide", () => keep("changed", visitor.token, Object.keys(this.held.changed).length > 0));
   }
 
   /** Say below the changed setting that a sentence names first why it cannot be. @param {string} text */
