@@ -91,7 +91,9 @@ class TimeSlider {
   draw(curve) {
     const places = Math.max(1, this.steps.length - 1),
       at = (/** @type {number} */ place) => ((100 * place) / places).toFixed(2);
-    const points = curve.flatMap(([step, loss]) => (loss === null ? [] : [[nearest(this.steps, step), loss]]));
+    // A run from a file has numbers from before its first kept step.
+    const kept = curve.filter(([step]) => step >= (this.steps[0] ?? 0)),
+      points = kept.flatMap(([step, loss]) => (loss === null ? [] : [[nearest(this.steps, step), loss]]));
     const top = Math.max(...points.map(([, loss]) => loss), 1e-9);
     const line = points.map(([place, loss]) => `${at(place)},${(20 - (18 * loss) / top).toFixed(2)}`);
     fill(
