@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from browser_steps import WAIT_MS, expect_seen, type_sentence, wait_for_question
 from playwright.sync_api import Browser, Page, expect
-from test_screen_reader import grave_at_both_widths
+from test_screen_reader import grave_in_each_look
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SECTION = (ROOT / "README.md").read_text(encoding="utf-8").split("**A probe** is")[1].split("\n## ")[0]
@@ -101,7 +101,7 @@ def test_the_readmes_tab_answers_the_question_as_every_other(page: Page, address
     expect(words).to_have_text(["Layer 1", "Layer 2", "[CLS]", "thank", "you", "romeo", "[SEP]"])
     expect_seen(page.locator("#movement-map .b-map-hint"), "Point at a cell")
     wait_for_question(page, tab="movement", text="thank you romeo")
-    assert grave_at_both_widths(page) == {}
+    assert grave_in_each_look(page) == {}
 
     page.locator("#language").select_option("ko")
     expect(page.get_by_role("tab", name="이동")).to_have_attribute("aria-selected", "true")

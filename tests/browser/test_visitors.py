@@ -113,6 +113,7 @@ def test_tabs_that_outlive_the_server_are_one_visitor(served: tuple[Tabs, Any], 
         expect(shown_model(second)).to_have_text("Romeo and Juliet, quick")
         train(second)
         for page in (first, second):
+            expect(shown_model(page)).to_have_text("Run 2 · Romeo and Juliet, quick")
             page.reload()
             wait_for_status(page, "Finished")
             expect(shown_model(page)).to_have_text("Run 2 · Romeo and Juliet, quick")
