@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from bert_core.config import check_seed
+from bert_core.config import CHECKPOINTS, check_seed
 from bert_core.errors import CorpusError
 from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.runs.run import Run
@@ -126,7 +126,8 @@ def start_transfer(
     recipes = [recipe, *(_sized(recipe, size, everything) for size in sizes[1:])]
     recipes = [dataclasses.replace(each, random_weights=random) for each in recipes for random in (True, False)]
     names = [f"{start}, {size:,} examples" for size in sizes for start in STARTS]
-    title, measure = f"{recipe.title}, from {start.name}", parts.train.kind.measure
+    model, measure = start.name.removeprefix(f"{CHECKPOINTS.name}/"), parts.train.kind.measure
+    title = f"{recipe.title}, from {model}"
     trial = Trial(
         *("transfer", title, "", names, measured),
         functools.partial(report, measure),
