@@ -6,6 +6,7 @@ from playwright.sync_api import Page
 
 from tests.ui.test_colours import contrast
 from ui.parts.figures import curves
+from ui.train.monitor import curve_options
 
 
 @pytest.fixture(autouse=True)
@@ -87,6 +88,34 @@ def test_a_chart_that_is_drawn_in_a_hidden_tab_names_its_curves_in_full_above_th
     assert over is False
     assert have_edge is True
     assert narrow == ["MLM", "NSP"]
+
+
+@pytest.mark.parametrize(
+    ("losses", "place"), [([3, 0.2], 1), ([3, 0.9], 0.4), ([0.8, 0.2], 1), ([None, 3, 3, 0.9], 0.7)]
+)
+def test_the_name_of_the_coin_toss_stands_where_the_fewest_points_are(
+    page: Page, losses: list[float | None], place: float
+) -> None:
+    """losses: of equally long parts of a run."""
+    found = page.evaluate(
+        """async ([options, losses]) => {
+            const root = document.createElement("div");
+            document.querySelector(".gradio-container").append(root);
+            (await import("/modules/frame/page.js")).setVisitor("a");
+            const chart = (await import("/modules/train/curves.js")).curves(root, options, {});
+            const points = Array.from({ length: 90 }, (_, k) => {
+                const loss = losses[Math.floor((losses.length * k) / 90)];
+                return [k + 1, loss, 0.01, ...Array(options.series.length - 2).fill(null)];
+            });
+            const baselines = { uniform: { loss: 4, label: "uniform" }, coin: { loss: 0.69, label: "coin" } };
+            await chart.inOrder(() => Object.assign(chart, { run: { run: "a", steps: 90 }, points, baselines }));
+            const name = chart.labels().find(({ text }) => text === "coin");
+            root.remove();
+            return name.x;
+        }""",
+        [curve_options() | {"example": [[0, 4.0], [9, 1.0]]}, losses],
+    )
+    assert found == place
 
 
 def test_every_number_of_a_map_has_a_cell_however_small_it_is(page: Page) -> None:
