@@ -45,7 +45,7 @@ from bert_core.probes import exam
 from bert_core.runs.prepare import Prepared
 from bert_core.runs.recipe import DEFAULT_RECIPE
 from bert_core.runs.worker import Worker
-from bert_core.training.evaluation import evaluate
+from bert_core.training.evaluation import evaluating, result_of
 from bert_core.training.metrics import StepMetrics
 
 _EVALUATION_BATCHES = 40
@@ -63,7 +63,9 @@ class Contestant:
 
     def record(self, model: BertForPreTraining) -> None:
         """Evaluate a model after a turn and print the result."""
-        point = evaluate(model, [self._held_out[k] for k in range(_EVALUATION_BATCHES)], self.steps)
+        batches = [self._held_out[k] for k in range(_EVALUATION_BATCHES)]
+        point = result_of(evaluating(model.eval(), batches, self.steps))
+        model.train()
         self.points.append((self.seconds, point))
         print(
             f"| {self.name} | {self.seconds:.0f} | {self.steps:,} | {point.mlm_loss:.3f} | {point.mlm_accuracy:.1%} "
@@ -142,7 +144,7 @@ class Peer(Contestant):
                 contestant.seconds = seconds
                 ours = BertForPreTraining(sizes)
                 ours.load_state_dict(_their_weights(model, ours))
-                contestant.record(ours.eval())
+                contestant.record(ours)
                 others()
                 control.should_training_stop = len(contestant.points) == turns
                 Turns.started = time.perf_counter()
