@@ -63,7 +63,7 @@ def test_a_picture_holds_what_scrolls_on_the_page(
 def test_a_picture_is_the_same_from_a_light_page_and_a_dark_one(page: Page, tmp_path: Path) -> None:
     open_tab(page, "Attention")
     expect(page.locator("#attention-map image")).to_have_count(1)
-    # A marked term, in the part that is drawn first, is a text of its own in the file; its underline is the page's alone.
+    # A marked term, in the part that is drawn first, is a text of its own in the file; only the page underlines it.
     expect(page.locator("#attention-stage .b-term")).not_to_have_count(0)
     picture = download(page, "#attention-download-svg", tmp_path, "attention.svg")
     assert "underline" not in picture
