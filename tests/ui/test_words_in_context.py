@@ -38,11 +38,11 @@ SENTENCES = ["Hello, Romeo!", "", "thank you romeo, <b>romeo</b>"]
 @pytest.mark.parametrize(("level", "named"), [*enumerate(["Word vectors alone", "Embeddings", "Layer 1", "Layer 2"])])
 def test_occurrences_are_counted_and_both_pictures_show_the_level(level, named, tiny_checkpoint):
     facts, notes, cosine, points = contexts_value(
-        tiny_checkpoint, "romeo", ["Hello, Romeo!", "", "thank you", "thank you romeo"], level
+        tiny_checkpoint, "romeo", ["Hello, Romeo!", "", "thank you", "thank you romeo", "thank you"], level
     )
     assert dict(facts["facts"])["Occurrences"] == dict(facts["facts"])["Sentences"] == "2"
     shown = dict(facts["facts"])
-    assert shown["Left out, without the word"] == "1"
+    assert shown["Left out, without the word"] == "2"
     assert facts["notes"] == [course(shown["Word vectors alone"], shown["Last layer"])]
     assert notes["notes"] == [EACH_ALONE]
     [dots] = points["data"]

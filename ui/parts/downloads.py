@@ -82,9 +82,9 @@ def numbers_of_models(
     checkpoint: in place of that of the question's model. Raises BertCoreError where either model has no numbers.
     """
     model, beside = asked.model, asked.other
-    first_one = checkpoint or model.checkpoint
+    checkpoint = checkpoint or model.checkpoint
     if beside is None:
-        return numbers(first_one)
+        return numbers(checkpoint)
     first, second = (f"{each.title}, {each.detail}" for each in (model, beside))
     second += " (2)" if second == first else ""
-    return {first: numbers(first_one), second: numbers(beside.checkpoint)}
+    return {first: numbers(checkpoint), second: numbers(beside.checkpoint)}

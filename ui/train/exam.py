@@ -104,7 +104,10 @@ def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[
         losses = [row.mlm_loss for row in steps]
         begun = max((part.start for part in config.parts if part.start < step), default=0)
         earlier = space.checkpoint(run, begun) if begun else None
-        before = _before(earlier[0], examined(earlier[1], training).words, losses) if earlier else ""
+        before = ""
+        if earlier and 0 < earlier[0] < step:  # else no step near the one where more were added is kept
+            with probe_lock:
+                before = _before(earlier[0], examined(earlier[1], training).words, losses)
         sentence, advice = _word_verdict(*shown, rate=rate, losses=losses, before=before)
         sentences.append(sentence)
     if config.nsp_weight:

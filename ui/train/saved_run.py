@@ -55,7 +55,7 @@ class SavedRun:
 
             button.click(handle, page.visitor, [page.file, page.messages], **QUIET)
 
-        on_click(save, lambda space: state_file(space))
+        on_click(save, state_file)
         on_click(describe, report_file)
 
 

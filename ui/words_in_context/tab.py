@@ -204,8 +204,9 @@ def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], leve
         found = words_in_contexts(checkpoint, word, sentences)
     texts = [sentences[occurrence.text] for occurrence in found.occurrences]
     labels = [snippet(text, occurrence) for text, occurrence in zip(texts, found.occurrences)]
-    facts = [["Occurrences", f"{len(labels)}"], ["Sentences", f"{len({each.text for each in found.occurrences})}"]]
-    if without := sum(bool(text.strip()) for text in {*sentences} - {*texts}):
+    having = {occurrence.text for occurrence in found.occurrences}
+    facts = [["Occurrences", f"{len(labels)}"], ["Sentences", f"{len(having)}"]]
+    if without := sum(bool(text.strip()) for number, text in enumerate(sentences) if number not in having):
         facts.append(["Left out, without the word", f"{without}"])
     says = [ONE_OCCURRENCE]
     if len(labels) > 1:

@@ -266,7 +266,9 @@ class Curves {
 
   drawn() {
     const { run, held, options, others, isExample, isNarrow, isLogarithmic } = this,
-      { data, layout } = structuredClone(this.figure);
+      { data, layout } = structuredClone(this.figure),
+      annotations = this.texts();
+    this.areNewTexts(annotations); // the next points move only what differs from these
     this.smoothers = {};
     for (const trace of data) {
       const { kind } = trace.meta,
@@ -296,7 +298,7 @@ class Curves {
       layout[axis].uirevision = `${layout.uirevision} ${isLogarithmic}`;
       if (isLogarithmic) Object.assign(layout[axis], { type: "log", rangemode: "normal", nticks: 4 });
     }
-    Object.assign(layout, { shapes: this.shapes(), annotations: this.texts() });
+    Object.assign(layout, { shapes: this.shapes(), annotations });
     this.wasNarrow = isNarrow;
     if (isNarrow) {
       for (const trace of data.filter(({ meta }) => meta.kind !== "other"))
