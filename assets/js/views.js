@@ -7,7 +7,7 @@ import { announce, latest, NO_ANSWER, on, visitor } from "./frame/page.js";
 const asked = {};
 /** What views hold for the server, by their ids. @type {Record<string, any>} */
 export const held = {};
-/** The newest answer to each component, by its id. @type {Record<string, {number: number, value: any}>} */
+/** The newest answer to each component, by its id, and its question. @type {Record<string, {question: any, value: any}>} */
 const answers = {};
 
 /** The server is asked what components show. @param {string[]} ids @param {number} number of the question */
@@ -18,14 +18,15 @@ export function expect(ids, number) {
 
 /**
  * The server has answered. An older answer than a component has is dropped.
- * @param {number} number of the question @param {Record<string, any>} values by the ids of components
+ * @param {any} question @param {Record<string, any>} values by the ids of components
  * @param {boolean} [isMore] of the answer that the components have
  */
-export function receive(number, values, isMore) {
+export function receive(question, values, isMore) {
   for (const id in values) {
-    const before = answers[id];
-    if (isMore ? number !== before?.number : number < before?.number) continue;
-    answers[id] = { number, value: isMore ? { ...before.value, ...values[id] } : values[id] };
+    const before = answers[id],
+      newer = question.number - before?.question.number;
+    if (isMore ? newer !== 0 : newer < 0) continue;
+    answers[id] = { question, value: isMore ? { ...before.value, ...values[id] } : values[id] };
   }
   announce("answers", null);
 }
@@ -123,9 +124,9 @@ export function mount(name, view, component) {
   });
   /** @type {object | undefined} */
   let shown;
-  const redraw = (value) => {
+  const redraw = (value, question) => {
     try {
-      draw?.(value);
+      draw?.(value, question);
     } catch (error) {
       console.error(`Balcony.${name}`, error);
     }
@@ -134,11 +135,11 @@ export function mount(name, view, component) {
     const question = asked[id],
       answer = answers[id];
     if (question) {
-      const isBehind = question.number > (answer?.number ?? -1);
+      const isBehind = question.number > (answer?.question.number ?? -1);
       root.ariaBusy = `${isBehind && question.failure === null}`;
       tell(root, isBehind ? question.failure : null);
     }
-    if (answer !== shown) redraw((shown = answer).value);
+    if (answer !== shown) redraw((shown = answer).value, answer.question);
   };
   on("answers", update);
   watch(["value", "options"], () => redraw(props.value));

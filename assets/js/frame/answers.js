@@ -41,7 +41,7 @@ export function answering(declared, server, change) {
       forget(name, now);
       announce("failed", null);
     }
-    receive(now.number, values);
+    receive(now, values);
     const later = Object.keys(values).filter((id) => values[id]?.more);
     if (later.length) complete(name, later, values[later[0]].more, now);
     await rest();
@@ -53,7 +53,7 @@ export function answering(declared, server, change) {
       Object.fromEntries(ids.map((id) => [id, { unnamed: message }]));
     const values = await server(more, now).catch(unnamed);
     if (Object.values(values).some((each) => each.unnamed)) forget(name, now);
-    receive(now.number, values, true);
+    receive(now, values, true);
   });
 
   /** The names of the open tab's answers that are not to this question. @param {any} now */

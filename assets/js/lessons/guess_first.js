@@ -14,11 +14,15 @@ export function guessFirst(tab, redraw) {
   const another = button("Another one", draw, { hidden: "" }),
     score = el("span", { role: "status" }),
     tally = [0, 0, 0];
-  let uncovered = "",
+  const key = (/** @type {any} */ { text, pair, hidden } = question) => JSON.stringify([text, pair, hidden]);
+  let answered = key(), // the pair of the newest answer
+    uncovered = "",
     isOn = false,
     isCovered = false;
-  const cover = () => document.body.classList.toggle(`guessing-${tab}`, isCovered && question.tab === tab);
-  const key = () => JSON.stringify([question.text, question.pair, question.hidden]);
+  const cover = () => {
+    document.body.classList.toggle(`guessing-${tab}`, isCovered && question.tab === tab);
+    line.classList.toggle("is-behind", isCovered && answered !== key());
+  };
   const turn = (/** @type {boolean} */ is) => {
     isOn = is;
     another.hidden = score.hidden = !is;
@@ -26,19 +30,21 @@ export function guessFirst(tab, redraw) {
     if (!is) ask({ guess: "" }); // the views speak of the hidden word again
     redraw();
   };
-  onPart(["tab"], cover);
-  const box = toggle("Guess first", turn, { id: `guess-first-${tab}` });
+  onPart(["tab", "text", "pair", "hidden"], cover);
+  const box = toggle("Guess first", turn, { id: `guess-first-${tab}` }),
+    line = tools(box, another, score);
   return {
-    line: tools(box, another, score),
-    /** Whether the answer to the question is covered. */
-    covers() {
-      isCovered = isOn && key() !== uncovered;
+    line,
+    /** Whether an answer is covered. @param {object} [of] its question; without one, the newest answer is meant */
+    covers(of) {
+      if (of) answered = key(of);
+      isCovered = isOn && answered !== uncovered;
       cover();
       return isCovered;
     },
     /** Show the model's answer and count: the person's right ones, the model's, of how many. @param {number[]} counts */
     uncover(counts) {
-      uncovered = key();
+      uncovered = answered;
       counts.forEach((count, k) => {
         tally[k] += count;
       });

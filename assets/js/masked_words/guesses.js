@@ -181,8 +181,8 @@ export function view(root, { server }) {
     replace(edited);
   }
 
-  /** @param {Guesses | null} value */
-  function draw(value) {
+  /** @param {Guesses | null} value @param {object} [of] the question */
+  function draw(value, of) {
     last = value;
     if (!value) return;
     if (!server.put) {
@@ -190,7 +190,7 @@ export function view(root, { server }) {
       return;
     }
     const { masks } = value;
-    const covers = game.covers() && masks.length ? question.text + masks.map(({ word }) => word) : "";
+    const covers = game.covers(of) && masks.length ? question.text + masks.map(({ word }) => word) : "";
     if (covers && covers === covered) return; // what was typed stays
     covered = covers;
     const uncover = (/** @type {number[]} */ counts) => game.uncover(counts);

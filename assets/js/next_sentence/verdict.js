@@ -62,14 +62,14 @@ export function view(root) {
     return el("div.b-tools", "Does the second sentence follow the first?", buttons);
   }
 
-  /** @param {Verdict | null} value */
-  function draw(value) {
+  /** @param {Verdict | null} value @param {object} [of] the question */
+  function draw(value, of) {
     last = value;
     if (!value) return;
     const { error, hint = "", other } = value;
     if (error) fill(root, note(error, true));
     else if (hint) fill(root, el("p.b-empty", hint));
-    else if (game.covers()) fill(root, game.line, guessing(value));
+    else if (game.covers(of)) fill(root, game.line, guessing(value));
     else fill(root, game.line, answer(value), other && [answer(other), !other.error && apart(value, other)]);
   }
   return draw;
