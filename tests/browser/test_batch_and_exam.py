@@ -127,28 +127,27 @@ def test_another_visitor_continues_a_saved_run(visit: Callable[[], Page], tmp_pa
     wait_for_points(page, 5)
     page.locator("#pause").click()
     wait_for_status(page, "Paused")
-    open_part(page, "Save a run and continue later")
     with page.expect_download() as waiting:
-        page.locator("#save-run").click()
+        press_save(page, "#curves-zip")
     saved = tmp_path / waiting.value.suggested_filename
     waiting.value.save_as(saved)
     names = {Path(name).name for name in zipfile.ZipFile(saved).namelist()}
     assert {"model.safetensors", "training_state.json", "training_state.safetensors"} <= names
     steps = int(page.locator("#run-step").inner_text().split(" of ")[0].replace(",", ""))
     with page.expect_download() as waiting:
-        page.locator("#report").click()
+        press_save(page, "#curves-html")
     assert f"{steps:,} of 50,000 steps" in waiting.value.path().read_text(encoding="utf-8")
     page.locator("#language").select_option("zh-CN")
     expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
     with page.expect_download() as waiting:
-        page.locator("#report").click()
+        press_save(page, "#curves-html")
     report = waiting.value.path().read_text(encoding="utf-8")
     assert waiting.value.suggested_filename.endswith("report.html")
     assert f"50,000 步中的 {steps:,} 步" in report
     assert '<h1 dir="auto">报告：罗密欧与朱丽叶' in report
     page.locator("#language").select_option("en")
 
-    open_part(other, "Save a run and continue later")
+    open_part(other, "Continue a saved run")
     letter = tmp_path / "letter.zip"
     letter.write_bytes(b"Dear Juliet")
     problem = other.locator("#resume-problem")
@@ -165,6 +164,7 @@ def test_another_visitor_continues_a_saved_run(visit: Callable[[], Page], tmp_pa
     assert int(other.locator("#run-step").inner_text().split(" of ")[0].replace(",", "")) > steps
     assert_curve_is_whole(other)
     # A run that has not ended stays as it is.
+    open_part(page, "Continue a saved run")
     page.locator("#resume input[type=file]").set_input_files(saved)
     expect_seen(page.locator("#resume-problem").get_by_role("alert"), "has not ended")
     wait_for_status(page, "Paused")

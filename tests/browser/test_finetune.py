@@ -76,6 +76,18 @@ def test_a_file_of_ones_own_is_learned_tried_and_compared(page: Page, tmp_path: 
     assert found["label"] in ("him", "nobody")
     open_tab(page, "Compare")
     expect(page.locator("#runs-list")).to_contain_text("Each run that you start is listed here")
+    open_tab(page, "Fine-tune")
+    picker = page.locator("#model-picker")
+    expect(picker.locator("option:checked")).to_have_text("own.tsv")
+    page.locator("#task-remove").click()
+    page.locator("#task-remove-sure").click()
+    expect_seen(page.locator("#task-status"), "Removed")
+    expect(picker.locator("option:checked")).to_have_text("romeo-juliet")
+    expect(picker.get_by_role("option", name="own.tsv", exact=True)).to_have_count(0)
+    page.reload()
+    expect(page.locator("#start")).to_be_enabled()
+    expect(picker.get_by_role("option", name="romeo-juliet")).to_have_count(1)
+    expect(picker.get_by_role("option", name="own.tsv", exact=True)).to_have_count(0)
 
 
 def test_on_a_laptop_task_button_examples_and_progress_are_in_sight(page: Page) -> None:

@@ -13,7 +13,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, CheckpointError, CorpusError, RunError
 from bert_core.runs.run import Run
 from bert_core.storage.checkpoint import pack_checkpoint
-from ui.server.workspace import NO_RUN_YET, Workspace
+from ui.server.workspace import Workspace
 from ui.train.exam import exam_value
 from ui.train.saved_run import OTHER_TEXT, File, report_file, resumed, state_file
 
@@ -52,7 +52,7 @@ def test_a_run_continues_from_its_zip_with_the_same_numbers(service, kept, text:
         wait(lambda: run.status == "paused")
         run.step()
         wait(lambda step=step: run.progress().step == step)
-    path = kept(state_file(of_visitor(run)))
+    path = kept(state_file(of_visitor(run), run))
     assert (
         Path(path).name == f"rate-0.004-{'Your-text' if text else 'Romeo-and-Juliet-quick'}-step-9-training-state.zip"
     )
@@ -67,7 +67,7 @@ def test_a_run_continues_from_its_zip_with_the_same_numbers(service, kept, text:
 def test_a_run_on_another_text_asks_for_it(service, kept) -> None:
     run = service.start(RECIPE, OWN_TEXT, seed=6)
     wait(lambda: run.status == "finished")
-    path = kept(state_file(of_visitor(run)))
+    path = kept(state_file(of_visitor(run), run))
     with pytest.raises(CorpusError) as caught:
         resumed(service.resume, path, lambda recipe: None)
     assert str(caught.value) == OTHER_TEXT
@@ -76,13 +76,11 @@ def test_a_run_on_another_text_asks_for_it(service, kept) -> None:
 
 
 def test_what_cannot_be_saved_is_refused_with_a_reason(service, kept) -> None:
-    with pytest.raises(RunError, match="no run yet"):
-        kept(state_file(Workspace("token")))
     run = service.start(RECIPE, seed=6)
     wait(lambda: run.status == "finished")
     run.give_up()
     with pytest.raises(RunError, match="no longer kept"):
-        kept(state_file(of_visitor(run)))
+        kept(state_file(of_visitor(run), run))
 
 
 def test_a_zip_that_is_not_a_saved_run_is_refused(service, tiny_checkpoint, tmp_path) -> None:
@@ -125,7 +123,7 @@ def test_a_zip_that_would_fill_the_memory_is_refused(service, kept, tmp_path, fi
     wait(lambda: run.status == "finished")
     run.continue_for(2_000_000)
     run.stop()
-    honest, hostile = Path(kept(state_file(of_visitor(run)))), tmp_path / "hostile.zip"
+    honest, hostile = Path(kept(state_file(of_visitor(run), run))), tmp_path / "hostile.zip"
     with zipfile.ZipFile(honest) as source, zipfile.ZipFile(hostile, "w") as target:
         for info in source.infolist():
             content = source.read(info)
@@ -136,14 +134,12 @@ def test_a_zip_that_would_fill_the_memory_is_refused(service, kept, tmp_path, fi
         resumed(service.resume, str(hostile), lambda recipe: None)
 
 
-def test_the_report_is_that_of_the_current_run(service, kept) -> None:
+def test_the_report_is_that_of_the_run(service, kept) -> None:
     space = Workspace("token")
-    with pytest.raises(RunError, match=NO_RUN_YET):
-        kept(report_file(space))
     run = service.start(RECIPE, seed=6)
     wait(lambda: run.status == "finished")
     space.add_run(run)
-    path, (_, verdict) = Path(kept(report_file(space))), exam_value(space, run)["verdict"]
+    path, (_, verdict) = Path(kept(report_file(space, run))), exam_value(space, run)["verdict"]
     assert path.name == "rate-0.004-Romeo-and-Juliet-quick-step-24-report.html"
     text = path.read_text(encoding="utf-8")
     assert verdict in text

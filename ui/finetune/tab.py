@@ -221,7 +221,12 @@ TAB = Tab("fine-tune", "Fine-tune", FinetuneTab, hint="", reads_parts=True)
 
 def command(space: Workspace, run_id: str, what: str) -> None:
     run = space.run(run_id)
-    commands = {"pause": run.pause, "resume": run.resume, "stop": lambda: run.stop(wait=False)}
+    commands: dict[str, Callable[[], object]] = {
+        "pause": run.pause,
+        "resume": run.resume,
+        "stop": lambda: run.stop(wait=False),
+        "remove": lambda: space.remove(run_id),
+    }
     if what not in commands:
         raise RunError("There is no such command; reload the page.")
     commands[what]()

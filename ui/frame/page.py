@@ -109,8 +109,11 @@ class Page:
 
     def save(self, name: str, write: Callable[[Path], object]) -> dict[Any, Any]:
         """The output of a handler that gives the person a file. write: called with the path to write it to."""
-        path = cached_file(self.file, name, write)
-        return {self.file: {"path": path, "name": name, "number": next(_said)}}
+        return {self.file: self.kept_file(name, write)}
+
+    def kept_file(self, name: str, write: Callable[[Path], object]) -> dict[str, Any]:
+        """A file as `saveFile` of assets/js/parts/downloads.js takes it."""
+        return {"path": cached_file(self.file, name, write), "name": name, "number": next(_said)}
 
     @property
     def inputs(self) -> set[Any]:

@@ -60,11 +60,11 @@ class ModelsTab:
                     self.remove = gr.Button("Remove from the list", elem_id="remove", min_width=160)
                 hint(
                     "A download is a zip of a Hugging Face folder, which <code>transformers</code> and this page open. "
-                    "To continue training later, save the run: Train, “Text and settings”, at its end."
+                    "To continue training later, save the run: Train, “Save” below the curves."
                 )
                 hint(
-                    "What you have opened or kept here can be removed from the list. Compare removes a run of Train; "
-                    "models that come with Balcony stay."
+                    "What you have opened or kept here can be removed from the list. Compare removes a run of Train, "
+                    "and Fine-tune one of its own; models that come with Balcony stay."
                 )
                 hint(page.workspaces.losses)
         page.on("facts", MODEL, show, lambda sentence: {FACTS: no_facts(sentence)})

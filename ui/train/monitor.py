@@ -5,7 +5,6 @@ The page polls `ui.server.news`; what it needs less often, it requests here.
 
 import json
 import math
-from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,17 +14,15 @@ from bert_core.config import ASSETS
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.errors import RunError
-from bert_core.machine import file_name
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
-from ui.frame.tab import Tab
-from ui.parts.downloads import PICTURES
-from ui.parts.export import file_text, history_numbers
+from ui.frame.page import Page
 from ui.parts.figures import curves
 from ui.server.news import CURVES, MORE_CURVES
 from ui.server.workspace import NO_MODEL_YET, Workspace, is_finetuning
 from ui.server.workspaces import Workspaces, functions
 from ui.train.guess_board import GuessBoard
+from ui.train.saved_run import run_file
 from ui.views import view
 
 MOST_COUNTED = 20_000  # sentences, from the start of the text, whose words give the frequencies
@@ -33,7 +30,7 @@ MOST_COUNTED = 20_000  # sentences, from the start of the text, whose words give
 _boards: WeakKeyDictionary[Run, GuessBoard] = WeakKeyDictionary()  # of the runs that a page shows
 
 
-def run_monitor(workspaces: Workspaces, tabs: Sequence[Tab]) -> gr.HTML:
+def run_monitor(page: Page) -> gr.HTML:
     """The component. Value: {"visitor", "run", "steps", "device", ...}; run is None before the first.
 
     `.status` fires when the status changes, `.elsewhere` when another browser tab of the visitor changed something,
@@ -45,24 +42,18 @@ def run_monitor(workspaces: Workspaces, tabs: Sequence[Tab]) -> gr.HTML:
         """The guesses at a step, None for the newest. first: the page has no sentences yet."""
         return run_guesses(space, space.run(run_id), step, first=first)
 
-    def table(space: Workspace, run_id: str, kind: str) -> dict[str, Any]:
-        """A file's name without its ending, and all numbers of a run as its content, or the title of its picture."""
-        run = space.run(run_id)
-        progress, title = run.progress(), space.title_of(run)
-        name = file_name(title, f"step {progress.step}", "curves")
-        if kind in PICTURES:
-            shown = space.shown_title(run_id, title)
-            return {"name": name, "title": f"{shown}, step {progress.step:,} of {progress.steps:,}"}
-        return {"name": name, "content": file_text(kind, history_numbers(run.history(), run.evaluations()))}
+    def saved(space: Workspace, run_id: str, kind: str) -> dict[str, Any]:
+        return run_file(page, space, space.run(run_id), kind)
 
-    story = sorted((*tab.story, tab.name) for tab in tabs if tab.story)
+    workspaces = page.workspaces
+    story = sorted((*tab.story, tab.name) for tab in page.tabs if tab.story)
     return view(
         "train/monitor",
         events=("status", "elsewhere", "limits", "fill", "longer", "slower"),
         options=curve_options()
         | {"alone": workspaces.alone, "losses": workspaces.losses, "story": [[name, text] for _, text, name in story]}
         | {"example": json.loads((ASSETS / "example-curve.json").read_text(encoding="utf-8"))},
-        server_functions=functions(workspaces, guesses, table),
+        server_functions=functions(workspaces, guesses, saved),
         elem_id="run-monitor",
     )
 

@@ -1,7 +1,8 @@
-"""A run as a file: downloaded with its training state, and opened again to continue; or as a report to read."""
+"""A run as a file: its curves, a report to read, or all of it with its training state, which is opened again to
+continue."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,15 @@ from bert_core.runs.run import Run
 from bert_core.runs.saved_state import read_training_state
 from bert_core.storage.checkpoint import unpack_checkpoint
 from ui.frame.page import Page
-from ui.handlers import QUIET, on_error
+from ui.parts.downloads import PICTURES
+from ui.parts.export import file_text, history_numbers
 from ui.server.probe_lock import probe_lock
-from ui.server.workspace import NO_RUN_YET, Workspace
+from ui.server.workspace import NO_MODEL_YET, Workspace
 from ui.train.exam import exam_value
 from ui.views import hint, view
 
 ABOUT = (
-    "Saves the model and its training state, to continue later. Your own text is not included: choose it above "
+    "“Save” below the curves saves a run, to continue it later. Your own text is not included: choose it above "
     "before you open the file. <code>python -m bert_core train --resume</code> takes the unpacked folder."
 )
 NOT_KEPT = "The training state of this run is no longer kept; download its model in the Models tab."
@@ -39,52 +41,51 @@ class SavedRun:
     """The controls, closed at first. opened: a file to continue. problem: why one was refused."""
 
     def __init__(self, page: Page) -> None:
-        with gr.Accordion("Save a run and continue later", open=False, elem_id="saved-run"):
+        with gr.Accordion("Continue a saved run", open=False, elem_id="saved-run"):
             hint(page.workspaces.losses)
             hint(ABOUT)
-            save = gr.Button("Download with training state", elem_id="save-run", min_width=160)
-            describe = gr.Button("Report for reading (HTML)", elem_id="report", min_width=160)
-            label = "Continue a saved run (.zip)"
+            label = "A saved run (.zip)"
             self.opened = gr.File(label=label, file_types=[".zip"], elem_id="resume", height=120)
             self.problem = view("train/facts", elem_id="resume-problem")
 
-        def on_click(button: gr.Button, file: Callable[[Workspace], File]) -> None:
-            @on_error(page.say)
-            def handle(token: str) -> dict[Any, Any]:
-                return page.save(*file(page.workspaces.find(token)))
 
-            button.click(handle, page.visitor, [page.file, page.messages], **QUIET)
+def run_file(page: Page, space: Workspace, run: Run, kind: str) -> dict[str, Any]:
+    """What the list "Save" below the curves gives. A picture: the file's name without its ending and a title, since the
+    browser draws it. Numbers: that name, and the content. Else the file. Raises RunError."""
+    if kind in WHOLE:
+        return page.kept_file(*WHOLE[kind](space, run))
+    if kind in PICTURES:
+        progress, shown = run.progress(), space.shown_title(run.id, space.title_of(run))
+        named = {"title": f"{shown}, step {progress.step:,} of {progress.steps:,}"}
+    else:
+        named = {"content": file_text(kind, history_numbers(run.history(), run.evaluations()))}
+    return {"name": _name(space, run, "curves")} | named
 
-        on_click(save, state_file)
-        on_click(describe, report_file)
 
-
-def state_file(space: Workspace) -> File:
-    """The zip file of the current run. Raises RunError."""
-    run = space.current_run
-    if run is None:
-        raise RunError(NO_RUN_YET)
+def state_file(space: Workspace, run: Run) -> File:
+    """The zip file of a run. Raises RunError."""
     if run.worker is None:
         raise RunError(NOT_KEPT)
-    return _name(space, run, "training-state.zip"), run.pack
+    return f"{_name(space, run, 'training-state')}.zip", run.pack
 
 
-def report_file(space: Workspace) -> File:
-    """The report of the current run. Raises RunError."""
-    run = space.current_run
-    found = space.checkpoint(run) if run else None
-    if run is None or found is None:
-        raise RunError(NO_RUN_YET)
+def report_file(space: Workspace, run: Run) -> File:
+    """The report of a run. Raises RunError before its first model."""
+    if (found := space.checkpoint(run)) is None:
+        raise RunError(NO_MODEL_YET)
     step, checkpoint = found
     verdict = exam_value(space, run, step).get("verdict", [])
     corpus = run.prepared.source if run.prepared else None
     with probe_lock:
         text = report(checkpoint, run.recipe, run.history()[:step], run.evaluations(), corpus, verdict=verdict)
-    return _name(space, run, "report.html"), lambda to: to.write_text(text, encoding="utf-8")
+    return f"{_name(space, run, 'report')}.html", lambda to: to.write_text(text, encoding="utf-8")
 
 
-def _name(space: Workspace, run: Run, kind: str) -> str:
-    return f"{file_name(space.title_of(run), f'step {run.progress().step}')}-{kind}"
+WHOLE: Mapping[str, Callable[[Workspace, Run], File]] = {"zip": state_file, "html": report_file}
+
+
+def _name(space: Workspace, run: Run, what: str) -> str:
+    return file_name(space.title_of(run), f"step {run.progress().step}", what)
 
 
 def resumed(

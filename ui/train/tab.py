@@ -67,7 +67,7 @@ class TrainTab:
             with gr.Row(elem_id="run-buttons"):
                 self._lay_out_buttons()
             with gr.Column(elem_id="watch"):
-                self.monitor = run_monitor(page.workspaces, page.tabs)
+                self.monitor = run_monitor(page)
                 self._lay_out_changes()
                 exam_view(page.workspaces)
         shown = [page.visitor, page.messages, self.monitor, page.frame]

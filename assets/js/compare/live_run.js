@@ -23,10 +23,10 @@ async function news(run, more, cursors) {
   return answer.json();
 }
 
-/** A run's status in words, and how far it is. @param {string} name of the progress bar @param {string} id beginning of the ids @param {string} hello before the first run */
-export function statusLine(name, id, hello) {
-  const title = el("p.b-status", { role: "status", id: `${id}-status` }, "No run yet"),
-    reason = el("p.b-reason", { dir: "auto" }, hello),
+/** A run's status in words, and how far it is. @param {string} name of the progress bar @param {string} id beginning of the ids */
+export function statusLine(name, id) {
+  const title = el("p.b-status", { role: "status", id: `${id}-status` }),
+    reason = el("p.b-reason", { dir: "auto" }),
     of = el("p.b-empty.b-status-of", { id: `${id}-of`, hidden: "" }),
     line = el("div.b-status-line", title, reason, of),
     bar = progress(name);

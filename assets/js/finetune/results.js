@@ -1,6 +1,7 @@
 // What a fine-tuned model answers: about one example in detail, and about held-out examples with its mistakes first.
 
-import { bar, button, el, fact, fill, note, notes } from "../parts/elements.js";
+import { asksFirst } from "../controls.js";
+import { bar, button, el, fact, fill, note, notes, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
 import { ask, question, replace } from "../frame/question.js";
@@ -135,9 +136,9 @@ function drawConfusion(map, { labels, confusion }) {
 
 /**
  * How a model does on held-out examples: measures, the confusion matrix as a picture, and examples.
- * @param {HTMLElement} root
+ * @param {HTMLElement} root @param {(run: string) => void} remove
  */
-export function results(root) {
+export function results(root, remove) {
   const map = heatMap(),
     picture = el("div", { id: "task-confusion" }, el("h3", "Labels and predictions"), map.element),
     measures = el("dl.b-tiles", { id: "task-measures" }),
@@ -148,7 +149,9 @@ export function results(root) {
   /** @type {Results} */
   let value;
   const open = () => ask({ model: value.key, step: value.step, other: value.before });
-  const show = button("Show this model in all tabs", open, { class: "b-next", id: "task-show" });
+  const show = button("Show this model in all tabs", open, { class: "b-next", id: "task-show" }),
+    asked = "Remove this model with its curve? It cannot come back.",
+    gone = asksFirst("Remove", { id: "task-remove" }, asked, () => remove(value.key ?? ""));
 
   return {
     /** @param {Results} next */
@@ -156,7 +159,13 @@ export function results(root) {
       const { error, key, part, name, examples, mistakes, labels, confusion } = (value = next);
       if (error || !key) return fill(root, error && note(error, true));
       fill(head, name, part && (isJudged(next) ? `: ${mistakes} of ${part} wrong` : `: ${part}`));
-      fill(root, head, part && [measures, notes(value.notes), body], question.model !== key && show);
+      const isRun = value.step !== null; // Models removes another one
+      fill(
+        root,
+        head,
+        part && [measures, notes(value.notes), body],
+        tools(question.model !== key && show, isRun && gone),
+      );
       if (!part) return;
       order.textContent = isJudged(next) && !mistakes ? "Examples" : "Mistakes first";
       const numbers = value.measures.map(([name, number]) => fact([name, number.toFixed(3)]));

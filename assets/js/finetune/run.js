@@ -3,13 +3,15 @@
 import { button, draws, el, fill, note, notes, presses } from "../parts/elements.js";
 import { KINDS } from "../parts/control.js";
 import { count, duration } from "../parts/numbers.js";
-import { announce, on, orError, visitor } from "../frame/page.js";
+import { announce, on, orError, say, visitor } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 import { curves } from "../train/curves.js";
 import { LiveRun, statusLine } from "../compare/live_run.js";
 import { hasEnded, STATUS_NAMES } from "../compare/runs.js";
 import { asking } from "../views.js";
 import { answered, results, verdictOf } from "./results.js";
+
+const CHOOSE = "Choose a task and press Fine-tune.";
 
 class FineTune extends LiveRun {
   verdict = "";
@@ -18,7 +20,7 @@ class FineTune extends LiveRun {
   stop = button("Stop", () => this.command("stop"), { id: "task-stop" });
   drawing = el("div");
   judged = el("div", { id: "task-results" });
-  panel = results(this.judged);
+  panel = results(this.judged, (run) => this.remove(run));
   answer = el("div", { id: "task-answer", "aria-live": "polite" });
   choices = KINDS.lines({ label: "Choices, one on each line" }, "", (choices) => ask({ choices }));
   lines = el("div.b-control", this.choices.parts);
@@ -26,7 +28,8 @@ class FineTune extends LiveRun {
 
   /** @param {HTMLElement} root @param {ViewContext} context */
   constructor(root, context) {
-    super(context, statusLine("Fine-tuning progress", "task", "Choose a task and press Fine-tune."));
+    super(context, statusLine("Fine-tuning progress", "task"));
+    this.board.say("", CHOOSE);
     const { board, pause, stop, drawing, trial, judged, lines } = this;
     board.line.append(pause, stop);
     for (const part of [board.bar, drawing, trial, pause, stop, lines]) part.hidden = true;
@@ -54,6 +57,20 @@ class FineTune extends LiveRun {
     const { error } = await orError(this.server.command(this.run?.run, what));
     if (error) this.board.say(STATUS_NAMES[this.status], error, this.status);
     await this.poll();
+  }
+
+  /** @param {string} run */
+  async remove(run) {
+    const { error } = await orError(this.server.command(run, "remove"));
+    if (error) return say(error);
+    if (run === this.run?.run) {
+      this.run = null;
+      this.board.say("Removed", CHOOSE);
+      this.board.bar.hidden = this.drawing.hidden = true;
+    }
+    if (question.model === run) ask({ model: "", step: null });
+    announce("status", null);
+    await this.judge();
   }
 
   /** @param {string} why */

@@ -62,12 +62,13 @@ async function savePicture(kind, element, name, title) {
 }
 
 /**
- * The button "Save" with its list of kinds of files. @param {{id: string, what: string, kinds: string[]}} options
+ * The button "Save" with its list of kinds of files. named: kinds with a name and a hint of their own
+ * @param {{id: string, what: string, kinds: string[], named?: typeof KINDS}} options
  * @param {(kind: string) => void} press
  */
-export function saveMenu({ id, what, kinds }, press) {
+export function saveMenu({ id, what, kinds, named = {} }, press) {
   const items = kinds.map((kind) => {
-    const [name, hint] = KINDS[kind];
+    const [name, hint] = named[kind] ?? KINDS[kind];
     return el("button", { id: `${id}-${kind}`, onclick: () => press(kind) }, el("b", name), " ", el("span", hint));
   });
   const list = roam(el("div.b-save-kinds", { role: "group", "aria-label": `Save ${what} as` }, items));

@@ -20,6 +20,11 @@ const NARROW = 450; // some notes would stand on each other, or on the curve
 const GREY = "#7c8594";
 const PLACES = [1, 0.7, 0.4]; // of the end of a name, as fractions of the width
 const [WIDTH, HEIGHT] = [170, 0.16]; // of such a name: pixels, and a fraction of the highest loss
+/** Kinds of files that are of the whole run. @type {Record<string, [name: string, hint: string]>} */
+const WHOLE = {
+  html: ["Report", "a page to read, about the whole run"],
+  zip: ["The run", "to continue it later; your own text is not in it"],
+};
 const [LINE, NAMED] = [22, 230]; // pixels: the height of a line of the legend, about the width of a run's name
 
 /** @typedef {(number | null)[]} Point step, then the values of `options.series` */
@@ -99,7 +104,10 @@ class Curves {
       toggle("Smoothed", smooth, { id: "curves-smooth", checked: "" }),
       toggle("Logarithmic loss", logarithmic, { id: "curves-log" }),
       toggle("More curves", all, { id: "curves-more" }),
-      saveMenu({ id: "curves", what: "the curves", kinds: ["png", "svg", "csv", "json"] }, file),
+      saveMenu(
+        { id: "curves", what: "the run", kinds: ["png", "svg", "csv", "json", "html", "zip"], named: WHOLE },
+        file,
+      ),
     );
   }
 

@@ -5,6 +5,7 @@ import { count, duration, loss } from "../parts/numbers.js";
 import { announce, choice, on, orError, say } from "../frame/page.js";
 import { question } from "../frame/question.js";
 import { asking } from "../views.js";
+import { saveFile } from "../parts/downloads.js";
 import { curves } from "./curves.js";
 import { guessBoard } from "./guess_board.js";
 import { nextStep } from "./next_step.js";
@@ -13,8 +14,11 @@ import { hasEnded, runs, STATUS_NAMES } from "../compare/runs.js";
 
 // What to do next, if the run gives no reason.
 const NEXT = { paused: "One step trains a single step, Resume continues." };
-const HELLO =
-  "BERT is a model that learns to fill in hidden words. Press Start to train a small one of your own. The pale curves are those of an earlier run.";
+/** @type {[status: string, reason: string]} */
+const NONE = [
+  "No run yet",
+  "BERT is a model that learns to fill in hidden words. Press Start to train a small one of your own. The pale curves are those of an earlier run.",
+];
 const EAGER_MS = 120;
 const EAGER_POLLS = 5; // after a button was pressed: its effect takes a little time
 // The page requests guesses less often than numbers, and spends at most a twentieth of the time waiting for them.
@@ -24,7 +28,7 @@ const MOST_POINTS = 3000; // with more, the page fetches the curve again, thinne
 
 /** Status in words, progress bar and numbers. @param {HTMLElement} root */
 function dashboard(root) {
-  const { line, bar, say, name } = statusLine("Training progress", "run", HELLO);
+  const { line, bar, say, name } = statusLine("Training progress", "run");
   const names = {
     step: "Step",
     mlm: "MLM loss, this step",
@@ -35,6 +39,7 @@ function dashboard(root) {
   };
   const tiles = Object.fromEntries(Object.keys(names).map((key) => [key, el("dd", { id: `run-${key}` }, "–")]));
   const facts = Object.entries(names).map(([key, text]) => el("div", el("dt", text), tiles[key]));
+  say(...NONE);
   root.append(line, bar, el("dl.b-tiles", facts));
   let device = "";
   return {
@@ -158,7 +163,7 @@ class RunMonitor extends LiveRun {
     this.run = null;
     this.board.name();
     this.board.begin({ device: "–" });
-    this.board.say("No run yet", HELLO);
+    this.board.say(...NONE);
     this.chart.begin(null);
     this.table.begin();
     this.next.show(null);
@@ -232,10 +237,12 @@ class RunMonitor extends LiveRun {
     if (this.run && hasEnded(this.status) && !isOver) this.guess(this.run);
   }
 
-  /** Save the curves. @param {string} kind */
+  /** Save the curves, or the run. @param {string} kind */
   async save(kind) {
     if (!this.run) return say("There is no run yet; press Start.");
-    this.chart.save(kind, await orError(this.server.table(this.run.run, kind)));
+    const found = await orError(this.server.saved(this.run.run, kind));
+    if (found.path) await saveFile(found);
+    else this.chart.save(kind, found);
   }
 }
 
