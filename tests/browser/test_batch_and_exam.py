@@ -17,8 +17,10 @@ from browser_steps import (
     paste,
     points,
     press_save,
+    show,
     start,
     wait_for_points,
+    wait_for_question,
     wait_for_status,
 )
 from playwright.sync_api import Page, expect
@@ -41,6 +43,13 @@ def test_views_that_are_opened_before_the_server_answers_are_filled_when_it_does
     expect_seen(batch, "Press Start")
     open_tab(page, "Train")
     expect_seen(exam, "words are hidden one at a time")
+    show(page, "attention", text="where are you")
+    with late_answers(page):
+        page.reload()
+        open_tab(page, "Batch")
+        wait_for_question(page, tab="batch")
+    wait_for_question(page, tab="batch", text="where are you")  # all of the address that was not pressed away
+    expect(batch).to_be_visible()
 
 
 def test_the_batch_of_the_selected_step(page: Page) -> None:

@@ -7,7 +7,7 @@ import { linkButton } from "../parts/downloads.js";
 import { button, disable, draws, el, fill, nodes, own, svg } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
 import { announce, choice, latest, on, say, setVisitor, visitor } from "./page.js";
-import { ask, parsed, question, restore } from "./question.js";
+import { ask, changedParts, parsed, question, restore } from "./question.js";
 import { asking } from "../views.js";
 
 const REPLAY_MS = 250;
@@ -158,6 +158,7 @@ class Frame {
   current;
   repeated = ""; // the last run that a link named
   isDoubted = false; // a view of the shown model has no answer
+  given = parsed(location.hash); // of the page's address; until it is restored, a person may press a tab
   following = 0;
   lastFollowed = -Infinity;
 
@@ -333,10 +334,10 @@ class Frame {
 
   /** @param {Value} value */
   begin(value) {
-    const found = parsed(location.hash);
+    const { given } = this;
     this.current = value.run ?? null;
     setVisitor(value.visitor);
-    if (found) restore(found);
+    if (given) restore({ ...given, ...changedParts() });
     else if (this.current) ask({ model: this.current });
     this.refresh().then(this.list).catch(console.warn);
   }

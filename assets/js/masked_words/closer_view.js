@@ -71,9 +71,11 @@ function lens({ rows, candidates, watched, words, size }) {
 /** @param {Common & LeaveOneOut} value */
 function mattered({ answer, probability, masks = [], words }) {
   const word = hiddenWord(answer),
-    digits = words.every(({ change }) => Math.abs(change) < 0.01) ? 2 : 0;
+    isSmall = probability < 0.01 || words.every(({ change }) => Math.abs(change) < 0.01),
+    digits = isSmall ? 2 : 0,
+    now = isSmall ? `${(100 * probability).toFixed(digits)}%` : percent(probability);
   return [
-    el("p", masks.length > 1 ? "With these masks, " : "With this mask, ", word, ` has ${percent(probability)}.`),
+    el("p", masks.length > 1 ? "With these masks, " : "With this mask, ", word, ` has ${now}.`),
     sentences(words, ({ word, change }) =>
       tint(el("span.b-seen", el("bdi", word), el("small.b-number", signed(100 * change, digits))), effect(-change)),
     ),
