@@ -111,7 +111,7 @@ class TaskData:
         random.Random(seed).shuffle(keys)
         held_out = {*keys[: max(1, round(fraction * len(keys)))]}
         if len(held_out) == len(keys):
-            raise CorpusError(f"{self.name} has {len(self.examples)} examples; hold-out needs at least two.")
+            raise CorpusError(f"Hold-out needs at least two examples; {self.name} has {len(self.examples)}.")
         parts: tuple[list[Example], list[Example]] = ([], [])
         for key, members in groups.items():
             parts[key in held_out].extend(members)

@@ -101,5 +101,5 @@ def _codah(file: TaskFile) -> _Rows:
         end = len(fields) - has_labels
         if end < 4:
             wanted = "write a category, a prompt, the endings and the index of the right one"
-            raise file.wrong(line, f"has {len(fields)} columns", wanted)
+            raise file.wrong(line, f"has too few columns ({len(fields)})", wanted)
         yield line, fields[1], fields[2:end], fields[-1] if file.labelled else None

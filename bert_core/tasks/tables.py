@@ -147,7 +147,7 @@ class Table:
             if fields and self.is_even and len(fields) != len(self.first or fields):
                 uneven += 1
                 if uneven > self.file.most_left_out:
-                    problem = f"has {len(fields)} columns where the first line has {len(self.first)}"
+                    problem = f"has another number of columns ({len(fields)}) than the first line ({len(self.first)})"
                     raise self.file.wrong(number, problem, "give every line the same columns")
                 fields = []
             yield number, fields
@@ -311,7 +311,8 @@ class TextTable(Table):
         found, learned = self._columns(), len(self.file.learned)
         if len(found.texts) not in (1, 2) or (learned and len(found.texts) != learned):
             known = {1: "; the model learned from single texts", 2: "; the model learned from pairs of texts"}
-            raise self._unclear(f"has {len(found.texts)} columns of texts{known.get(learned, '')}")
+            columns = "column" if len(found.texts) == 1 else "columns"
+            raise self._unclear(f"has {len(found.texts)} {columns} of texts{known.get(learned, '')}")
         return found
 
     def _columns(self) -> Columns:

@@ -91,7 +91,7 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
         if not file.labelled and not file.chosen and _has_sentences(file, first):
             return _sentences(file)
         if file.labelled and width == 1:
-            raise file.wrong(first_line, "has 1 columns", _WORD_AND_TAG)
+            raise file.wrong(first_line, "has 1 column", _WORD_AND_TAG)
         known = numbered(width)
         if not file.chosen:
             learned, label = ([each for each in names if each in known] for names in (file.learned, file.learned_label))
@@ -115,7 +115,8 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
             tags: list[str] = []
             for number, fields in sentence:
                 if len(fields) != width:
-                    raise file.wrong(number, f"has {len(fields)} columns where the first has {width}", _WORD_AND_TAG)
+                    problem = f"has another number of columns ({len(fields)}) than the first line ({width})"
+                    raise file.wrong(number, problem, _WORD_AND_TAG)
                 tags += [_tag(fields[i], tags[-1] if tags else "O", file, number) for i in tag]
                 changed += any(fields[i] != tags[-1] for i in tag)
             words = tuple(fields[word] for _, fields in sentence)
