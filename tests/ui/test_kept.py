@@ -92,6 +92,20 @@ def test_runs_go_on_bit_for_bit_in_a_new_server(recipe: Recipe, tmp_path: Path) 
     service.close()
 
 
+def test_whether_a_run_is_paused_is_kept_as_well_as_its_step(recipe: Recipe, tmp_path: Path) -> None:
+    service, workspaces = server(tmp_path)
+    kept, run = workspaces.kept, workspaces.start(workspaces.enter(None), recipe, TEXT, 0, paused=True)
+    assert kept is not None
+    stepped(run, 3)
+    for command, is_paused in ((run.pause, True), (run.resume, False), (run.pause, True)):
+        command()
+        wait(lambda is_paused=is_paused: (run.status == "paused") is is_paused)
+        kept.save_all()
+        [file] = tmp_path.glob("*/*.json")
+        assert json.loads(file.read_text(encoding="utf-8"))["is_paused"] is is_paused
+    service.close()
+
+
 @pytest.mark.parametrize("kind", TASKS)
 def test_examples_are_written_and_read(kind: str) -> None:
     parts = TaskParts(labelled(kind), None, labelled(kind, seed=1))

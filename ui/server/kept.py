@@ -63,7 +63,7 @@ class KeptRuns:
         except OSError as error:
             raise RunError(f"Runs cannot be kept in {folder} ({error.strerror}); choose another folder.") from None
         self._folder, self._runs = folder, runs
-        self._saved: dict[Path, int] = {}  # the step of each folder
+        self._saved: dict[Path, tuple[int, bool]] = {}  # the step of each folder, and whether its run is paused
         self._saving = threading.Lock()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name="keep", daemon=True)
@@ -123,8 +123,8 @@ class KeptRuns:
                 _log.error("keeping runs: %s", one_line(error))
 
     def _save(self, folder: Path, run: Run, variant: str) -> None:
-        step, corpus = run.steps_done, run.prepared.source if run.prepared else None
-        if corpus is None or run.worker is None or self._saved.get(folder) == step:
+        state, corpus = (run.steps_done, run.status == "paused"), run.prepared.source if run.prepared else None
+        if corpus is None or run.worker is None or self._saved.get(folder) == state:
             return
         if not 0 < corpus.nbytes <= LARGEST_TEXT or shutil.disk_usage(self._folder).free < FREE_DISK:
             return
@@ -132,8 +132,8 @@ class KeptRuns:
         if folder not in self._saved:
             replace_file(folder.with_suffix(".text"), _written(corpus))
         run.save(folder)
-        replace_file(folder.with_suffix(".json"), {"variant": variant, "is_paused": run.status == "paused"})
-        self._saved[folder] = step
+        replace_file(folder.with_suffix(".json"), {"variant": variant, "is_paused": state[1]})
+        self._saved[folder] = state
 
     def _remove(self, folder: Path) -> None:
         self._saved.pop(folder, None)
@@ -143,7 +143,7 @@ class KeptRuns:
 
     def adopt(self, kept: KeptRun) -> None:
         """A kept run goes on: its folder is replaced, and removed when it ends."""
-        self._saved[kept.folder] = -1
+        self._saved[kept.folder] = (-1, False)
 
 
 def _written(corpus: Corpus | TaskParts) -> dict[str, Any]:
