@@ -72,6 +72,7 @@ class TrainingState:
             "seconds": self.trainer.seconds,
             "updates": self.trainer.updates,
             "text": self.text,
+            "recipe": self.recipe.name,
             "columns": {name: list(rows[0].values) if rows else [] for name, rows in tables.items()},
             "sha256": {path.name: _sha256(path) for path in sorted(folder.iterdir())},
         }
@@ -87,9 +88,9 @@ def read_training_state(folder: str | Path) -> TrainingState:
         )
     facts, settings = (read_json(folder / name, most_bytes=_MAX_SETTINGS_BYTES) for name in (TRAINING_STATE, RECIPE))
     check_seed(settings.get("seed"))
-    recipe = (FinetuningRecipe if "task" in settings else Recipe).from_dict("saved", settings)
     match facts:
         case {
+            "recipe": str() as name,
             "step": int() as step,
             "seconds": float() | int() as seconds,
             "updates": [*updates],
@@ -100,6 +101,7 @@ def read_training_state(folder: str | Path) -> TrainingState:
             pass
         case _:
             raise _mismatch()
+    recipe = (FinetuningRecipe if "task" in settings else Recipe).from_dict(name, settings)
     if step > recipe.training.total_steps:
         raise _mismatch()
     if names != (list(recipe.names) if step else []):

@@ -108,6 +108,8 @@ def test_the_verdict_of_a_run_stands_beside_its_status_with_what_to_do_next(visi
     expect(page.locator("#model-picker option")).not_to_have_count(3)
     expect_seen(verdict, "It fills in ")
     expect(verdict).not_to_contain_text("diverged")
+    expect(page.locator("#setting-learning-rate input")).to_have_value("0.03")  # Start would take it too
+    expect(page.locator("#setting-steps input")).to_have_value("40")
     said = verdict.inner_text()
     move_slider(page, 0)
     expect(page.locator("#exam").get_by_role("columnheader", include_hidden=True).first).to_have_text("Step 0")

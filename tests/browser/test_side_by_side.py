@@ -67,8 +67,14 @@ def test_runs_are_drawn_over_each_other_and_differing_settings_are_listed(page: 
     assert chart is not None
     assert chart["y"] >= table["y"] + table["height"]
     assert chart["height"] > 0.75 * LAPTOP["height"]
-    legend = page.evaluate("document.querySelector('#other-curves').data.filter((each) => each.line && each.name)")
-    colours = {each["name"]: each["line"]["color"] for each in legend if each.get("showlegend", True)}
+    legend, area = (
+        page.locator(f"#other-curves {part}").bounding_box() for part in (".legend", ".nsewdrag[data-subplot=xy]")
+    )
+    assert legend is not None
+    assert area is not None
+    assert legend["y"] + legend["height"] <= area["y"]
+    named = page.evaluate("document.querySelector('#other-curves').data.filter((each) => each.line && each.name)")
+    colours = {each["name"]: each["line"]["color"] for each in named if each.get("showlegend", True)}
     assert colours["Masked words (MLM)"] == colours["Next sentence (NSP)"] == "#7c8594"
     assert len({colours[name] for name in NAMES} - {"#7c8594"}) == 2
     others = curves_of_others(page)

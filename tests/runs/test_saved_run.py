@@ -61,6 +61,7 @@ def test_a_run_continues_from_its_zip_with_the_same_numbers(service, kept, text:
     wait(lambda: again.status == "finished")
     assert losses(again) == losses(whole)
     assert kinds == ["auto"]
+    assert of_visitor(again).title_of(again) == of_visitor(run).title_of(run)
     run.stop()
 
 

@@ -58,11 +58,13 @@ def test_a_text_with_nothing_to_hold_out_gets_no_verdict_on_generalising(service
     assert untrained["advice"] == "longer"
 
 
-def test_a_run_that_went_on_says_what_the_added_steps_have_changed(service: TrainingService) -> None:
+def test_a_run_that_went_on_says_what_the_added_steps_have_changed(service: TrainingService, monkeypatch) -> None:
+    monkeypatch.setattr("bert_core.runs.snapshots.MAX_SNAPSHOTS", 6)
     _, space, run = trained(service, 40)
     run.continue_for(40)
     run.wait()
     sentence, (step, before) = exam_value(space, run)["verdict"][0], space.checkpoint(run, 40)
+    assert step == 40, "the step of the earlier verdict is kept"
     losses = [row.mlm_loss for row in run.history()]
     was, then, now = (
         statistics.fmean(part) for part in (losses[step - 10 : step], losses[step : step + 10], losses[-10:])

@@ -28,7 +28,7 @@ NO_MODEL_YET = "Your run is being prepared; its model comes in a moment."
 MOST_RUNS = 24
 LONGEST_NAME = 60
 # Of other runs' curves, drawn over those of the shown run.
-RUN_COLOURS: tuple[str, ...] = ("#8b5cf6", "#64748b", "#ec4899", "#65a30d", "#ef4444", "#a8715a")
+RUN_COLOURS: tuple[str, ...] = ("#8b5cf6", "#0891b2", "#ec4899", "#65a30d", "#ef4444", "#a8715a")
 RUN_COLOURS += ("#08a07a", "#ff05ea", "#8f5095", "#67732b", "#9705ff", "#f06400")
 RUN_LOOKS = tuple((colour, dotted) for dotted in (False, True) for colour in RUN_COLOURS)  # one for each of MOST_RUNS
 PASTED_TEXT = "Your text"  # the name of a text that was pasted
@@ -177,12 +177,15 @@ class Workspace:
     def plain_title(self, run: Run) -> str:
         """The same without a number or a name of the person's: its variant or missing objective, the settings that
         differ, its text or recipe."""
-        weights, entry = run.recipe.training, self.entries[run.id]
+        training, entry = run.recipe.training, self.entries[run.id]
         if is_finetuning(run):
             missing = ["random start"] * run.recipe.random_weights
         else:
-            missing = [f"without {name.upper()}" for name in ("mlm", "nsp") if not getattr(weights, f"{name}_weight")]
-        title, training = run.recipe.title.removesuffix(".txt"), run.recipe.training
+            model = run.recipe.model
+            parts = {"MLM": training.mlm_weight, "NSP": training.nsp_weight, "positions": model.use_position_embeddings}
+            parts["segments"] = model.use_token_type_embeddings
+            missing = [f"without {name}" for name, is_there in parts.items() if not is_there]
+        title = run.recipe.title.removesuffix(".txt")
         steps = {"training.steps": training.total_steps} if training.parts else {}  # it was asked for more
         differing = difference(entry.settings | steps, entry.base)
         return " · ".join([*([entry.variant] if entry.variant else missing), *differing, title])

@@ -124,7 +124,7 @@ class TrainTab:
         follows = self.monitor.fill(on_error(page.say)(self.fill), form, filled, **QUIET).then
         follows(self.follow, form, [*self.form.described, self.preview, page.messages], **FOLLOWING)
         self.monitor.longer(self.showing(more_steps), page.visitor, live, **QUIET)
-        self.monitor.slower(self.showing(self.train_slower), page.visitor, live, **QUIET)
+        self.monitor.slower(self.train_slower, form, {self.form.settings, *live}, **QUIET)
         # The status may change again before an event is answered; dropping the later one would leave the page behind.
         for event in (self.monitor.status, self.monitor.elsewhere):
             event(self.show, page.visitor, live, **FOLLOWING)
@@ -287,10 +287,23 @@ class TrainTab:
         run.stop()
         self.workspaces.repeat(space, run, paused=True)
 
-    def train_slower(self, space: Workspace, event: gr.EventData) -> None:
-        """Start a run like an ended one, with a tenth of its learning rate."""
-        run = space.run(sent(event, "run", str))
-        self.workspaces.repeat(space, run, **slower(run.recipe.training))
+    def train_slower(self, values: dict[Any, Any], event: gr.EventData) -> Updates:
+        """Start a run like an ended one, with a tenth of its learning rate. A form that asks for the rate which was too
+        high asks for the lower one from now on."""
+        form, rates = self.form, dict[float, float]()
+
+        def begin(space: Workspace) -> None:
+            run = space.run(sent(event, "run", str))
+            lower = slower(run.recipe.training)
+            self.workspaces.repeat(space, run, **lower)
+            rates[run.recipe.training.learning_rate] = lower["training.learning_rate"]
+
+        shown, filled = self.showing(begin)(values[self.page.visitor]), form.read(values)
+        asked = on_error(lambda sentence: None)(lambda: filled.recipe().training.learning_rate)()
+        settings = form.describe(filled).get(form.settings)
+        if settings and asked in rates:
+            shown[form.settings] = settings | {"changed": {"training.learning_rate": f"{rates[asked]:g}"}}
+        return shown
 
     def stop_all(self, token: str) -> Updates:
         """Stop the active run and those that wait for it."""
@@ -311,16 +324,15 @@ class TrainTab:
         def own_text(recipe: Recipe) -> Corpus | None:
             return None if filled.source == OWN_TEXT else filled.corpus(recipe)
 
-        said: Updates = {}
+        said: list[str] = []
 
         def resume() -> None:
             run = resumed(functools.partial(self.workspaces.resume, space), path, own_text, limits)
             run.set_pace(pace_of(values[self.pace] or 0))
-            title = space.shown_title(run.id, space.title_of(run))
-            said.update(self.page.say(f"“{title}” goes on where it was saved."))
+            said.append(f"“{space.shown_title(run.id, space.title_of(run))}” goes on where it was saved.")
 
         problem = begun(space, resume)[0] if path else ""
-        return {self.saved.problem: no_facts(problem), **said, **self.show(space.token)}
+        return {self.saved.problem: no_facts(problem, said), **self.show(space.token)}
 
 
 TAB = Tab("train", "Train", TrainTab)

@@ -85,7 +85,7 @@ class Curves {
     this.change({});
     // A chart of a hidden tab has no width before the tab is opened.
     new ResizeObserver(() => {
-      if (this.wasNarrow !== this.isNarrow) this.change({});
+      if (this.wasNarrow !== this.isNarrow || (this.wasHidden && this.box.clientWidth > 0)) this.change({});
     }).observe(this.box);
   }
 
@@ -308,6 +308,7 @@ class Curves {
     }
     Object.assign(layout, { shapes: this.shapes(), annotations });
     this.wasNarrow = isNarrow;
+    this.wasHidden = this.box.clientWidth === 0; // its legend has the lines of another width
     if (isNarrow) {
       for (const trace of data.filter(({ meta }) => meta.kind !== "other"))
         trace.name = /\((\w+)\)/.exec(trace.name)?.[1] ?? trace.name; // a legend of one line
