@@ -132,7 +132,7 @@ function painter(root, tabs, state, fields, give) {
     problem = el("div"),
     beside = comparison(),
     swap = button("⇄", () => give(swapped(state.words)), { id: "swap", ...named("Swap the sentences") }),
-    undo = button("Undo", back, { id: "undo", hidden: "" });
+    undo = button("Back to the earlier sentences", back, { id: "undo", hidden: "" });
   function back() {
     const earlier = state.before;
     state.before = null;

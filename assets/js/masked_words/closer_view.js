@@ -132,7 +132,7 @@ function swap({ places, place, answers, rows, notes: more }) {
     ...cells.map((p) => el("td.b-swap", p === null ? "–" : [bar(p, "mlm"), el("span.b-number", percent(p))])),
   ]);
   const head = ["Word there", ...answers.map((answer) => el("bdi", answer))];
-  return [group, scrolling("Other words in one place", table(head, lines, { numbers: Infinity })), notes(more)];
+  return [group, notes(more), scrolling("Other words in one place", table(head, lines, { numbers: Infinity }))];
 }
 
 /** The masked words as buttons, of which one is shown. @param {string[]} names @param {number} [shown] */

@@ -289,13 +289,19 @@ class HeatMap {
 
   /** Nothing is chosen; what was pressed stays marked, and the text above the map describes it. */
   leave() {
-    const { heat, hint, guide, readout, pressed } = this;
+    const { heat, readout, pressed } = this;
     if (!heat) return;
     this.chosen = null;
     fill(this.frames);
     fill(readout);
     const marked = pressed ?? heat.here;
     if (marked) this.marked(...marked);
+    this.describe(heat);
+  }
+
+  /** The text above the map. @param {Heat} heat */
+  describe(heat) {
+    const { hint, guide, pressed } = this;
     const isSaid = pressed && heat.here === undefined; // else the page shows it elsewhere
     fill(hint, isSaid ? this.said(...pressed) : heat.hint);
     hint.toggleAttribute("data-no-picture", !isSaid);
@@ -307,6 +313,7 @@ class HeatMap {
     const { heat, chosen } = this;
     if (!heat || !chosen || !(heat.press || isLine(...chosen))) return false;
     this.pressed = chosen;
+    this.describe(heat);
     if (!isLine(...chosen)) heat.press?.(...chosen);
     return true;
   }

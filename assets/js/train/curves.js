@@ -232,12 +232,13 @@ class Curves {
     return this.marked === null ? [] : [line];
   }
 
-  /** Where a name above a loss lies on the fewest points. @param {number} loss */
-  freest(loss) {
+  /** Where a name above or below a loss lies on the fewest points. @param {number} loss @param {string} side "bottom": it lies above */
+  freest(loss, side) {
     const columns = [this.column("mlm_loss"), this.column("nsp_loss")],
-      top = loss + HEIGHT * Math.max(...Object.values(this.baselines).map((each) => each.loss)),
+      height = HEIGHT * Math.max(...Object.values(this.baselines).map((each) => each.loss)),
+      [bottom, top] = side === "bottom" ? [loss, loss + height] : [loss - height, loss],
       width = WIDTH / Math.max(WIDTH, this.box.clientWidth),
-      isCovered = (/** @type {number | null} */ value) => value !== null && value >= loss && value < top,
+      isCovered = (/** @type {number | null} */ value) => value !== null && value >= bottom && value < top,
       covered = this.points.filter((point) => columns.some((at) => isCovered(point[at] ?? null))),
       places = covered.map(([step]) => (step ?? 0) / (this.run?.steps ?? 1));
     const hidden = (/** @type {number} */ end) => places.filter((at) => at > end - width && at <= end).length;
@@ -251,7 +252,7 @@ class Curves {
     const look = { xref: "paper", xanchor: "right", borderpad: 0, showarrow: false, bgcolor: "white" };
     return shown.map(({ meta: { series, side } }) => {
       const { loss, label } = this.baselines[series],
-        x = series !== "coin" ? 1 : isLow ? 0.45 : this.freest(loss),
+        x = series === "coin" && isLow ? 0.45 : this.freest(loss, side),
         y = this.isLogarithmic ? Math.log10(loss) : loss;
       return { ...look, text: label, x, y, yanchor: side, yshift: side === "top" ? -2 : 2 };
     });
