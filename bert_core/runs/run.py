@@ -552,8 +552,8 @@ class Run:
 
     @property
     def _staying(self) -> set[int | None]:
-        ends = (part.start for part in self.recipe.training.parts)  # what the model was before more steps were added
-        return {*self._kept_steps, *ends, self.best.step if self.best else None}
+        added = (part.start for part in self.recipe.training.parts[-1:])  # the model before the last steps were added
+        return {*self._kept_steps, *added, self.best.step if self.best else None}
 
     def least_useful(self) -> tuple[float, Snapshot] | None:
         """Of the snapshots that may be dropped; see `snapshots.least_useful`."""

@@ -30,6 +30,7 @@ from bert_core.training.trainer import TrainerState
 _LAST = "last"  # the weights of the last step, in one tensor as the averages, where the model has others
 _HASHED = {CONFIG, WEIGHTS, TOKENIZER, RECIPE, TRAINING_TENSORS}  # at least
 _MAX_SETTINGS_BYTES = 256 * 2**10  # of recipe.json and of training_state.json, which have a few kB
+_LONGEST_NAME = 255  # letters, as of a file
 _MAX_STEPS = 1_000_000  # the numbers of each are kept in memory
 
 
@@ -97,7 +98,12 @@ def read_training_state(folder: str | Path) -> TrainingState:
             "text": str() as text,
             "columns": {"history": names, "evaluations": [*measures]} as columns,
             "sha256": dict() as hashes,
-        } if all(map(_is_count, [step, *updates])) and all(map(_is_name, measures)) and hashes.keys() >= _HASHED:
+        } if (
+            len(name) <= _LONGEST_NAME
+            and all(map(_is_count, [step, *updates]))
+            and all(map(_is_name, measures))
+            and hashes.keys() >= _HASHED
+        ):
             pass
         case _:
             raise _mismatch()
