@@ -81,7 +81,7 @@ class TextClassification(LabelTask[TextExample]):
     name = "text-classification"
     example = TextExample
     model = BertForSequenceClassification
-    form = "a text and a label on each line, between tabs or commas"
+    form = "a text and a label on each line, with a tab or a comma between them"
     columns = ("one or two texts", "the label")
     has_pairs = True
     is_number: ClassVar[bool] = False  # the label

@@ -270,17 +270,17 @@ def test_the_sentence_says_what_the_numbers_carry() -> None:
     trial = Trial("transfer", "A task", "", ["random", "pretrained"] * 2, measured, lambda trial, space: None)
     trial.marks = marks(0, [0.6, 0.61, 0.62], [0.8, 0.82, 0.81], 32) | marks(2, [0.5, 0.52, 0.51], [0.52, 0.5, 0.51], 8)
     assert answer("accuracy", trial) == (
-        "8 examples: 51% ± 1 (random weights), 51% ± 1 (pretrained weights). Neither is more than 5 points above "
+        "8 examples: 51% ± 1 (random weights), 51% ± 1 (pre-trained weights). Neither is more than 5 points above "
         "always giving the most frequent answer; take more epochs. 32 examples: 61% ± 1 (random weights), 81% ± 1 "
-        "(pretrained weights). "
+        "(pre-trained weights). "
         "Pre-training helps."
     )
     trial.marks = marks(0, [0.6], [0.8], 32)
     assert answer("accuracy", trial).endswith(
-        "80% (pretrained weights). With one seed this difference may be chance; run three."
+        "80% (pre-trained weights). With one seed this difference may be chance; run three."
     )
     assert answer("pearson", trial).endswith(
-        "0.80 (pretrained weights). With one seed this difference may be chance; run three."
+        "0.80 (pre-trained weights). With one seed this difference may be chance; run three."
     )
     chart = figure("accuracy", trial)
-    assert [trace["name"] for trace in chart["data"]] == 2 * ["Random weights"] + 2 * ["Pretrained weights"]
+    assert [trace["name"] for trace in chart["data"]] == 2 * ["Random weights"] + 2 * ["Pre-trained weights"]

@@ -37,7 +37,7 @@ def masked(question: dict[str, Any], word: str) -> tuple[str, str]:
 
 
 def percent(share: float) -> str:
-    return "below 1 %" if share < 0.005 else f"{100 * share:.0f} %"
+    return "below 1%" if share < 0.005 else f"{100 * share:.0f}%"
 
 
 def test_the_dialogue_models_juliet_and_its_loss():
@@ -53,7 +53,7 @@ def test_swapped_sentences_are_judged_otherwise():
     pair, model = (question["text"], question["pair"]), shipped("romeo-juliet")
     assert next_sentence(model, *pair) > 0.99
     assert next_sentence(model, *reversed(pair)) < 0.01
-    assert "from over 99 % to under 1 %" in said
+    assert "from over 99% to under 1%" in said
 
 
 def test_the_head_of_the_next_token():
@@ -147,7 +147,7 @@ def test_a_word_without_the_words_after_it():
     left = whole[: whole.index(MASK) + len(MASK)]
     (best, share), *_ = fill_mask(model, left, top_k=1)[0]
     assert f"left of the {percent(rate_guess(model, 'edge', whole).probability)} for “edge”" in said
-    assert f"it is {100 * rate_guess(model, 'edge', left).probability:.2f} %" in said
+    assert f"it is {100 * rate_guess(model, 'edge', left).probability:.2f}%" in said
     assert (best, f"the full stop ({percent(share)})" in said) == (".", True)
 
 
@@ -162,8 +162,8 @@ def test_pieces_of_a_word_that_the_vocabulary_lacks():
 def test_the_order_that_random_pairs_did_not_teach():
     question, said = step(OTHERS, 3)
     model, (first, second) = shipped("english-mini"), (question["text"], question["pair"])
-    assert {percent(next_sentence(model, *pair)) for pair in ((first, second), (second, first))} == {"99 %"}
-    assert "99 % both ways" in said
+    assert {percent(next_sentence(model, *pair)) for pair in ((first, second), (second, first))} == {"99%"}
+    assert "99% both ways" in said
     assert next_sentence(model, first, "the lake is in the north.") < 0.05
 
 
@@ -185,8 +185,8 @@ def test_he_and_she():
         (MEMORY, 1, "ln 41 = 3.71", math.log(41)),
         (MEMORY, 1, "ln 2 = 0.69", math.log(2)),
         (MEMORY, 5, "ln 6000 = 8.70", math.log(6000)),
-        (BERT, 2, "50 % would cost 0.69", math.log(2)),
-        (BERT, 2, "1 % would cost 4.61", math.log(100)),
+        (BERT, 2, "50% would cost 0.69", math.log(2)),
+        (BERT, 2, "1% would cost 4.61", math.log(100)),
     ],
 )
 def test_losses_of_guesses(lesson, number, says, value):

@@ -1,4 +1,4 @@
-"""What pre-training bought: the same task from random and from pretrained weights, with fewer and fewer examples."""
+"""What pre-training bought: the same task from random and from pre-trained weights, with fewer and fewer examples."""
 
 import dataclasses
 import functools
@@ -25,7 +25,7 @@ from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
 
 SIZES = (128, 32, 8)  # labelled examples, beside all
-STARTS = ("random weights", "pretrained weights")
+STARTS = ("random weights", "pre-trained weights")
 MOST_EPOCHS = 1_000
 UNITS = {"pearson": "correlation"}  # of measures that are not fractions
 CONCLUSIONS = trials.CONCLUSIONS | {  # by verdict
