@@ -159,7 +159,7 @@ class StepByStep {
       return [[name, `: ${now}`], typeof was === "number" && el("span", ` (the whole model: ${whole})`)];
     };
     return [
-      (words || isPair) && [el("span", "The answer."), " "],
+      (words || isPair) && [el("span", "The model gives"), " "],
       words && said(el("bdi", words.answer), Math.exp(-words.loss), before?.probability),
       words && isPair && "; ",
       isPair && said(read, pair.probabilities[0], before?.is_next),
