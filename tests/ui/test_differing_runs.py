@@ -66,4 +66,5 @@ def test_runs_of_one_seed_and_one_size_begin_alike(service):
     assert begin_alike([first, masks, seed]) is False
     assert begin_alike([first, layers]) is False
     assert begin_alike([first, ()]) is None
+    assert begin_alike([first, (), seed]) is False
     assert begin_alike([first, first[1:]]) is None

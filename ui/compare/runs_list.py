@@ -158,9 +158,10 @@ def differences(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def begin_alike(runs: Sequence[Sequence[Snapshot]]) -> bool | None:
-    """Whether runs, given by their snapshots, began with identical weights; None if a first snapshot is not kept."""
+    """Whether runs, given by their snapshots, began with identical weights; None where the first snapshots that are
+    kept are identical and others are not kept."""
     first = [snapshots[0] for snapshots in runs if snapshots and snapshots[0].step == 0]
-    if len(first) < len(runs):
-        return None
     all_tensors = zip_longest(*(each.weights.values() for each in first), fillvalue=torch.empty(0))
-    return all(torch.equal(tensors[0], other) for tensors in all_tensors for other in tensors[1:])
+    if not all(torch.equal(tensors[0], other) for tensors in all_tensors for other in tensors[1:]):
+        return False
+    return True if len(first) == len(runs) else None

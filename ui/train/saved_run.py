@@ -44,9 +44,9 @@ class SavedRun:
         with gr.Accordion("Continue a saved run", open=False, elem_id="saved-run"):
             hint(page.workspaces.losses)
             hint(ABOUT)
+            self.problem = view("train/facts", elem_id="resume-problem")
             label = "A saved run (.zip)"
             self.opened = gr.File(label=label, file_types=[".zip"], elem_id="resume", height=120)
-            self.problem = view("train/facts", elem_id="resume-problem")
 
 
 def run_file(page: Page, space: Workspace, run: Run, kind: str) -> dict[str, Any]:

@@ -154,20 +154,16 @@ export function results(root, remove) {
     gone = asksFirst("Remove", { id: "task-remove" }, asked, () => remove(value.key ?? ""));
 
   return {
-    /** @param {Results} next */
-    show(next) {
-      const { error, key, part, name, examples, mistakes, labels, confusion } = (value = next);
+    /** @param {Results} found */
+    show(found) {
+      const { error, key, part, name, examples, mistakes, labels, confusion } = (value = found);
       if (error || !key) return fill(root, error && note(error, true));
-      fill(head, name, part && (isJudged(next) ? `: ${mistakes} of ${part} wrong` : `: ${part}`));
+      fill(head, name, part && (isJudged(found) ? `: ${mistakes} of ${part} wrong` : `: ${part}`));
       const isRun = value.step !== null; // Models removes another one
-      fill(
-        root,
-        head,
-        part && [measures, notes(value.notes), body],
-        tools(question.model !== key && show, isRun && gone),
-      );
+      const next = tools(question.model !== key && show, isRun && gone);
+      fill(root, head, next, part && [measures, notes(value.notes), body]);
       if (!part) return;
-      order.textContent = isJudged(next) && !mistakes ? "Examples" : "Mistakes first";
+      order.textContent = isJudged(found) && !mistakes ? "Examples" : "Mistakes first";
       const numbers = value.measures.map(([name, number]) => fact([name, number.toFixed(3)]));
       fill(measures, numbers);
       fill(list, examples.map(line));

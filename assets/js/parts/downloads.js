@@ -22,6 +22,8 @@ const KINDS = {
 const LONGEST = 16384,
   LARGEST = 2 ** 27; // pixels of a side and of a picture that browsers draw
 const WAITS = "The view has no answer to the question yet; save it again when it has.";
+const ALONE =
+  "Who opens the link sees another model. Download yours under Models and send the file too; it can be opened there.";
 const TOO_LARGE = "The browser could not make this picture; choose SVG, or a shorter text.";
 
 /** @param {Blob} blob @param {string} name */
@@ -117,6 +119,8 @@ export function linkButton() {
   };
   const item = button("Copy link", press, { id: "copy-link", title: "Copy a link that shows the same" });
   async function press() {
+    const missing = question.recipe?.missing;
+    if (missing) say(`${missing} ${ALONE}`);
     field.value = link();
     const isCopied = await copy(field.value, field, () => show(true));
     item.textContent = copied.textContent = isCopied ? "Copied" : "It is selected below";

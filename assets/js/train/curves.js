@@ -204,8 +204,9 @@ class Curves {
 
   /** The curves of other runs, each run in one colour. @param {any[]} data the traces of the shown one */
   overlaid(data) {
-    const own = data.filter(({ meta }) => meta.smoothed);
-    return this.others.flatMap(({ name, colour, isDotted, steps, points }) =>
+    const own = data.filter(({ meta }) => meta.smoothed),
+      steps = Math.min(...this.others.map((other) => other.steps)); // one smoothing for all, else a longer run seems slower
+    return this.others.flatMap(({ name, colour, isDotted, points }) =>
       own.map((trace) => {
         const { series } = trace.meta,
           column = this.column(series),
