@@ -236,7 +236,7 @@ def test_a_part_set_to_zero_changes_the_answer_beside_the_whole_models(shared: P
     show(shared, "step-by-step", **FIRST, stage="feed-forward")
     steps = shared.locator("#steps")
     expect(steps.locator(".b-strip canvas")).to_have_count(6)
-    expect(steps).to_contain_text("The model gives juliet")
+    expect_seen(steps.locator(".b-answers"), "The model gives juliet", in_window=True)
     steps.get_by_role("button", name="Feed-forward", exact=True).click()
     expect_seen(steps.locator(".b-readout code[translate=no]").first, "attended · W[:, 0] + b[0]")
     expect_seen(steps.locator(".b-answers"), re.compile(r"juliet: .*the whole model: .*IsNext.*the whole model: "))

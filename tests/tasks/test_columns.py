@@ -242,7 +242,9 @@ def test_one_of_a_thousand_lines_may_have_other_columns(tmp_path):
     found = read(tmp_path, tsv(*lines[:7], "cut", *lines[7:]))
     assert len(found.examples) == 1998
     assert found.notes.count("Lines left out because they have other columns than the first: 1.") == 1
-    with pytest.raises(CorpusError, match=r"Line 8 of task\.txt has another number of columns \(1\)"):
+    with pytest.raises(
+        CorpusError, match=r"Line 8 of task\.txt has another number of columns \(1\) than the first line \(2\)"
+    ):
         read(tmp_path, tsv(*lines[:7], "cut", "cut", "cut", "cut"))
 
 
@@ -268,7 +270,10 @@ def test_a_file_whose_labels_are_all_missing_is_refused(tmp_path):
 
 CSV_MISTAKES = [
     ('text,label\n"good,pos\nbad,neg\n', "is not CSV"),
-    ("text,label\ngood,pos\nbad\n", "Line 3 of task.txt has another number of columns"),
+    (
+        "text,label\ngood,pos\nbad\n",
+        r"Line 3 of task.txt has another number of columns \(1\) than the first line \(2\)",
+    ),
     ('{"text": "a", "label": 1}\n{"text"\n', "Line 2 of task.txt is not JSON"),
     ('{"text": "a", "label": 1}\n[1]\n', "Line 2 of task.txt is not a JSON object; write one on each line"),
     ('[\n{"text": "a", "label": 1}\n]\n', "Line 1 of task.txt begins a list of JSON; write its objects alone"),

@@ -97,6 +97,7 @@ def test_whether_a_run_is_paused_is_kept_as_well_as_its_step(recipe: Recipe, tmp
     kept, run = workspaces.kept, workspaces.start(workspaces.enter(None), recipe, TEXT, 0, paused=True)
     assert kept is not None
     stepped(run, 3)
+    run.set_pace(0.1)  # it has not ended before the next command
     for command, is_paused in ((run.pause, True), (run.resume, False), (run.pause, True)):
         command()
         wait(lambda is_paused=is_paused: (run.status == "paused") is is_paused)

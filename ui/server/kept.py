@@ -123,7 +123,8 @@ class KeptRuns:
                 _log.error("keeping runs: %s", one_line(error))
 
     def _save(self, folder: Path, run: Run, variant: str) -> None:
-        state, corpus = (run.steps_done, run.status == "paused"), run.prepared.source if run.prepared else None
+        is_paused, corpus = run.status == "paused", run.prepared.source if run.prepared else None
+        state = run.steps_done, is_paused
         if corpus is None or run.worker is None or self._saved.get(folder) == state:
             return
         if not 0 < corpus.nbytes <= LARGEST_TEXT or shutil.disk_usage(self._folder).free < FREE_DISK:
@@ -132,7 +133,7 @@ class KeptRuns:
         if folder not in self._saved:
             replace_file(folder.with_suffix(".text"), _written(corpus))
         run.save(folder)
-        replace_file(folder.with_suffix(".json"), {"variant": variant, "is_paused": state[1]})
+        replace_file(folder.with_suffix(".json"), {"variant": variant, "is_paused": is_paused})
         self._saved[folder] = state
 
     def _remove(self, folder: Path) -> None:

@@ -1,6 +1,7 @@
 // The statuses of a run, as ui and bert_core/runs/run.py name them, and the runs that are chosen.
 
 import { announce, keep, kept } from "../frame/page.js";
+import { ask, question } from "../frame/question.js";
 
 export const STATUS_NAMES = {
   queued: "Queued",
@@ -27,6 +28,12 @@ export const runs = {
     if (visitor !== runs.visitor) runs.chosen = new Set(kept("ticks", visitor));
     Object.assign(runs, { visitor, shown: run });
     announce("runs", null);
+  },
+  /** The person removes a run; the page shows another model. @param {string} run */
+  remove(run) {
+    runs.removed.add(run);
+    if (question.other.split("@")[0] === run) ask({ other: "" });
+    if (question.model === run) ask({ model: "", step: null });
   },
   choose(ids) {
     runs.chosen = new Set(ids);

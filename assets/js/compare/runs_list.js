@@ -6,7 +6,6 @@ import { asksFirst, keepingFocus, row, scrolling, table } from "../controls.js";
 import { button, disable, dot, el, fill, note, notes } from "../parts/elements.js";
 import { count, loss, percent } from "../parts/numbers.js";
 import { keep, kept, on, orError } from "../frame/page.js";
-import { ask, question } from "../frame/question.js";
 import { curves } from "../train/curves.js";
 import { hasEnded, runs, STATUS_NAMES } from "./runs.js";
 import { asking } from "../views.js";
@@ -166,9 +165,7 @@ class RunsList {
 
   removal({ run, number, status }) {
     const remove = () => {
-      if (question.other.split("@")[0] === run) ask({ other: "" });
-      if (question.model === run) ask({ model: "", step: null });
-      runs.removed.add(run);
+      runs.remove(run);
       this.trigger("remove", { run });
     };
     const asked = `Remove run ${number} with its curves and its model? It cannot come back.`,

@@ -7,7 +7,7 @@ import { announce, on, orError, say, visitor } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 import { curves } from "../train/curves.js";
 import { LiveRun, statusLine } from "../compare/live_run.js";
-import { hasEnded, STATUS_NAMES } from "../compare/runs.js";
+import { hasEnded, runs, STATUS_NAMES } from "../compare/runs.js";
 import { asking } from "../views.js";
 import { answered, results, verdictOf } from "./results.js";
 
@@ -68,7 +68,7 @@ class FineTune extends LiveRun {
       this.board.say("Removed", CHOOSE);
       this.board.bar.hidden = this.drawing.hidden = true;
     }
-    if (question.model === run) ask({ model: "", step: null });
+    runs.remove(run);
     announce("status", null);
     await this.judge();
   }
