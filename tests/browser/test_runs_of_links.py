@@ -1,20 +1,52 @@
 """Runs that a link or a lesson names: the page trains one again, once, says so, and shows the step that it names."""
 
 import json
+import re
 from collections.abc import Callable
+from typing import Any
 from urllib.parse import urlencode
 
-from browser_steps import FIRST, expect_seen, open_tab, show, shown_model, wait_for_question, wait_for_status
+from browser_steps import (
+    FIRST,
+    expect_seen,
+    open_tab,
+    show,
+    shown_model,
+    wait_for_answer,
+    wait_for_question,
+    wait_for_status,
+    wait_until,
+)
 from playwright.sync_api import Page, expect
 
+from bert_core.runs.run import ENDED
+from ui.server.workspace import NOT_YOURS
+
 AGAIN = "is trained again here, with the same recipe and seed"
+TABS = ("masked-words", "next-sentence", "attention", "words-in-context", "step-by-step", "batch", "train")
 RUN = "Romeo and Juliet, quick"
+
+
+SEEN = """text => {
+    window.seen = []; // where the text stood
+    const look = () => {
+        for (const each of document.querySelectorAll("p, span, li, td, div"))
+            if (!each.childElementCount && each.textContent.includes(text) && each.checkVisibility())
+                window.seen.push([location.hash, each.closest("[id]").id]);
+    };
+    new MutationObserver(look).observe(document.body, { childList: true, subtree: true, characterData: true });
+}"""
+
+
+def parts_of(steps: int, seed: int = 5) -> dict[str, str]:
+    """What an address says of a run that nobody has."""
+    recipe = {"recipe": "romeo-juliet", "seed": str(seed), "settings": {"training.steps": steps}}
+    return {"model": "elsewhere", "recipe": json.dumps(recipe), **FIRST}
 
 
 def link(step: int | None, steps: int, seed: int = 5) -> str:
     """A link to a run that nobody has."""
-    recipe = {"recipe": "romeo-juliet", "seed": str(seed), "settings": {"training.steps": steps}}
-    parts = {"tab": "masked-words", "model": "elsewhere", "recipe": json.dumps(recipe), **FIRST}
+    parts = {"tab": "masked-words"} | parts_of(steps, seed)
     return f"#{urlencode(parts if step is None else parts | {'step': str(step)})}"
 
 
@@ -32,6 +64,7 @@ def test_a_link_to_a_step_shows_that_step_and_says_that_it_is_trained_again(visi
     expect(page.locator("#model-step")).to_have_text("step 33")
     wait_for_question(page, step="33")
     expect(notice).to_be_in_viewport(ratio=1)
+    wait_for_answer(page.locator("#masked-guesses"))
     guesses = page.locator("#masked-guesses").inner_text()
     page.reload()
     expect(page.locator("#model-step")).to_have_text("step 33")
@@ -40,6 +73,19 @@ def test_a_link_to_a_step_shows_that_step_and_says_that_it_is_trained_again(visi
     told = page.locator("#messages").get_by_text("no model of step 9,999; the page shows step 60")
     expect(told).to_be_in_viewport(ratio=1)
     expect(page.locator("#model-step")).to_have_text("step 60")
+
+
+def test_no_view_says_that_the_run_is_not_here_while_it_is_trained_again(
+    visit: Callable[..., Page], service: Any
+) -> None:
+    page = visit()
+    page.evaluate(SEEN, NOT_YOURS)
+    for seed, tab in enumerate(TABS, 5):
+        show(page, tab, **parts_of(1, seed))
+        expect(page.locator("#model-step")).to_have_text("step 1")
+        expect(shown_model(page)).to_have_text(re.compile(f"seed {seed}" if seed > 5 else RUN))
+        wait_until(page, lambda: service.runs[-1].status in ENDED)
+    assert page.evaluate("window.seen") == []
 
 
 def runs_of(page: Page) -> list[str]:

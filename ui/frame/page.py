@@ -23,7 +23,7 @@ from ui.frame.shown_model import choices, comparisons, first_pair, repeated_run,
 from ui.frame.tab import Tab
 from ui.gradio_gaps import OPEN_TAB
 from ui.handlers import MALFORMED, QUIET, cached_file, on_error
-from ui.server.workspace import STOP_IT_FIRST, Model, Workspace, is_finetuning
+from ui.server.workspace import NOT_YOURS, STOP_IT_FIRST, Model, Workspace, is_finetuning
 from ui.server.workspaces import Workspaces, functions
 from ui.views import view
 
@@ -250,7 +250,7 @@ def _sentence_bar(workspaces: Workspaces, tabs: Sequence[Tab], answers: Answers)
         "frame/sentence_bar",
         {},
         events=("open", *(tab.name for tab in tabs)),
-        options={"tabs": shown, "answers": answers.declared},
+        options={"tabs": shown, "answers": answers.declared, "missing": NOT_YOURS},
         server_functions=functions(workspaces, sentences, words, answers.answer, known=False),
         elem_id="question",
     )

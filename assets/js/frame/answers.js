@@ -14,8 +14,9 @@ const rest = () => new Promise((resolve) => setTimeout(resolve, REST_MS));
  * @param {Record<string, Answer>} declared by name
  * @param {(name: string, question: object) => Promise<any>} server
  * @param {(tab: string) => void} change called for a tab whose form has to follow the question
+ * @param {string} missing the server's sentence for a model that is not here; the page shows another one then
  */
-export function answering(declared, server, change) {
+export function answering(declared, server, change, missing) {
   /** @type {Record<string, string>} */
   const asked = {}; // by name, the parts of the question when it was last asked
   const fetching = {}; // by name
@@ -41,6 +42,7 @@ export function answering(declared, server, change) {
       forget(name, now);
       announce("failed", null);
     }
+    if (Object.values(values).some((value) => value?.error === missing)) return;
     receive(now, values);
     const later = Object.keys(values).filter((id) => values[id]?.more);
     if (later.length) complete(name, later, values[later[0]].more, now);

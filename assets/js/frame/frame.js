@@ -171,15 +171,13 @@ class Frame {
     const isDark = () => document.body.classList.contains("dark");
     const theme = button("◐", () => setTheme(!isDark()), { id: "theme", title: "Light or dark" });
     const sentences = given.help.map((/** @type {string} */ text) => el("p", text));
-    const copying = linkButton();
     const help = popover("?", { id: "help", "aria-label": "Help" }, sentences);
     fill(
       root,
       el("h1", { id: "title" }, "Balcony"),
       el("div.b-model", this.picker, this.name, this.rename, this.detail),
       this.time.element,
-      el("div.b-frame-tools", copying.tools, languages(), theme, help),
-      copying.line,
+      el("div.b-frame-tools", linkButton(), languages(), theme, help),
       this.notice,
     );
     this.refresh = asking(root, () => this.fetch());

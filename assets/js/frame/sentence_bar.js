@@ -3,7 +3,7 @@
 
 import { options, select } from "../controls.js";
 import { button, changes, disable, el, showError } from "../parts/elements.js";
-import { latest, on, visitor } from "./page.js";
+import { announce, latest, on, visitor } from "./page.js";
 import { ask, question } from "./question.js";
 import { answering } from "./answers.js";
 import { field, named } from "./field.js";
@@ -41,12 +41,12 @@ export function view(root, { trigger, server, setValue, options }) {
   };
   const fields = FIELDS.map((key) => field(key, typed, give));
   const paint = painter(root, options.tabs, state, fields, give);
-  const answers = answering(options.answers, server.answer, trigger);
+  const answers = answering(options.answers, server.answer, trigger, options.missing);
   const respond = latest(async () => {
     await visitor.known;
     state.isLost = false;
     try {
-      if (options.tabs[question.tab] && !(await readWords(state, server.words))) return;
+      if (options.tabs[question.tab] && !(await readWords(state, server.words, options.missing))) return;
     } catch (error) {
       state.isLost = true;
       answers.fail(/** @type {Error} */ (error).message);
@@ -82,15 +82,20 @@ export function view(root, { trigger, server, setValue, options }) {
 }
 
 /**
- * Read the words of new texts. Returns false when these have changed meanwhile.
+ * Read the words of new texts. Returns false when these have changed meanwhile, or their model is not here.
  * @param {Sentences} state @param {(...values: any[]) => Promise<any>} askWords of the server
+ * @param {string} missing its sentence for a model that is not here; the page shows another one then
  */
-async function readWords(state, askWords) {
+async function readWords(state, askWords, missing) {
   const { text, pair, hidden } = question,
     wanted = textsKey();
   if (wanted === state.read || (!text && !pair && hidden === null)) return true;
   const known = hidden === null ? null : state.read ? { ...state.words, hidden } : NONE;
   const found = /** @type {Words} */ (await askWords(question, known));
+  if (found.error === missing) {
+    announce("failed", null);
+    return false;
+  }
   const isTheirs = !state.read || state.isGiven;
   // A word may have been pressed meanwhile.
   if (question.text !== text || question.pair !== pair || question.hidden !== hidden) return false;

@@ -2,7 +2,7 @@
 
 import { saved } from "../language/language.js";
 import { held } from "../views.js";
-import { button, el, fill, note, roam } from "./elements.js";
+import { button, el, fill, note, putBelow, roam } from "./elements.js";
 import { copy, popover } from "../controls.js";
 import { orError, say } from "../frame/page.js";
 import { link, question } from "../frame/question.js";
@@ -109,26 +109,29 @@ export function view(root, { server, options: given }) {
   root.append(saveMenu(options, press), problem, dialog);
 }
 
-/** The button that copies the link to what the page shows, and a line with the link, for browsers that forbid to copy. */
+/** The button that copies the link to what the page shows, and below it the link, for browsers that forbid to copy. */
 export function linkButton() {
   const copied = el("span.b-unseen", { role: "status" }),
-    field = el("input", { id: "link", type: "text", readonly: "", "aria-label": "Link", onblur: () => show(false) }),
-    line = el("label.b-note", { id: "link-line", hidden: "" }, "The link to what the page shows: ", field);
-  const show = (/** @type {boolean} */ is) => {
-    line.hidden = !is;
-  };
-  const item = button("Copy link", press, { id: "copy-link", title: "Copy a link that shows the same" });
+    field = el("input", { id: "link", type: "text", readonly: "", "aria-label": "Link" }),
+    item = button("Copy link", press, { id: "copy-link", title: "Copy a link that shows the same" }),
+    place = () => putBelow(panel, item.getBoundingClientRect()),
+    panel = el(
+      "label.b-popover",
+      { popover: "", onbeforetoggle: place, ontoggle: place },
+      "The link to what the page shows: ",
+      field,
+    );
   async function press() {
     const missing = question.recipe?.missing;
     if (missing) say(`${missing} ${ALONE}`);
     field.value = link();
-    const isCopied = await copy(field.value, field, () => show(true));
+    const isCopied = await copy(field.value, field, () => panel.showPopover());
     item.textContent = copied.textContent = isCopied ? "Copied" : "It is selected below";
     setTimeout(() => {
       item.textContent = "Copy link";
     }, 2000);
   }
-  return { tools: [item, copied], line };
+  return [item, copied, panel];
 }
 
 /** Python to read and copy. While a dialog is open nobody can change the view, so that the code is always that of the view. @param {string} what */
