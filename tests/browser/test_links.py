@@ -82,7 +82,11 @@ def test_a_link_shows_the_same_to_another_visitor(visit: Callable[..., Page], tm
     link = link_of(page)
     other.goto("about:blank")
     other.goto(page.url.partition("#")[0] + link)
-    expect_seen(other.locator("#link-notice"), "is trained again here, with the same recipe and seed", in_window=True)
+    expect_seen(
+        other.locator("#link-notice"),
+        "a run here repeats the training, with the same recipe, settings and seed",
+        in_window=True,
+    )
     expect(other.locator("#model-step")).to_have_text(f"step {STEPS}")
     expect(other.locator("#link-notice")).to_be_in_viewport(ratio=1)
     expect(other.locator("#attention-map .b-map-title")).to_have_text("Layer 2, head 3")

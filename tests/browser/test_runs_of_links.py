@@ -12,6 +12,7 @@ from browser_steps import (
     open_tab,
     show,
     shown_model,
+    unfold_form,
     wait_for_answer,
     wait_for_question,
     wait_for_status,
@@ -22,7 +23,7 @@ from playwright.sync_api import Page, expect
 from bert_core.runs.run import ENDED
 from ui.server.workspace import NOT_YOURS
 
-AGAIN = "is trained again here, with the same recipe and seed"
+AGAIN = "a run here repeats the training, with the same recipe, settings and seed"
 TABS = ("masked-words", "next-sentence", "attention", "words-in-context", "step-by-step", "batch", "train")
 RUN = "Romeo and Juliet, quick"
 
@@ -60,6 +61,11 @@ def test_a_link_to_a_step_shows_that_step_and_says_that_it_is_trained_again(visi
     open_tab(page, "Train")
     wait_for_status(page, "Finished")
     expect(page.locator("#run-step")).to_have_text("60 of 60")
+    # What Start would train now is the same.
+    unfold_form(page)
+    expect(page.locator("#seed input")).to_have_value("5")
+    page.get_by_text("More settings").click()
+    expect(page.locator("#setting-steps input")).to_have_value("60")
     open_tab(page, "Masked words")
     expect(page.locator("#model-step")).to_have_text("step 33")
     wait_for_question(page, step="33")

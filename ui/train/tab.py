@@ -24,6 +24,7 @@ from ui.train.form import (
     NO_RECIPE_FILE,
     OWN_TEXT,
     PASTED,
+    RANDOM,
     SHOWN_MODEL,
     UPLOADED,
     Filled,
@@ -34,7 +35,7 @@ from ui.train.form import (
 )
 from ui.train.monitor import monitor_value, run_monitor
 from ui.train.saved_run import SavedRun, resumed
-from ui.train.settings import with_labels
+from ui.train.settings import values_of, with_labels
 from ui.views import view
 
 AUTOMATIC, FULL_SPEED = 0, -1  # paces; others are steps a second
@@ -120,9 +121,10 @@ class TrainTab:
         self.pace.input(self.change_pace, [page.visitor, self.pace], live, **FOLLOWING)
         opens = saved.opened.upload(self.open_saved, {saved.opened, *form}, [saved.problem, *live], **QUIET)
         opens.then(lambda: None, None, saved.opened, **QUIET)
-        filled = [self.form.seed, self.form.settings, self.form.source, self.form.pasted, page.messages]
+        parts = self.form
+        filled = [parts.seed, parts.settings, parts.source, parts.pasted, parts.recipe, parts.initial, page.messages]
         follows = self.monitor.fill(on_error(page.say)(self.fill), form, filled, **QUIET).then
-        follows(self.follow, form, [*self.form.described, self.preview, page.messages], **FOLLOWING)
+        follows(self.follow, form, [*parts.described, self.preview, page.messages], **FOLLOWING)
         self.monitor.longer(self.showing(more_steps), page.visitor, live, **QUIET)
         self.monitor.slower(self.train_slower, form, {self.form.settings, *live}, **QUIET)
         # The status may change again before an event is answered; dropping the later one would leave the page behind.
@@ -221,22 +223,30 @@ class TrainTab:
             shown[form.settings] |= {"changed": fewer}
             kept = sent["changed"] if sent["recipe"] == shown[form.settings]["recipe"] else {}
             filled = dataclasses.replace(filled, settings=shown[form.settings] | {"changed": kept | fewer})
+        if shown.get(form.settings) == filled.settings | {"changed": {}}:
+            del shown[form.settings]  # while the settings are folded, nothing would keep the changed ones
         return shown | {self.preview: self._preview(filled, values)}
 
     def fill(self, values: dict[Any, Any], event: gr.EventData) -> Updates:
         """Put what another part of the page has sent into the form: a seed, a learning rate or a text, which are texts;
-        an empty text: show the field for it. Raises BertCoreError."""
-        form, given = self.form, sent(event, "values", dict)
-        described = form.describe(form.read(values))
+        an empty text: show the field for it; or the recipe, seed and settings of a link. Raises BertCoreError."""
+        form, given, filled = self.form, sent(event, "values", dict), self.form.read(values)
+        if "recipe" in given:  # its run has the recipe's own text
+            filled = dataclasses.replace(filled, source=OWN_TEXT, recipe_name=given["recipe"], initial=RANDOM)
+        described = form.describe(filled)
         if form.settings not in described:
             raise InputError(NO_RECIPE_FILE)
         # Always with a value: without one, settings that the person has not unfolded yet would stay empty.
-        shown = {part: values[part] for part in (form.source, form.pasted)}
-        shown[form.settings] = described[form.settings]
+        shown = {form.source: filled.source, form.pasted: filled.pasted, form.recipe: filled.recipe_name}
+        shown |= {form.initial: filled.initial, form.settings: described[form.settings]}
         if "seed" in given:
             shown[form.seed] = parse(given["seed"], int)
         if "rate" in given:
             shown[form.settings] |= {"changed": {"training.learning_rate": str(given["rate"])}}
+        if "settings" in given:
+            asked = values_of(filled.own_recipe().override(given["settings"]))
+            names = {*filled.settings.get("changed", {}), *given["settings"]}
+            shown[form.settings] |= {"changed": {name: asked[name] for name in names & asked.keys()}}
         if "text" in given:
             shown |= {form.source: PASTED, form.pasted: given["text"] or values[form.pasted]}
         return shown

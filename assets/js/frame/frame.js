@@ -10,6 +10,9 @@ import { announce, choice, latest, on, say, setVisitor, visitor } from "./page.j
 import { ask, changedParts, parsed, question, restore } from "./question.js";
 import { asking } from "../views.js";
 
+const OF_LESSON = "The model of this step comes from a run here, with the recipe and seed of the lesson.";
+const OF_LINK =
+  "A link carries no model. So a run here repeats the training, with the same recipe, settings and seed. The form under Train has them too.";
 const REPLAY_MS = 250;
 const REPLAY = "Show each kept step in turn";
 const LIVE_MS = 1000; // at most so often a view follows a run that is shown live
@@ -293,9 +296,8 @@ class Frame {
     }
     if (key !== question.model) return; // the person has gone on
     if (run.error) return this.turn(`The model of this link cannot be trained again: ${run.error}`);
-    const ofLesson = "The model of this step is trained here, with the recipe and seed of the lesson.",
-      ofLink = "The model of this link is trained again here, with the same recipe and seed.";
-    this.turn(question.lesson ? ofLesson : ofLink, run);
+    this.turn(question.lesson ? OF_LESSON : OF_LINK, run);
+    if (!question.lesson) announce("fill", recipe);
   }
 
   async fetchList() {

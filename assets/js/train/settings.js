@@ -97,8 +97,9 @@ class Settings {
   draw(held) {
     if (!held) return;
     const { recipe, changed: mine } = this.held,
-      kept = recipe === held.recipe ? Object.entries(mine).filter(([name]) => name in held.values) : [];
-    this.held = { ...held, changed: { ...Object.fromEntries(kept), ...held.changed } };
+      all = { ...(recipe === held.recipe && mine), ...held.changed },
+      changed = Object.entries(all).filter(([name, value]) => name in held.values && value !== held.values[name]);
+    this.held = { ...held, changed: Object.fromEntries(changed) };
     this.setValue(this.held);
     this.paint();
     this.find();
