@@ -28,8 +28,8 @@ from ui.views import view
 
 HINT = (
     "The ticked runs are drawn below. Numbers are means over the last 20 steps, while the model was still learning; "
-    "the sentence beside “Finished” in Train tests the finished model. Run again and Reset begin with the same "
-    "weights, bit for bit."
+    "the sentence beside “Finished” in Train tests the finished model. “Run again” trains the same run once more; "
+    "“Reset” does so too, but pauses before the first step. Both begin with the same weights, bit for bit."
 )
 LONGEST_BEGIN = 40  # letters of a text
 

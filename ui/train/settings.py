@@ -113,6 +113,8 @@ def in_words(value: Any) -> str:
     if isinstance(value, list | tuple):  # the later phases of a training
         parts = (f"from step {part['start']}: {part['steps']} steps, rate {part['learning_rate']:g}" for part in value)
         return "; ".join(parts) or "–"
+    if isinstance(value, int):
+        return f"{value:,}"
     return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -1,7 +1,7 @@
 // What a fine-tuned model answers: about one example in detail, and about held-out examples with its mistakes first.
 
 import { asksFirst } from "../controls.js";
-import { bar, button, el, fact, fill, note, notes, tools } from "../parts/elements.js";
+import { bar, button, el, fact, fill, note, notes, own, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
 import { ask, question, replace } from "../frame/question.js";
@@ -31,6 +31,7 @@ import { ask, question, replace } from "../frame/question.js";
 /** Colours of kinds in the style sheet, which has each for both themes. */
 const COLOURS = ["mlm", "nsp", "strong", "more", "wrong", "muted"];
 const MOST_LABELS = 60; // in the picture
+const FIRST_SHOWN = 6; // examples, before a person asks for more
 /** The kinds that have a colour, in the order of the colours. @type {string[]} */
 const kinds = [];
 
@@ -107,13 +108,23 @@ function line(example) {
 /** Whether examples are right or wrong: some have nothing to be judged by. @param {Results} results */
 const isJudged = ({ part, examples }) => Boolean(part) && examples[0]?.right !== null;
 
-/** How many examples are right, "" where that is not said of them. @param {Results} results */
-export const verdictOf = (results) =>
-  isJudged(results) ? `${results.count - results.mistakes} of ${results.part} right.` : "";
+/** How many examples have each label. @param {number[][]} confusion */
+const totalsOf = (confusion) => confusion.map((row) => row.reduce((sum, each) => sum + each, 0));
+
+/** How many examples are right, and would be with one label for all; "" where that is not said of them. @param {Results} results */
+export function verdictOf(results) {
+  if (!isJudged(results)) return "";
+  const { count, mistakes, part, labels, confusion } = results,
+    totals = totalsOf(confusion),
+    most = Math.max(...totals),
+    isOneEach = totals.reduce((sum, each) => sum + each, 0) === count; // not of the words or the labels of a text
+  const blind = isOneEach && `Always answering “${own(labels[totals.indexOf(most)])}” would be right for ${most}.`;
+  return [`${count - mistakes} of ${part} right.`, blind].filter(Boolean).join(" ");
+}
 
 /** The confusion matrix as a picture. @param {ReturnType<typeof heatMap>} map @param {Results} value */
 function drawConfusion(map, { labels, confusion }) {
-  const totals = confusion.map((row) => row.reduce((sum, each) => sum + each, 0));
+  const totals = totalsOf(confusion);
   map.draw({
     rows: labels,
     columns: labels,
@@ -145,7 +156,11 @@ export function results(root, remove) {
     head = el("h3", { dir: "auto" }),
     order = el("h3"),
     list = el("ol", { id: "task-examples" }),
-    body = el("div.b-beside", el("div", order, list), picture);
+    all = button("", () => {
+      fill(list, value.examples.map(line));
+      all.hidden = true;
+    }),
+    body = el("div.b-beside", el("div", order, list, all), picture);
   /** @type {Results} */
   let value;
   const open = () => ask({ model: value.key, step: value.step, other: value.before });
@@ -166,7 +181,9 @@ export function results(root, remove) {
       order.textContent = isJudged(found) && !mistakes ? "Examples" : "Mistakes first";
       const numbers = value.measures.map(([name, number]) => fact([name, number.toFixed(3)]));
       fill(measures, numbers);
-      fill(list, examples.map(line));
+      fill(list, examples.slice(0, FIRST_SHOWN).map(line));
+      all.textContent = `Show all ${examples.length}`;
+      all.hidden = examples.length <= FIRST_SHOWN;
       picture.hidden = !confusion.length || labels.length > MOST_LABELS;
       if (!picture.hidden) drawConfusion(map, value);
     },
