@@ -32,6 +32,7 @@ _NO_LETTER = "Sentences of digits and marks alone"
 _MARKS_OF_MARKDOWN = "Marks of Markdown left out"
 _SEVERAL = "Some lines have several sentences, and each line is read as one; --kind documents would divide them."
 _TABS = "Lines with tabs are read as one sentence each; --kind pairs reads two texts and 1 or 0 from a line."
+_OF_WIKITEXT = "This looks like WikiText, and its headings are read as sentences too; --kind wikitext leaves them out."
 _NOT_JOINED = (
     "Each line is read as a sentence. If the lines are parts of longer sentences, --kind documents joins them."
 )
@@ -136,6 +137,7 @@ _HEADING_WORDS = 8
 _HEADINGS_SEEN = 10  # such a line with a full stop is a heading if a text has so many and few that are not
 _HEADINGS_WITH_STOP, _WORDS_WITH_STOP = 0.75, 3  # the least fraction with at most so many words
 _CHARACTERS_OF_A_WORD = 2  # in a script without spaces
+_WIKITEXT = re.compile(r"^ = [^=\n]+ = *\n(?=(?:.*\n){0,9}.* \. )", re.MULTILINE)  # a heading and sentences below it
 _NOT_OF_HEADINGS = re.compile(rf"[{ENDS}!?…;:,、，：{_CLOSING}]$")
 
 
@@ -223,6 +225,7 @@ class SentenceReader:
             f"This looks like {name}: what is not its text is read as words too; save the text alone."
             for name in forms[:1]
         ]
+        self._doubts += [_OF_WIKITEXT] * bool(_WIKITEXT.search(first[:_BEGINNING_OF_FILE]))
         if self.kind == "auto" and (columns := _columns_of_pairs(first)):
             self.kind = "pairs"
             self._doubts += [_LABELLED] * (columns == 3)

@@ -40,6 +40,14 @@ def test_a_text_with_marks_of_a_format_is_named(text, form):
     assert said(text, f"This looks like {form}: what is not its text is read as words too; save the text alone.")
 
 
+def test_wikitext_is_named():
+    text = " \n = Old lobster = \n \n The lobster is blue . It lives in the sea . \n \n = = Size = = \n"
+    assert said(
+        text, "This looks like WikiText, and its headings are read as sentences too; --kind wikitext leaves them out."
+    )
+    assert not said("Rules = Good =\nHello there .\nHow are you ?\n", "WikiText")
+
+
 @pytest.mark.parametrize(
     "text",
     [

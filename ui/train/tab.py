@@ -35,7 +35,7 @@ from ui.train.form import (
 )
 from ui.train.monitor import monitor_value, run_monitor
 from ui.train.saved_run import SavedRun, resumed
-from ui.train.settings import values_of, with_labels
+from ui.train.settings import values_of, with_kind, with_labels
 from ui.views import view
 
 AUTOMATIC, FULL_SPEED = 0, -1  # paces; others are steps a second
@@ -422,7 +422,7 @@ def preview_value(found: Preview, corpus: Corpus, assumed: str) -> dict[str, Any
             ["Estimated for", assumed],
         ],
         "first": list(corpus.sentences[:FIRST_SENTENCES]),
-        "notes": list(found.warnings),
+        "notes": [*map(with_kind, found.warnings)],
     }
 
 
