@@ -65,7 +65,7 @@ def test_a_text_that_is_written_later_is_translated_before_it_is_painted(chinese
             document.body.append(box, own);
             for (const text of ["Start", "step 18", "Romeo and Juliet, quick, step 1,800",
                     "This looks like subtitles: what is not its text is read as words too; save the text alone.",
-                    "ABC Start", ""]) {
+                    "Line 2 of Your examples has an empty text; fill it in or take the line out.", "ABC Start", ""]) {
                 box.textContent = box.title = own.textContent = text;
                 await null;
                 await null;
@@ -82,6 +82,8 @@ def test_a_text_that_is_written_later_is_translated_before_it_is_painted(chinese
         ["罗密欧与朱丽叶，快速，第 1,800 步"] * 2 + ["Romeo and Juliet, quick, step 1,800"],
         ["这看起来像字幕：其中不属于正文的内容也会被当作词读取；请只保存正文。"] * 2
         + ["This looks like subtitles: what is not its text is read as words too; save the text alone."],
+        ["您的样本的第 2 行：有空文本；请填上它，或去掉这一行。"] * 2
+        + ["Line 2 of Your examples has an empty text; fill it in or take the line out."],
         ["ABC Start"] * 3,
         [""] * 3,
     ]

@@ -20,7 +20,7 @@ from ui.frame.question import SCHEMA
 from ui.lessons import lessons
 from ui.models.tab import CARD, card_of
 from ui.server.scripts import locales, sources
-from ui.train.settings import in_words, label_of, with_kind
+from ui.train.settings import in_words, label_of, with_kind, with_labels
 
 ROOT = ASSETS.parent
 ERRORS = {name for name in vars(bert_core.errors) if name.endswith("Error")}
@@ -124,6 +124,13 @@ def test_every_error_message_has_a_translation() -> None:
     messages = [written(call.args[0]) for name, call in calls("bert_core", "ui") if name in ERRORS and call.args]
     assert len(messages) > 200
     assert missing([with_kind(message) for message in messages if message]) == []
+
+
+def test_both_parts_of_what_is_wrong_with_a_line_have_a_translation() -> None:
+    parts = [written(part) for name, call in calls("bert_core/tasks") if name == "wrong" for part in call.args[1:]]
+    texts = [with_labels(part) for part in parts if part and part != "has the question {}{}"]
+    assert len(texts) > 15
+    assert missing(texts) == []
 
 
 def test_every_label_of_a_control_has_a_translation() -> None:
