@@ -157,6 +157,10 @@ def test_a_run_is_paused_and_stopped_beside_the_train_tab(page: Page) -> None:
     expect_seen(page.locator(".b-message"), "“Subject of a sentence” has not ended")
     open_tab(page, "Fine-tune")
     page.evaluate("document.body.classList.toggle('dark')")  # with no picture yet
+    reason = page.locator("#fine-tune .b-reason")
+    expect_seen(reason, "test examples right.", in_window=True)
+    page.locator("#task-pause").click()
+    expect_seen(reason, "Training step")  # the model that was tested is an earlier one now
     page.locator("#task-stop").click()
     expect(page.locator("#task-status")).to_have_text("Stopped")
     page.locator("#task-start").click()  # a second one in the same page

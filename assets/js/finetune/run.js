@@ -83,7 +83,8 @@ class FineTune extends LiveRun {
     const { status, reason, step, steps, left } = news,
       { board, pause, stop, run, status: before } = this;
     const far = `Training step ${count(step)} of ${count(steps)}${left ? `, about ${duration(left)} left` : ""}`;
-    board.say(STATUS_NAMES[status], reason || this.verdict || far, status);
+    const verdict = status === "running" ? "" : this.verdict; // of a step on the way
+    board.say(STATUS_NAMES[status], reason || verdict || far, status);
     board.bar.value = steps ? step / steps : 0;
     pause.hidden = stop.hidden = hasEnded(status);
     pause.textContent = status === "paused" ? "Resume" : "Pause";
