@@ -139,6 +139,11 @@ class BertConfig(_Checked):
         if self.pad_token_id >= self.vocab_size:
             raise ConfigError(f"pad_token_id {self.pad_token_id} is outside the vocabulary of {self.vocab_size}.")
 
+    @property
+    def in_words(self) -> str:
+        """The layers and the hidden size, such as "2 layers of 48"."""
+        return f"{self.num_hidden_layers} layer{'s' * (self.num_hidden_layers != 1)} of {self.hidden_size}"
+
     def parameter_count(self) -> int:
         """Number of parameters of a `BertForPreTraining` of these sizes, computed without allocating anything."""
         d, f, v = self.hidden_size, self.intermediate_size, self.vocab_size

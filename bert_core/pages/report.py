@@ -128,7 +128,7 @@ def _facts(
         raise RunError("This run has no step yet, so there is nothing to report; train it first.")
     config, last = checkpoint.config, rows[-1]
     return {
-        "Model": f"{config.num_hidden_layers} layers of {config.hidden_size}, {config.num_attention_heads} heads, "
+        "Model": f"{config.in_words}, {config.num_attention_heads} heads, "
         f"{config.parameter_count():,} parameters, {config.vocab_size:,} tokens",
         "Training": f"{last.step:,} of {recipe.training.total_steps:,} steps of {recipe.data.batch_size} {unit}, "
         f"{last.seconds:,.1f} s, seed {recipe.seed}",

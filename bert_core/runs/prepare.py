@@ -216,12 +216,12 @@ def _chosen_note(
         return ()
     sentences, model, training = sum(len(text.sentences) for text in texts.values()), recipe.model, recipe.training
     held_out = len(texts["validation"].sentences) if "validation" in texts else 0
-    size = f"{model.num_hidden_layers} layers of {model.hidden_size}, a vocabulary of {model.vocab_size:,}"
+    size = f"{model.in_words}, a vocabulary of {model.vocab_size:,}"
     length = f"{training.total_steps:,} steps of {recipe.data.batch_size} pairs"
     held = f"{round(held_out * times):,} sentences held out" if held_out else "nothing held out, because it is short"
     return (
-        f"This text has {round(sentences * times):,} sentences. Its size and what you set yourself give: "
-        f"{size}, {length}, {held}. Another recipe or a changed setting takes the place of this choice.",
+        f"This text has {round(sentences * times):,} sentences. For this size, and with your own settings, Balcony "
+        f"takes: {size}, {length}, {held}. Another recipe or a changed setting takes the place of this choice.",
     )
 
 

@@ -125,7 +125,7 @@ class Checkpoint:
 
     def __repr__(self) -> str:
         config, kind = self.config, self.head.architecture if self.head else type(self.model).__name__
-        sizes = f"{config.num_hidden_layers} layers of {config.hidden_size}, {config.num_attention_heads} heads"
+        sizes = f"{config.in_words}, {config.num_attention_heads} heads"
         numbers = f"{config.vocab_size:,} tokens, {config.parameter_count():,} parameters"
         return f"<Checkpoint {self.name}: {kind}, {sizes}, {numbers}>"
 

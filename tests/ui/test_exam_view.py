@@ -71,8 +71,8 @@ def test_a_run_that_went_on_says_what_the_added_steps_have_changed(service: Trai
     )
     training = run.prepared.batches.encoded
     right = examine_part(before, training, training, run.recipe.data.sequence_length).words.right
-    said = f" At step {step} it filled in {right}, with an MLM loss of {was:.2f}; now the loss is {now:.2f}. "
-    assert said in sentence
+    said = f" At step {step} it filled in {right}; the MLM loss, a mean of 10 steps, was {was:.2f} then"
+    assert f"{said} and is {now:.2f} now. " in sentence
     assert ("rose at first" in sentence) == (then > 1.1 * was)
     assert "At step" not in exam_value(space, run, step)["verdict"][0], "nothing was added before it"
     newest = space.checkpoint(run)
@@ -89,10 +89,13 @@ def test_a_diverged_run_is_called_that(service: TrainingService) -> None:
     assert "no better than always answering “does not follow”" in pairs
     assert value["rows"][0][1:] == value["rows"][1][1:]
     later = {"start": 40, "steps": 20, "learning_rate": 0.5}
-    again = RECIPE.override(slower(RECIPE.override({"training.steps": 60, "training.parts": [later]}).training))
+    phases = RECIPE.override({"training.steps": 60, "training.parts": [later]}).training
+    again = RECIPE.override(slower(phases, phases))
     rates = again.training.learning_rate, *(part.learning_rate for part in again.training.parts)
     assert rates == pytest.approx((RECIPE.training.learning_rate / 10, 0.05)), "a rate that was changed later too"
     assert again.training.total_steps == 60
+    added = RECIPE.override(slower(phases, RECIPE.training)).training
+    assert (added.total_steps, added.parts, added.learning_rate) == (60, (), pytest.approx(0.05))
 
 
 def test_a_run_whose_loss_stands_still_gets_a_lower_rate_and_a_short_one_more_steps(service: TrainingService) -> None:
@@ -102,6 +105,7 @@ def test_a_run_whose_loss_stands_still_gets_a_lower_rate_and_a_short_one_more_st
         ("still", 220, four),
         ("short", 20, four),
         ("low", 60, {"training.learning_rate": 3e-5}),
+        ("high", 45, {"training.learning_rate": 0.04}),
     ):
         recipe = RECIPE.override({"training.steps": steps, **changes})
         run = service.start(recipe)
@@ -111,7 +115,8 @@ def test_a_run_whose_loss_stands_still_gets_a_lower_rate_and_a_short_one_more_st
         value = exam_value(space, run)
         said[name], advised[name] = value["verdict"][0], value["advice"]
     assert "and the loss has not fallen since the middle of the run: the learning rate, up to 0.02," in said["still"]
-    assert advised == {"still": "slower", "short": "longer", "low": "longer"}
+    assert "it has not learned from the words around, not yet or not at this learning rate, up to 0.04." in said["high"]
+    assert advised == {"still": "slower", "short": "longer", "low": "longer", "high": "slower"}
 
 
 def test_a_longer_text_is_examined_on_both_parts(service: TrainingService) -> None:

@@ -44,10 +44,9 @@ class Shared:
     def described(self) -> dict[str, Any]:
         """What the board shows of it: its title, settings and losses, and not its text."""
         run, recipe = self.run, self.run.recipe
-        sizes = f"{recipe.model.num_hidden_layers} layers of {recipe.model.hidden_size}"
         return {
             "title": cleaned(self.space.title_of(run), LONGEST_TITLE),
-            "recipe": f"{sizes}, {recipe.data.batch_size} pairs a step",
+            "recipe": f"{recipe.model.in_words}, {recipe.data.batch_size} pairs a step",
             "seed": str(recipe.seed),  # as text: a JavaScript number cannot hold every seed
             "rate": recipe.training.learning_rate,
             "text": self.text,

@@ -240,7 +240,7 @@ def name_in_files(checkpoint: Checkpoint, config: dict[str, Any]) -> str:
     for name in ((checkpoint.recipe or {}).get("title"), config.get("_name_or_path")):
         if isinstance(name, str) and (last := name.strip(" ./").split("/")[-1].strip()):
             return last[:MOST_LETTERS]
-    return f"{checkpoint.config.num_hidden_layers} layers of {checkpoint.config.hidden_size}"
+    return checkpoint.config.in_words
 
 
 def fetch_model(name: str, progress: Progress, *, keep: bool, limits: Limits = LOCAL) -> Checkpoint:

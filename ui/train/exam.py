@@ -45,7 +45,10 @@ VERDICTS = {
 ALL_USED, NONE_HELD = "All {sentences:,} sentences were used for training", "No held-out word could be asked"
 OWN = "{words.right:,} of {words.asked:,} hidden words of its own text"
 HELD = "{words.right:,} of {words.asked:,} of the held-out text"
-BEFORE = " At step {step:,} it filled in {words.right:,}, with an MLM loss of {was:.2f}; now the loss is {now:.2f}."
+BEFORE = (
+    " At step {step:,} it filled in {words.right:,}; the MLM loss, a mean of {few} steps, was {was:.2f} then and is "
+    "{now:.2f} now."
+)
 ROSE = " The learning rate was high again after that step, so the loss rose at first."
 PAIRS = (
     "It judges {pairs.right:,} of {pairs.asked:,} pairs of {text} right: {how} than always answering “{constant}” "
@@ -108,7 +111,9 @@ def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[
         if earlier and 0 < earlier[0] < step:  # else no step near the one where more were added is kept
             with probe_lock:
                 before = _before(earlier[0], examined(earlier[1], training).words, losses)
-        sentence, advice = _word_verdict(*shown, rate=rate, losses=losses, before=before)
+        usual = space.entries[run.id].base.get("training.learning_rate", rate)
+        about = {"rate": rate, "is_raised": rate > usual, "losses": losses, "before": before}
+        sentence, advice = _word_verdict(*shown, **about)
         sentences.append(sentence)
     if config.nsp_weight:
         rows += _rows("Pairs judged right", f"Always “{constant}”", [each.pairs for each in shown])
@@ -151,7 +156,7 @@ def _about(held_out: Corpus, asked: PartExam) -> str:
 def _before(step: int, words: Tally, losses: Sequence[float]) -> str:
     """Sentences on what the model did before more steps were added, beside what it does now."""
     was, then, now = map(statistics.fmean, (losses[:step][-FEW:], losses[step:][:FEW], losses[-FEW:]))
-    return BEFORE.format(step=step, words=words, was=was, now=now) + ROSE * (then > RISE * was)
+    return BEFORE.format(step=step, words=words, few=FEW, was=was, now=now) + ROSE * (then > RISE * was)
 
 
 def _stand_still(losses: Sequence[float]) -> bool:
@@ -161,10 +166,16 @@ def _stand_still(losses: Sequence[float]) -> bool:
 
 
 def _word_verdict(
-    seen: PartExam, unseen: PartExam | None = None, *, rate: float, losses: Sequence[float] = (), before: str = ""
+    seen: PartExam,
+    unseen: PartExam | None = None,
+    *,
+    rate: float,
+    is_raised: bool = False,
+    losses: Sequence[float] = (),
+    before: str = "",
 ) -> tuple[str, str]:
-    """Sentences on the words, the counts first, and what to do next. losses: of masked words, at each step. before:
-    what it was before the steps that were added last."""
+    """Sentences on the words, the counts first, and what to do next. is_raised: whether the rate is above the
+    recipe's. losses: of masked words, at each step. before: what it was before the steps that were added last."""
     held = unseen.words if unseen and unseen.words.asked else None
     verdict: str = judge_memory(seen.words, held, seen.information)
     if verdict == "no better" and _stand_still(losses):
@@ -178,7 +189,9 @@ def _word_verdict(
     counts = " and ".join(text.format(words=words) for text, words in zip((OWN, HELD), parts))
     constant = " and ".join(f"{words.baseline:,}" for words in parts)
     has_more = verdict != "memorised" and seen.words.right < ENOUGH * seen.words.asked
-    advice = "slower" if verdict in ("diverged", "stands still") else "longer" if has_more else ""
+    is_too_fast = verdict in ("diverged", "stands still")
+    is_too_fast = is_too_fast or (verdict == "no better" and is_raised and len(losses) >= SHORT)
+    advice = "slower" if is_too_fast else "longer" if has_more else ""
     return (
         f"It fills in {counts}. (Always answering “{seen.frequent}” would fill in {constant}.){before} {sentence}",
         advice,

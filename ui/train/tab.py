@@ -304,7 +304,7 @@ class TrainTab:
 
         def begin(space: Workspace) -> None:
             run = space.run(sent(event, "run", str))
-            lower = slower(run.recipe.training)
+            lower = slower(run.recipe.training, run.asked.training)
             self.workspaces.repeat(space, run, **lower)
             rates[run.recipe.training.learning_rate] = lower["training.learning_rate"]
 
@@ -373,8 +373,12 @@ def rate_of(run: Run) -> float:
     return (training.parts or (training,))[-1].learning_rate
 
 
-def slower(training: OptimizerConfig) -> dict[str, Any]:
-    """The settings that give all parts of a training a tenth of their learning rates."""
+def slower(training: OptimizerConfig, asked: OptimizerConfig) -> dict[str, Any]:
+    """The settings that give all parts of a training a tenth of their learning rates. Steps that a person has added to
+    those asked for are no part of their own, at whose start the rate would be high again."""
+    if training.parts and not asked.parts:
+        highest = max(training.learning_rate, *(part.learning_rate for part in training.parts))
+        return {"training.learning_rate": highest / 10, "training.steps": training.total_steps}
     rates = {"training.learning_rate": training.learning_rate / 10}
     parts = [dataclasses.asdict(part) | {"learning_rate": part.learning_rate / 10} for part in training.parts]
     return rates | ({"training.parts": parts} if parts else {})

@@ -33,7 +33,7 @@ const answer = ({ caption, error, sentence, probability, is_next: isNext, labels
         bar(isNext, "nsp"),
         el(
           "p.b-ends",
-          [1 - isNext, isNext].map((each, k) => el("span", `${plain(labels[1 - k], 0)} ${percent(each)}`)),
+          [isNext, 1 - isNext].map((each, k) => el("span", `${plain(labels[k], 0)} ${percent(each)}`)),
         ),
         notes(texts),
       ],

@@ -24,7 +24,7 @@ export function view(root, { options, trigger }) {
     if (isBack) typed.unshift(...before);
     else typed.push(...before);
     isTyped = isBack;
-    again.hidden = !typed.length;
+    paint();
     return text || "";
   };
   const take = (/** @type {string} */ name) => trigger("chosen", { name, text: replace(!name) });
@@ -34,7 +34,8 @@ export function view(root, { options, trigger }) {
     replace(false);
     keep("typed", visitor.token, typed);
   });
-  const again = button("My text again", () => take(""), { id: "own-text-again", hidden: "" });
+  const again = button("My text again", () => take(""), { id: "own-text-again" });
+  const paint = () => again.classList.toggle("is-away", !typed.length);
   const line = (/** @type {Line} */ [language, texts], /** @type {number} */ k) =>
     el(
       "div.b-tools",
@@ -47,7 +48,7 @@ export function view(root, { options, trigger }) {
   roam(lines, options.texts[0][1].length);
   visitor.known.then(() => {
     typed.push(...(kept("typed", visitor.token) ?? []));
-    again.hidden = !typed.length;
+    paint();
     if (kept("typing", visitor.token)) take("");
     if (kept("changed", visitor.token)) say(RESET);
     keep("changed", visitor.token, false);
