@@ -94,7 +94,7 @@ def test_what_experiments_and_comparisons_answer_is_translated_as_a_whole(chines
     said = [answer(each, side) for each in load_experiments() for side in sides]
     trial = Trial("transfer", "A task", "", ["random", "pretrained"] * 2, measured, lambda trial, space: None)
     for n in (1, 3):
-        trial.marks = {(k, seed): Mark(8, [[4, 0.5]], 0.5 + k / 4, 0.5) for k in (0, 1) for seed in range(n)}
+        trial.marks = {(k, seed): Mark(8, 74, [[4, 0.5]], 0.5 + k / 4, 0.5) for k in (0, 1) for seed in range(n)}
         said.append(transfer_answer("accuracy", trial))
     shown = chinese.evaluate(
         """async (texts) => {

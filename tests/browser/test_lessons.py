@@ -125,6 +125,17 @@ def test_a_lesson_ends_with_the_next_one_and_leads_back_to_what_was_shown(page: 
     expect_seen(page.locator("#next-verdict"), "follow")
     expect_seen(page.locator("#question .b-chips").first, "romeo")
     expect(before).to_be_hidden()
+    assert page.locator("#lesson").bounding_box() is None  # nor does it leave a gap
+    # Also where the lesson has the same model.
+    page.locator("#model-picker").select_option("romeo-juliet")
+    page.locator("#lessons-list").click()
+    page.locator("#lesson-what-a-head-looks-at").click()
+    expect_seen(page.locator("#lesson-step"), "Step 1 of")
+    page.locator("#lesson-close").click()
+    before.click()
+    expect(page.get_by_role("tab", name="Next sentence")).to_have_attribute("aria-selected", "true")
+    expect_seen(page.locator("#question .b-chips").first, "romeo")
+    expect(before).to_be_hidden()
 
 
 def test_a_link_opens_a_lesson_and_the_page_answers(visit: Callable[..., Page]) -> None:

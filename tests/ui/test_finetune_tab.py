@@ -253,14 +253,15 @@ def test_a_comparison_is_stopped_and_the_next_one_begins_anew(workspaces, space,
     news = trial_news("transfer", space)
     assert (news["done"], news["result"]) == (18, None)
     assert "Stopped by you" in news["reason"]
-    start_transfer(workspaces, space, recipe, tiny_checkpoint, parts, 1)
-    assert (trial_news("transfer", space)["number"], trial_news("transfer", space)["of"]) == (2, 6)
+    start_transfer(workspaces, space, finetuning_recipe("subjects"), tiny_checkpoint, parts, 1)
+    news = trial_news("transfer", space)
+    assert (news["number"], news["of"], news["title"]) == (2, 6, f"{parts.name}, from tiny")
     space.stop()
 
 
 def marks(variant: int, random: list[float], pretrained: list[float], examples: int) -> dict[tuple[int, int], Mark]:
     return {
-        (variant + side, seed): Mark(examples, [[4, value]], value, 0.5)
+        (variant + side, seed): Mark(examples, 74, [[4, value]], value, 0.5)
         for side, values in enumerate((random, pretrained))
         for seed, value in enumerate(values)
     }
@@ -281,6 +282,10 @@ def test_the_sentence_says_what_the_numbers_carry() -> None:
     )
     assert answer("pearson", trial).endswith(
         "0.80 (pre-trained weights). With one seed this difference may be chance; run three."
+    )
+    trial.marks = {at: mark._replace(judged=1) for at, mark in trial.marks.items()}
+    assert answer("accuracy", trial).endswith(
+        "Fewer than 8 held-out examples measure nothing; give a test file, or more examples."
     )
     chart = figure("accuracy", trial)
     assert [trace["name"] for trace in chart["data"]] == 2 * ["Random weights"] + 2 * ["Pre-trained weights"]

@@ -87,6 +87,16 @@ def test_parts_set_to_zero_change_the_answer_and_the_whole_models_stands_beside_
     assert less["before"]["probability"] == pytest.approx(math.exp(-whole["words"]["loss"]))
     assert less["words"]["loss"] != pytest.approx(whole["words"]["loss"], abs=1e-3)
     assert len(less["parts"]) == len(PARTS)
+    for part, residual, block, total in (
+        (1, "input", "projected", "attention_sum"),
+        (3, "attended", "fed", "output_sum"),
+    ):
+        bare = steps_value(tiny_checkpoint, dataclasses.replace(ASKED, zeroed=((0, part),), head=(0, 0)))
+        for value in (whole, bare):
+            added = unpacked(value, f"{residual}_added") + unpacked(value, block)
+            assert added == pytest.approx(unpacked(value, total), abs=1e-6)
+        assert not unpacked(bare, f"{residual}_added").any()
+        assert unpacked(bare, residual).any()
     typed = steps_value(tiny_checkpoint, Question("hello [MASK] are [MASK]", zeroed=((0, 2), (1, 0))))
     of_whole = fill_mask(tiny_checkpoint, "hello [MASK] are [MASK]", top_k=tiny_checkpoint.tokenizer.get_vocab_size())
     same_word = dict(of_whole[0])[typed["words"]["answer"]]

@@ -18,7 +18,7 @@ from bert_core.tasks.prediction import review
 from bert_core.training.verdicts import MARGIN, Spread, compare
 from ui.compare import trials
 from ui.compare.trials import UNSETTLED, Trial, failures, format_number, sentences
-from ui.finetune.answers import MOST_JUDGED, other_examples
+from ui.finetune.answers import FEWEST, MOST_JUDGED, other_examples
 from ui.parts.figures import transfer_chart
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
@@ -37,17 +37,20 @@ CONCLUSIONS = trials.CONCLUSIONS | {  # by verdict
     "take more epochs",
     "saturated": f"both are within {100 * MARGIN:g} points of 100%, so this task cannot show a difference",
     "not asked": "nothing could be measured",
+    "too few": f"fewer than {FEWEST} held-out examples measure nothing; give a test file, or more examples",
 }
 
 
 class Mark(NamedTuple):
     """One run, measured.
 
-    examples: that it learned from. curve: [step, measure] on the validation part. value: measure on the test part at
-    the end. baseline: that of the most frequent answer. note: that the curve is of other examples, if it is.
+    examples: that it learned from. judged: that were asked at the end. curve: [step, measure] on the validation part.
+    value: measure on the test part at the end. baseline: that of the most frequent answer. note: that the curve is of
+    other examples, if it is.
     """
 
     examples: int
+    judged: int
     curve: list[list[float]]
     value: float
     baseline: float
@@ -66,7 +69,8 @@ def measured(run: Run) -> tuple[Mark, str]:
     curve = [[point.step, round(getattr(point, name), 4)] for point in run.evaluations()]
     baseline = most_frequent(part) if name == "accuracy" else 0.0
     about = f"{len(part.examples):,} {'test' if parts.test else 'held-out'} example{'s' * (len(part.examples) != 1)}"
-    return Mark(len(parts.train.examples), curve, value, baseline, *other_examples(parts)), about
+    counts = len(parts.train.examples), len(part.examples)
+    return Mark(*counts, curve, value, baseline, *other_examples(parts)), about
 
 
 def report(measure: str, trial: Trial, space: Workspace) -> dict[str, Any] | None:
@@ -89,7 +93,8 @@ def answer(measure: str, trial: Trial) -> str:
             numbers = f"{format_number(random, unit)} ({STARTS[0]}), {format_number(pretrained, unit)} ({STARTS[1]})"
             numbers = f"{marks[0].examples:,} examples: {numbers}"
             low = [failures(*each, baseline) for each in zip(STARTS, (random, pretrained)) if unit == "fraction"]
-            conclusions.append((CONCLUSIONS[compare(random, pretrained, baseline)], len(marks), [numbers, *low]))
+            verdict = compare(random, pretrained, baseline) if marks[0].judged >= FEWEST else "too few"
+            conclusions.append((CONCLUSIONS[verdict], len(marks), [numbers, *low]))
     return sentences(conclusions)
 
 
@@ -127,7 +132,7 @@ def start_transfer(
     recipes = [dataclasses.replace(each, random_weights=random) for each in recipes for random in (True, False)]
     names = [f"{start}, {size:,} examples" for size in sizes for start in STARTS]
     model, measure = start.name.removeprefix(f"{CHECKPOINTS.name}/"), parts.train.kind.measure
-    title = f"{recipe.title}, from {model}"
+    title = f"{recipe.for_source(parts).title}, from {model}"
     trial = Trial(
         *("transfer", title, "", names, measured),
         functools.partial(report, measure),

@@ -287,6 +287,8 @@ def steps_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     vectors |= {name: numbers[name][head] for name in ("query", "key", "value")}
     vectors |= {"context": numbers["context"][head, t], "embedded": found.states[0, t], "input": found.states[layer, t]}
     vectors |= {name: values[t] for name, values in numbers.items() if values.dim() == 2}
+    for part, name in ((1, "input"), (3, "attended")):  # the residuals
+        vectors[f"{name}_added"] = vectors[name] * float((layer, part) not in chosen.zeroed)
     vectors |= {f"after{number}": state for number, state in enumerate(found.states[:, t])}
     vectors |= {f"{name}{at}": norm[i] for name, norm in found.norms.items() for i, at in enumerate(("Gain", "Bias"))}
     vectors["read"] = checkpoint.model.bert.read_by_pooler(found.states[-1:])[0]

@@ -25,6 +25,12 @@ const MOST_STEPS = 60; // the server keeps about 40 snapshots; with more here, a
 const nearest = (steps, step) =>
   steps.reduce((best, other, k) => (Math.abs(other - step) < Math.abs(steps[best] - step) ? k : best), 0);
 
+/** The place of a step between those of the kept steps around it. @param {number[]} steps @param {number} step */
+function placeOf(steps, step) {
+  const k = steps.findLastIndex((each) => each <= step);
+  return k === steps.length - 1 ? k : k + (step - steps[k]) / (steps[k + 1] - steps[k]);
+}
+
 /** What a model has for the question, and its name: when that changes, the tabs ask again. @param {ShownModel} model */
 function there({ key, name, steps, active }) {
   const { step } = question;
@@ -94,9 +100,10 @@ class TimeSlider {
   draw(curve) {
     const places = Math.max(1, this.steps.length - 1),
       at = (/** @type {number} */ place) => ((100 * place) / places).toFixed(2);
-    // A run from a file has numbers from before its first kept step.
-    const kept = curve.filter(([step]) => step >= (this.steps[0] ?? 0)),
-      points = kept.flatMap(([step, loss]) => (loss === null ? [] : [[nearest(this.steps, step), loss]]));
+    // A run from a file has numbers from before its first kept step, one in training from after its last.
+    const [first, last] = [this.steps[0] ?? 0, this.steps.at(-1) ?? 0],
+      kept = curve.filter(([step]) => step >= first && step <= last),
+      points = kept.flatMap(([step, loss]) => (loss === null ? [] : [[placeOf(this.steps, step), loss]]));
     const top = Math.max(...points.map(([, loss]) => loss), 1e-9);
     const line = points.map(([place, loss]) => `${at(place)},${(20 - (18 * loss) / top).toFixed(2)}`);
     fill(

@@ -31,6 +31,10 @@ const LONGEST_NAME = 200; // characters
 export const nameOf = ({ lesson, at }) =>
   [...`${at} ${lesson?.steps[at]?.ask} ${lesson?.title}`].slice(0, LONGEST_NAME).join("");
 
+/** Whether the page shows what these parts of a question say; the frame adds the recipe later. @param {Record<string, any>} parts */
+const isView = (parts) =>
+  JSON.stringify({ ...parts, recipe: null }) === JSON.stringify({ ...changedParts(), recipe: null });
+
 export class LessonBar {
   /** @type {Lesson | null} */
   lesson = null;
@@ -205,13 +209,14 @@ export class LessonBar {
     ask({ lesson: "", at: 0 });
     const leave = () => document.getElementById("lessons-list")?.focus({ preventScroll: true }); // its button goes
     leave();
-    if (!before || (before.model ?? "") === question.model) return;
+    if (!before || isView(before)) return;
     const goBack = () => {
+      this.complain("");
       restore(before);
       leave();
     };
     const back = button("Back to what you looked at before", goBack, { id: "lesson-before" });
-    fill(this.problem, el("div.b-tools", note("The page still shows the model of the lesson."), back));
+    fill(this.problem, el("div.b-tools", note("The page still shows the view of the lesson."), back));
   }
 
   /** Draw the lesson, and hide what its step hides: not while it is made, for its maker sets the page. */

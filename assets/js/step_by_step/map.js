@@ -121,7 +121,8 @@ function layerColumn({ value }, rows, layer) {
   const { map, tokens, token, head, off, zeroed, parts } = value,
     strongest = map.strongest[layer],
     most = best(strongest),
-    number = layer + 1;
+    number = layer + 1,
+    isOut = has(zeroed, [layer, 0]); // then no head counts
   /** A part's name, and its mark where it is set to zero. @param {string} says @param {boolean} isOff @param {string} kind */
   const named = (says, isOff, kind) => {
     const label = isOff ? `${says} · set to zero` : says;
@@ -130,7 +131,7 @@ function layerColumn({ value }, rows, layer) {
   const name = button(`Layer ${number}`, () => open("layers"), { "data-key": `layer ${layer}` }),
     attention = button("Attention heads", () => open("weights", [layer, most]), {
       "data-key": `attention ${layer}`,
-      ...named(`Layer ${number}: attention heads`, has(zeroed, [layer, 0]), "b-small"),
+      ...named(`Layer ${number}: attention heads`, isOut, "b-small"),
     }),
     residuals = [1, 3].filter((part) => has(zeroed, [layer, part])).map((part) => el("span.is-off", parts[part]));
   const heads = strongest.map(([from, weight], k) => {
@@ -138,13 +139,13 @@ function layerColumn({ value }, rows, layer) {
       attributes = {
         "data-key": `head ${layer}.${k}`,
         "data-head": k,
-        ...named(says, has(off, [layer, k]), "b-bert-head"),
+        ...named(says, isOut || has(off, [layer, k]), "b-bert-head"),
       };
     const made = button(`${k + 1}`, () => openHead([layer, k]), attributes);
     made.style.setProperty("--tint", behindText(level(weight)));
     return made;
   });
-  const picture = el("div.b-bert-lines", lines(value, rows, layer)),
+  const picture = el(isOut ? "div.b-bert-lines.is-out" : "div.b-bert-lines", lines(value, rows, layer)),
     label = el("span.b-bert-weight", percent(strongest[most][1]));
   label.style.setProperty("--row", `${rowWith(rows, strongest[most][0])}`);
   picture.append(label);

@@ -228,7 +228,7 @@ export const STAGES = {
     const { heads, head } = shown.value,
       D = shown.vectors.joined.length,
       d = D / heads,
-      before = { joined: "Heads joined", projected: "Projection", input: "Residual: input of the layer" },
+      before = { joined: "Heads joined", projected: "Projection", input_added: "Residual: input of the layer" },
       labels = { ...before, attention_sum: "Sum", attended: "LayerNorm" };
     return [
       `${heads} heads × ${d} = ${D} numbers`,
@@ -240,7 +240,7 @@ export const STAGES = {
       vectorsOf(shown, labels, ["projected"], (i, of) => {
         const own = `Number ${i % d} of head ${Math.floor(i / d) + 1}: ${of("joined")}`,
           projection = code(`joined · W[:, ${i}] + b[${i}] = ${of("projected")}`),
-          sum = `Sum: ${of("input")} + ${of("projected")} = ${of("attention_sum")}`;
+          sum = `Sum: ${of("input_added")} + ${of("projected")} = ${of("attention_sum")}`;
         return [
           `${own}. Projection: `,
           projection,
@@ -256,7 +256,8 @@ export const STAGES = {
       D = vectors.fed.length,
       f = value.activation.toUpperCase(),
       rule = RULES[f],
-      labels = { attended: "Residual: after the attention", fed: "Narrowed", output_sum: "Sum", output: "LayerNorm" };
+      before = { attended_added: "Residual: after the attention", fed: "Narrowed" },
+      labels = { ...before, output_sum: "Sum", output: "LayerNorm" };
     return [
       `${D} numbers become ${vectors.inner.length}, and ${D} again`,
       switches(shown, [
@@ -268,7 +269,7 @@ export const STAGES = {
         return [widened, `; ${f}(x) = ${rule} = ${of("activated")}`];
       }),
       vectorsOf(shown, labels, ["fed"], (i, of) => {
-        const sum = `Sum: ${of("attended")} + ${of("fed")} = ${of("output_sum")}`;
+        const sum = `Sum: ${of("attended_added")} + ${of("fed")} = ${of("output_sum")}`;
         return `${sum}. ${normed(shown, "output_sum", "output", "output", i)}`;
       }),
     ];
