@@ -59,6 +59,9 @@ def test_runs_are_drawn_over_each_other_and_differing_settings_are_listed(page: 
     expect(row(page, 1).locator("[data-name^='MLM loss']")).to_have_text(re.compile(r"^\d\.\d{3}$"))
     expect_seen(row(page, 2).locator(".b-run-name"), NAMES[1], in_window=True)
     expect(page.get_by_role("button", name="Remove: run 2")).to_be_in_viewport(ratio=1)
+    page.locator("#copy-link").click()
+    expect_seen(page.locator(".b-message"), "none of your other runs", in_window=True)
+    page.keyboard.press("Escape")
     for number in (1, 2):
         expect(page.get_by_label(f"Run {number} in the curves")).to_be_checked()
     page.wait_for_function(DRAWN + "8")

@@ -124,7 +124,8 @@ class TrainTab:
         parts = self.form
         filled = [parts.seed, parts.settings, parts.source, parts.pasted, parts.recipe, parts.initial, page.messages]
         follows = self.monitor.fill(on_error(page.say)(self.fill), form, filled, **QUIET).then
-        follows(self.follow, form, [*parts.described, self.preview, page.messages], **FOLLOWING)
+        # Not `follow`, which gives the settings again: while they are folded, nothing would keep the changed ones.
+        follows(self.show_preview, form, self.preview, **FOLLOWING)
         self.monitor.longer(self.showing(more_steps), page.visitor, live, **QUIET)
         self.monitor.slower(self.train_slower, form, {self.form.settings, *live}, **QUIET)
         # The status may change again before an event is answered; dropping the later one would leave the page behind.
@@ -223,8 +224,6 @@ class TrainTab:
             shown[form.settings] |= {"changed": fewer}
             kept = sent["changed"] if sent["recipe"] == shown[form.settings]["recipe"] else {}
             filled = dataclasses.replace(filled, settings=shown[form.settings] | {"changed": kept | fewer})
-        if shown.get(form.settings) == filled.settings | {"changed": {}}:
-            del shown[form.settings]  # while the settings are folded, nothing would keep the changed ones
         return shown | {self.preview: self._preview(filled, values)}
 
     def fill(self, values: dict[Any, Any], event: gr.EventData) -> Updates:

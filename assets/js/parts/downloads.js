@@ -24,6 +24,7 @@ const LONGEST = 16384,
 const WAITS = "The view has no answer to the question yet; save it again when it has.";
 const ALONE =
   "Who opens the link sees another model. Download yours under Models and send the file too; it can be opened there.";
+const ONE_RUN = "The link carries the model that is chosen above, and none of your other runs.";
 const TOO_LARGE = "The browser could not make this picture; choose SVG, or a shorter text.";
 
 /** @param {Blob} blob @param {string} name */
@@ -124,6 +125,7 @@ export function linkButton() {
   async function press() {
     const missing = question.recipe?.missing;
     if (missing) say(`${missing} ${ALONE}`);
+    else if (question.tab === "compare") say(ONE_RUN);
     field.value = link();
     const isCopied = await copy(field.value, field, () => panel.showPopover());
     item.textContent = copied.textContent = isCopied ? "Copied" : "It is selected below";

@@ -98,7 +98,8 @@ class Settings {
     if (!held) return;
     const { recipe, changed: mine } = this.held,
       all = { ...(recipe === held.recipe && mine), ...held.changed },
-      changed = Object.entries(all).filter(([name, value]) => name in held.values && value !== held.values[name]);
+      isChanged = ([name, value]) => name === SCALE || (name in held.values && value !== held.values[name]),
+      changed = Object.entries(all).filter(isChanged);
     this.held = { ...held, changed: Object.fromEntries(changed) };
     this.setValue(this.held);
     this.paint();
