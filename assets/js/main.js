@@ -42,6 +42,8 @@ const OPENING_MS = 500; // in which what is opened gets its height
 addEventListener("click", ({ target }) => {
   const opened = target instanceof Element && target.closest(".label-wrap, summary")?.parentElement;
   if (!opened) return;
+  const { bottom = 0 } = document.getElementById("frame")?.getBoundingClientRect() ?? {};
+  opened.style.scrollMarginTop = `${Math.max(0, bottom) + 8}px`; // below the bar, where that stays in sight
   const watch = new ResizeObserver(() => opened.scrollIntoView({ block: "nearest" }));
   watch.observe(opened);
   setTimeout(() => watch.disconnect(), OPENING_MS);

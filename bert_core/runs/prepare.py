@@ -220,8 +220,8 @@ def _chosen_note(
     length = f"{training.total_steps:,} steps of {recipe.data.batch_size} pairs"
     held = f"{round(held_out * times):,} sentences held out" if held_out else "nothing held out, because it is short"
     return (
-        f"This text has {round(sentences * times):,} sentences. For this size, and with your own settings, Balcony "
-        f"takes: {size}, {length}, {held}. Another recipe or a changed setting takes the place of this choice.",
+        f"This text has {round(sentences * times):,} sentences. Its run has {size}, {length}, {held}. Balcony chose by "
+        "the size what you did not set yourself. Another recipe or a changed setting takes the place of this choice.",
     )
 
 

@@ -552,8 +552,9 @@ def test_the_chosen_recipe_trains_and_says_what_was_chosen(text, held_out):
     size = f"{model.num_hidden_layers} layers of {model.hidden_size}, a vocabulary of {model.vocab_size}"
     length = f"{found.training.steps:,} steps of {found.data.batch_size} pairs"
     assert prepared.notes[0] == (
-        f"This text has {len(corpus.sentences)} sentences. For this size, and with your own settings, Balcony takes: "
-        f"{size}, {length}, {held_out}. Another recipe or a changed setting takes the place of this choice."
+        f"This text has {len(corpus.sentences)} sentences. Its run has "
+        f"{size}, {length}, {held_out}. Balcony chose by the size what you did not set yourself. Another "
+        "recipe or a changed setting takes the place of this choice."
     )
     assert found.description == "A text of your own, with settings that were chosen by its size."
     assert prepare(Recipe.from_dict("saved", found.content()), corpus).recipe.content() == found.content()

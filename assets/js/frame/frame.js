@@ -277,8 +277,12 @@ class Frame {
 
   /** Show another model, and say why until the person chooses one. @param {string} why @param {string} [model] */
   turn(why, model = "") {
-    fill(this.notice, nodes(why));
-    this.notice.hidden = false;
+    const { notice } = this,
+      hide = () => {
+        notice.hidden = true;
+      };
+    fill(notice, nodes(why), " ", button("×", hide, { title: "Close", "aria-label": "Close" }));
+    notice.hidden = false;
     this.notice.dataset.model = model;
     if (question.lesson) document.getElementById("lesson-body")?.after(this.notice); // below Next, which stays in its place
     const { off, zeroed } = question; // of a link, whose model is the same one again
