@@ -137,12 +137,14 @@ def test_after_the_end_of_a_lease_the_page_goes_back_to_a_model_that_exists(
         expect(notice).to_be_in_viewport()
         expect(notice).to_have_text(
             "Romeo and Juliet, quick is gone. When the server restarts, your runs and models are lost. They are lost 3 "
-            "hours after your last visit, too. The page shows a model that comes with Balcony."
+            "hours after your last visit, too. The page shows a model that comes with Balcony. ×"
         )
         expect(shown_model(page)).to_have_text("romeo-juliet")
         if tab != "compare":
             expect(page.locator(f"#tab-{tab} [role=alert]:visible, #question [role=alert]:visible")).to_have_count(0)
             expect(words_of(page).nth(1)).to_have_attribute("aria-pressed", "true")
+        notice.get_by_role("button", name="Close").click()
+        expect(notice).to_be_hidden()
 
 
 def test_a_page_without_a_server_says_for_how_long_its_run_goes_on(
