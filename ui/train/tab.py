@@ -236,7 +236,7 @@ class TrainTab:
         if form.settings not in described:
             raise InputError(NO_RECIPE_FILE)
         # Always with a value: without one, settings that the person has not unfolded yet would stay empty.
-        shown = {form.source: filled.source, form.pasted: filled.pasted, form.recipe: filled.recipe_name}
+        shown: Updates = {form.source: filled.source, form.pasted: filled.pasted, form.recipe: filled.recipe_name}
         shown |= {form.initial: filled.initial, form.settings: described[form.settings]}
         if "seed" in given:
             shown[form.seed] = parse(given["seed"], int)
