@@ -80,7 +80,9 @@ ANSWER = """() => {
     const isNear = pressed.closest('#header, .b-save-kinds') || pressed.querySelector('[type=file]')
         || document.querySelector(':popover-open, dialog[open]') || (active !== document.body && active !== pressed
         && isSeen(active)) || texts.some((each) => pressed.contains(each) || isSeen(each));
-    const outside = isNear ? [] : texts.map((each) => each.textContent.trim().slice(0, 60));
+    // The progress of an earlier press may still be counting.
+    const outside = isNear ? [] : texts.filter((each) => !each.closest('[data-testid=status-tracker]'))
+        .map((each) => each.textContent.trim().slice(0, 60));
     return [window.changed.length, [...new Set(outside)].slice(0, 3)];
 }"""
 OPEN = """title => [...document.querySelectorAll('#tabs > .tab-wrapper :is([role=tab], .overflow-dropdown button)')]
