@@ -67,14 +67,20 @@ export const scrolling = (name, ...content) =>
 /** How far something has come, as a fraction. @param {string} name */
 export const progress = (name) => el("progress.b-bar.b-progress", { max: 1, value: 0, "aria-label": name });
 
+/** What opens below a part of the page, or above it where the window ends. @param {HTMLElement} part @param {...Child} content */
+export function panelBelow(part, ...content) {
+  const place = () => putBelow(panel, part.getBoundingClientRect()),
+    panel = el("div.b-popover", { popover: "", onbeforetoggle: place, ontoggle: place }, content);
+  return panel;
+}
+
 /**
  * A button and what it opens below it, or above where the window ends. Escape, a press outside and a press of a button inside close that.
  * @param {Child} name @param {Attributes} attributes of the button @param {...Child} content
  */
 export function popover(name, attributes, ...content) {
-  const opener = el("button.b-small", attributes, name);
-  const place = () => putBelow(panel, opener.getBoundingClientRect());
-  const panel = el("div.b-popover", { popover: "", onbeforetoggle: place, ontoggle: place }, content);
+  const opener = el("button.b-small", attributes, name),
+    panel = panelBelow(opener, content);
   panel.addEventListener("click", ({ target }) => {
     if (target instanceof Element && target.closest("button")) panel.hidePopover();
   });

@@ -112,8 +112,7 @@ def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[
             with probe_lock:
                 before = _before(earlier[0], examined(earlier[1], training).words, losses)
         usual = space.entries[run.id].base.get("training.learning_rate", rate)
-        about = {"rate": rate, "is_raised": rate > usual, "losses": losses, "before": before}
-        sentence, advice = _word_verdict(*shown, **about)
+        sentence, advice = _word_verdict(*shown, rate=rate, is_raised=rate > usual, losses=losses, before=before)
         sentences.append(sentence)
     if config.nsp_weight:
         rows += _rows("Pairs judged right", f"Always “{constant}”", [each.pairs for each in shown])
@@ -189,9 +188,8 @@ def _word_verdict(
     counts = " and ".join(text.format(words=words) for text, words in zip((OWN, HELD), parts))
     constant = " and ".join(f"{words.baseline:,}" for words in parts)
     has_more = verdict != "memorised" and seen.words.right < ENOUGH * seen.words.asked
-    is_too_fast = verdict in ("diverged", "stands still")
-    is_too_fast = is_too_fast or (verdict == "no better" and is_raised and len(losses) >= SHORT)
-    advice = "slower" if is_too_fast else "longer" if has_more else ""
+    may_be_too_fast = verdict == "no better" and is_raised and len(losses) >= SHORT
+    advice = "slower" if may_be_too_fast or verdict in ("diverged", "stands still") else "longer" if has_more else ""
     return (
         f"It fills in {counts}. (Always answering “{seen.frequent}” would fill in {constant}.){before} {sentence}",
         advice,

@@ -283,8 +283,8 @@ class Frame {
       };
     fill(notice, nodes(why), " ", button("×", hide, { title: "Close", "aria-label": "Close" }));
     notice.hidden = false;
-    this.notice.dataset.model = model;
-    if (question.lesson) document.getElementById("lesson-body")?.after(this.notice); // below Next, which stays in its place
+    notice.dataset.model = model;
+    if (question.lesson) document.getElementById("lesson-body")?.after(notice); // below Next, which stays in its place
     const { off, zeroed } = question; // of a link, whose model is the same one again
     ask(model ? { model, off, zeroed } : { model, step: null, other: "" });
   }

@@ -2,8 +2,8 @@
 
 import { saved } from "../language/language.js";
 import { held } from "../views.js";
-import { button, el, fill, note, putBelow, roam } from "./elements.js";
-import { copy, popover } from "../controls.js";
+import { button, el, fill, note, roam } from "./elements.js";
+import { copy, panelBelow, popover } from "../controls.js";
 import { orError, say } from "../frame/page.js";
 import { link, question } from "../frame/question.js";
 
@@ -115,13 +115,7 @@ export function linkButton() {
   const copied = el("span.b-unseen", { role: "status" }),
     field = el("input", { id: "link", type: "text", readonly: "", "aria-label": "Link" }),
     item = button("Copy link", press, { id: "copy-link", title: "Copy a link that shows the same" }),
-    place = () => putBelow(panel, item.getBoundingClientRect()),
-    panel = el(
-      "label.b-popover",
-      { popover: "", onbeforetoggle: place, ontoggle: place },
-      "The link to what the page shows: ",
-      field,
-    );
+    panel = panelBelow(item, el("label", "The link to what the page shows: ", field));
   async function press() {
     const missing = question.recipe?.missing;
     if (missing) say(`${missing} ${ALONE}`);
