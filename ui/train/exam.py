@@ -112,7 +112,7 @@ def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[
             with probe_lock:
                 before = _before(earlier[0], examined(earlier[1], training).words, losses)
         usual = space.entries[run.id].base.get("training.learning_rate", rate)
-        sentence, advice = _word_verdict(*shown, rate=rate, is_raised=rate > usual, losses=losses, before=before)
+        sentence, advice = _word_verdict(*shown, rate=rate, usual=usual, losses=losses, before=before)
         sentences.append(sentence)
     if config.nsp_weight:
         rows += _rows("Pairs judged right", f"Always “{constant}”", [each.pairs for each in shown])
@@ -169,15 +169,15 @@ def _word_verdict(
     unseen: PartExam | None = None,
     *,
     rate: float,
-    is_raised: bool = False,
+    usual: float,
     losses: Sequence[float] = (),
     before: str = "",
 ) -> tuple[str, str]:
-    """Sentences on the words, the counts first, and what to do next. is_raised: whether the rate is above the
-    recipe's. losses: of masked words, at each step. before: what it was before the steps that were added last."""
+    """Sentences on the words, the counts first, and what to do next. usual: the learning rate of the recipe. losses:
+    of masked words, at each step. before: what it was before the steps that were added last."""
     held = unseen.words if unseen and unseen.words.asked else None
     verdict: str = judge_memory(seen.words, held, seen.information)
-    if verdict == "no better" and _stand_still(losses):
+    if verdict == "no better" and rate >= usual and _stand_still(losses):  # at a lower rate, more steps may help
         verdict = "stands still"
     why = NONE_HELD if unseen else ALL_USED.format(sentences=seen.sentences)
     how = {"seen": _how(seen.words), "unseen": _how(held) if held else ""}
@@ -188,7 +188,7 @@ def _word_verdict(
     counts = " and ".join(text.format(words=words) for text, words in zip((OWN, HELD), parts))
     constant = " and ".join(f"{words.baseline:,}" for words in parts)
     has_more = verdict != "memorised" and seen.words.right < ENOUGH * seen.words.asked
-    may_be_too_fast = verdict == "no better" and is_raised and len(losses) >= SHORT
+    may_be_too_fast = verdict == "no better" and rate > usual and len(losses) >= SHORT
     advice = "slower" if may_be_too_fast or verdict in ("diverged", "stands still") else "longer" if has_more else ""
     return (
         f"It fills in {counts}. (Always answering “{seen.frequent}” would fill in {constant}.){before} {sentence}",
