@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import hashlib
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,20 +104,37 @@ class TaskData:
 
     def split(self, fraction: float, seed: int) -> tuple["TaskData", "TaskData"]:
         """Two parts of the examples: without and with a seeded `fraction` of them. Questions about one context stay
-        together. Raises CorpusError if a part would be empty."""
+        together, and of each label an example stays in the first part. Raises CorpusError if a part would be empty."""
         groups: dict[object, list[Example]] = {}
         for i, example in enumerate(self.examples):
             groups.setdefault(getattr(example, "context", i), []).append(example)
-        keys = list(groups)
-        random.Random(seed).shuffle(keys)
-        held_out = {*keys[: max(1, round(fraction * len(keys)))]}
-        if len(held_out) == len(keys):
+        if len(groups) < 2:
             raise CorpusError(f"Hold-out needs at least two examples; {self.name} has {len(self.examples)}.")
+        keys, most = list(groups), min(len(groups) - 1, max(1, round(fraction * len(groups))))
+        random.Random(seed).shuffle(keys)
+        labels = {key: {label for each in groups[key] for label, _ in each.named_labels} for key in keys}
+        left = Counter(label for key in keys for label in labels[key])
+        held_out, kept = set[object](), 0
+        for key in keys:
+            if len(held_out) == most:
+                break
+            if all(left[label] > 1 for label in labels[key]):
+                left.subtract(labels[key])
+                held_out.add(key)
+            else:
+                kept += len(groups[key])
+        if not held_out:
+            raise CorpusError(
+                f"Each example of {self.name} has a label that no other has, so none can be held out; choose another "
+                "column of the label, or add examples."
+            )
+        note = f"Examples that are not held out, because no other would be left with their label: {kept:,}."
         parts: tuple[list[Example], list[Example]] = ([], [])
         for key, members in groups.items():
             parts[key in held_out].extend(members)
         held_out_part = TaskData(self.task, parts[1], f"the held-out part of {self.name}")
-        return dataclasses.replace(self, examples=parts[0]), held_out_part
+        notes = (*self.notes, *[note] * bool(kept))
+        return dataclasses.replace(self, examples=parts[0], notes=notes), held_out_part
 
 
 @dataclass(frozen=True)

@@ -225,6 +225,29 @@ def test_what_cannot_be_learned_is_refused(tmp_path):
         one.check_labels(["y", "z"])
 
 
+def test_of_each_label_an_example_is_trained_on_whatever_the_seed(tmp_path):
+    rows = "".join(f"text {i}\t{'rare' if i == 6 else 'few' if i < 2 else 'usual'}\n" for i in range(13))
+    tags = "\n\n".join(f"a O\nb {'B-LOC' if i == 4 else 'B-PER'}" for i in range(13))
+    for task, text, names in (
+        ("text-classification", rows, ("few", "rare", "usual")),
+        ("token-classification", tags, ("O", "B-LOC", "B-PER")),
+    ):
+        data, passed = read(tmp_path, text, task), set()
+        for seed in range(40):
+            training, held_out = data.split(0.3, seed)
+            assert training.labels() == names
+            held_out.check_labels(names)
+            assert (len(training.examples), len(held_out.examples)) == (9, 4)
+            passed |= {*training.notes} - {*data.notes}
+        assert passed == {
+            f"Examples that are not held out, because no other would be left with their label: {count}."
+            for count in range(1, 3 if task == "text-classification" else 2)
+        }
+    alone = read(tmp_path, "a B-LOC\n\nb B-PER\n", "token-classification")
+    with pytest.raises(CorpusError, match=r"Each example of task\.txt has a label that no other has"):
+        alone.split(0.3, seed=1)
+
+
 def test_questions_about_one_context_stay_together(tmp_path):
     paragraphs = [
         {"context": f"context {i}", "qas": [{"question": f"q{i}{j}", "answers": []} for j in range(3)]}
