@@ -12,6 +12,7 @@ import torch
 
 from bert_core.config import BertConfig
 from bert_core.model import BertForPreTraining
+from bert_core.runs.run import Run
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
 from bert_core.storage.weights import TASK_HEADS
 from bert_core.tasks.examples import TaskData
@@ -27,12 +28,20 @@ WORDS = ["romeo", "juliet", "nice", "great", "today", "name", "team", "won"]
 PATIENCE = 300  # seconds; a test waits for what happens, and as long as that takes on a slow and busy machine
 
 
-def wait(condition: Callable[[], Any], message: str = "it has not happened in time") -> None:
-    """Wait until a condition holds."""
+def wait(condition: Callable[[], Any], message: str = "it has not happened in time", every: float = 0.005) -> Any:
+    """Wait until a condition holds, and return its value. every: seconds between two looks."""
     deadline = time.monotonic() + PATIENCE
-    while not condition():
+    while not (value := condition()):
         assert time.monotonic() < deadline, message
-        time.sleep(0.005)
+        time.sleep(every)
+    return value
+
+
+def finished(run: Run) -> Run:
+    """Wait until a run has finished."""
+    run.wait(PATIENCE)
+    assert run.status == "finished", run.reason
+    return run
 
 
 def make_model(config: BertConfig, seed: int = 0) -> BertForPreTraining:

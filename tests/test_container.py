@@ -1,5 +1,6 @@
 """The Dockerfile, as far as it can be checked without Docker: its steps make a folder in which its command serves."""
 
+import functools
 import json
 import os
 import re
@@ -8,9 +9,10 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
+
+from helpers import wait
 
 ROOT = Path(__file__).resolve().parent.parent
 STEPS = [
@@ -63,11 +65,9 @@ def test_its_command_serves_what_it_copies(tmp_path: Path) -> None:
     check = [sys.executable if part == "python" else part.replace(exposed, own) for part in check]
     program = subprocess.Popen(command, cwd=tmp_path, env={"PATH": os.environ["PATH"]}, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 90
-        while subprocess.run(check, capture_output=True, timeout=30).returncode:
-            assert program.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+        is_well = functools.partial(subprocess.run, check, capture_output=True, timeout=30)
+        wait(lambda: program.poll() is not None or is_well().returncode == 0, every=0.2)
+        assert program.poll() is None
         with urllib.request.urlopen(f"http://127.0.0.1:{own}/health", timeout=5) as answer:
             assert json.load(answer)["status"]
     finally:

@@ -1,7 +1,6 @@
 """The page in Chromium: one server and one browser for all browser tests, and every test begins as a new visitor."""
 
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 from browser_steps import WAIT_MS, Tabs
+from helpers import finished
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from bert_core.runs.run import ENDED
@@ -75,10 +75,7 @@ def shipped(service: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model trained here instead of the shipped one: so the tests judge this code and not an old file."""
     from bert_core import load_recipe, save_checkpoint
 
-    run = service.start(load_recipe("romeo-juliet").override({"training.steps": 30}), seed=1)
-    while run.status not in ("finished", "failed"):
-        time.sleep(0.05)
-    assert run.status == "finished", run.reason
+    run = finished(service.start(load_recipe("romeo-juliet").override({"training.steps": 30}), seed=1))
     folder = tmp_path_factory.mktemp("checkpoints") / "romeo-juliet"
     save_checkpoint(run.snapshots[-1].checkpoint(), folder)
     return folder

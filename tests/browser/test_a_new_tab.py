@@ -1,18 +1,19 @@
 """The README's probe and tab, followed to the letter in a copy of the program: a person finds them on the page."""
 
+import contextlib
 import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from browser_steps import WAIT_MS, expect_seen, type_sentence, wait_for_question
+from helpers import wait
 from playwright.sync_api import Browser, Page, expect
 from test_screen_reader import grave_in_each_look
 
@@ -61,16 +62,17 @@ def address(copy: Path) -> Iterator[str]:
         port = free.getsockname()[1]
     command = [sys.executable, "app.py", "--port", str(port), "--no-browser"]
     program = subprocess.Popen(command, cwd=copy, stdout=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": ""})
-    url, deadline = f"http://127.0.0.1:{port}/", time.monotonic() + 60
+    url = f"http://127.0.0.1:{port}/"
+
+    def answers() -> bool:
+        assert program.poll() is None
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen(f"{url}health", timeout=5).close()
+            return True
+        return False
+
     try:
-        while True:
-            try:
-                urllib.request.urlopen(f"{url}health", timeout=5).close()
-                break
-            except OSError:
-                assert time.monotonic() < deadline
-                assert program.poll() is None
-                time.sleep(0.1)
+        wait(answers, every=0.1)
         yield url
     finally:
         program.terminate()

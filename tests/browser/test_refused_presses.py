@@ -6,7 +6,6 @@ The buttons are those that the page has: of each kind in each part of a tab the 
 import dataclasses
 import importlib
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import ui
 import ui.server.workspaces
 from bert_core import load_recipe
 from bert_core.config import LOCAL
-from bert_core.runs.run import ACTIVE, Run
+from bert_core.runs.run import Run
 from ui import handlers
 from ui.frame.tab import Tab
 from ui.server.probe_lock import probe_lock
@@ -255,8 +254,7 @@ def test_every_press_is_answered_in_the_window(walk: Walk, service: Any, monkeyp
         page.set_viewport_size(PHONE)
         faults["no run"] = walk.press_all(lambda: None)
     run = start()
-    while run.status in ACTIVE:
-        time.sleep(0.05)
+    run.wait()
     with monkeypatch.context() as patched:
         patched.setattr(ui.server.workspaces, "MOST_TRAINING", 0)
         patched.setattr(service, "limits", dataclasses.replace(LOCAL, steps=3))

@@ -4,10 +4,9 @@ import html
 import json
 import math
 import re
-import time
 
 import pytest
-from helpers import NASTY, Elements
+from helpers import NASTY, Elements, finished
 
 from bert_core import exam, fill_mask, load_checkpoint, load_recipe, read_corpus
 from bert_core.__main__ import main
@@ -32,11 +31,7 @@ SHORT = ["training.steps=7", "data.batch_size=3", "model.hidden_size=12", "model
 @pytest.fixture(scope="module")
 def run(service):
     recipe = load_recipe("romeo-juliet").override(dict(each.split("=") for each in SHORT))
-    run = service.start(recipe, TEXT, seed=5)
-    while run.status not in ("finished", "failed"):
-        time.sleep(0.01)
-    assert run.status == "finished", run.reason
-    return run
+    return finished(service.start(recipe, TEXT, seed=5))
 
 
 @pytest.fixture(scope="module")

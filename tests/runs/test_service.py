@@ -13,7 +13,7 @@ import weakref
 
 import pytest
 import torch
-from helpers import PATIENCE, wait
+from helpers import PATIENCE, finished, wait
 from hypothesis import settings
 from torch.nn.utils import parameters_to_vector
 
@@ -61,12 +61,6 @@ def recipe():
             "model.attention_probs_dropout_prob": 0.1,
         }
     )
-
-
-def finished(run: Run) -> Run:
-    wait(lambda: run.progress().status in ENDED)  # under the lock, so that all that belongs to the end is done
-    assert run.status == "finished", run.reason
-    return run
 
 
 def numbers(rows):

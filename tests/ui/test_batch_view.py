@@ -2,12 +2,12 @@
 
 import dataclasses
 import json
-import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from helpers import finished
 
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
@@ -23,10 +23,7 @@ RECIPE = load_recipe("romeo-juliet").override({"training.steps": 20, "data.batch
 
 @pytest.fixture(scope="module")
 def run(service: TrainingService) -> Run:
-    run = service.start(RECIPE, seed=4)
-    while run.status not in ("finished", "failed"):
-        time.sleep(0.02)
-    return run
+    return finished(service.start(RECIPE, seed=4))
 
 
 @pytest.fixture
@@ -144,10 +141,8 @@ def test_a_run_without_pairs_shows_sentences_alone_and_a_packed_run_several_in_a
         (RECIPE.override(changed | {"training.nsp_weight": 0}), lone, {0}),
         (packed, None, {0, 1}),
     ):
-        run = service.start(recipe, corpus)
-        while run.status not in ("finished", "failed"):
-            time.sleep(0.02)
-        assert (run.status, run.reason) == ("finished", "")
+        run = finished(service.start(recipe, corpus))
+        assert run.reason == ""
         space = Workspace("token")
         space.add_run(run)
         value = batch_value(space, run, None, 0, 0)

@@ -5,7 +5,6 @@ import gc
 import io
 import json
 import math
-import time
 import weakref
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 import segno
+from helpers import wait
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -101,8 +101,7 @@ def trained(workspaces, token: str, steps: int = 3):
     """A visitor's short run that has ended."""
     recipe = load_recipe(DEFAULT_RECIPE).override({"training.steps": steps, "data.batch_size": 2})
     run = workspaces.start(workspaces.find(token), recipe, None)
-    while run.status not in ENDED:
-        time.sleep(0.01)
+    run.wait()
     return run
 
 
@@ -296,8 +295,7 @@ def test_the_room_guesses_the_loss_of_a_run_that_has_not_ended(room, workspaces)
     assert (asked["about"], asked["texts"]) == ({}, [])
     assert "next run" in room.teach("uncover")["error"], "the run before the question is not meant"
     run = workspaces.start(workspaces.find(one), recipe, None, paused=True)
-    while run.status != "paused":
-        time.sleep(0.01)
+    wait(lambda: run.status == "paused")
     assert "step 0 of 3" in room.teach("uncover")["error"]
     number = room.question({}, "loss")["number"]
     about = room.ask(other, "", 0)["round"]["about"]
@@ -306,8 +304,7 @@ def test_the_room_guesses_the_loss_of_a_run_that_has_not_ended(room, workspaces)
     for wrong in ("", "two", "-1", "31", "nan"):
         assert "Type a number" in room.ask(one, "guess", number, [wrong])["error"]
     run.resume()
-    while run.status not in ENDED:
-        time.sleep(0.01)
+    run.wait()
     true = sum(row.mlm_loss for row in run.history()) / 3
     near, far = f"{true + 0.01:.2f}", f"{true + 2:.2f}"
     assert room.ask(one, "guess", number, [near.replace(".", ",")]) == {}
@@ -366,8 +363,7 @@ def test_texts_are_given_and_named_on_the_board(room, workspaces):
     assert room.ask(other, "", 0)["given"]["value"] == "a b c d e f g h i"
     recipe = load_recipe(DEFAULT_RECIPE).override({"training.steps": 2, "data.batch_size": 2})
     run = workspaces.start(workspaces.find(one), recipe, Corpus.from_text(text, "lines", name="Your text"))
-    while run.status not in ENDED:
-        time.sleep(0.01)
+    run.wait()
     assert run.status == "finished", run.reason
     room.ask(one, "share", None, "Ada")
     trained(workspaces, other)
@@ -424,13 +420,11 @@ def test_a_run_on_the_board_is_followed_until_it_is_taken_off(room, workspaces):
     one, other = room.tokens
     recipe = load_recipe(DEFAULT_RECIPE).override({"training.steps": 9, "data.batch_size": 2})
     run = workspaces.start(workspaces.find(one), recipe, None, paused=True)
-    while run.status != "paused":
-        time.sleep(0.01)
+    wait(lambda run=run: run.status == "paused")
     steps = []
     for _ in range(2):
         run.step()
-        while run.steps_done == len(steps) or run.status != "paused":
-            time.sleep(0.01)
+        wait(lambda run=run: run.steps_done > len(steps) and run.status == "paused")
         if not steps:
             room.ask(one, "share", None, "Ada")
         news = room.ask(other, "", 0)
@@ -438,8 +432,7 @@ def test_a_run_on_the_board_is_followed_until_it_is_taken_off(room, workspaces):
     assert steps == [1, 2]
     assert room.ask(other, "", news["version"])["version"] == news["version"], "what did not change is not sent"
     run.resume()
-    while run.status not in ENDED:
-        time.sleep(0.01)
+    run.wait()
     [ended] = room.ask(other, "", news["version"])["runs"]
     seen = weakref.ref(run)
     assert (ended["step"], ended["status"], ended["verdict"][:9]) == (9, "finished", "finished!")
@@ -511,8 +504,7 @@ def test_the_teacher_sees_how_many_train_and_how_many_failed(room, workspaces):
     for visitor in room.tokens:
         room.ask(visitor, "", 0)
     assert {"training", "failed"}.isdisjoint(room.ask(one, "", 0))
-    while not {run.status, failed.status} <= set(ENDED):
-        time.sleep(0.01)
+    wait(lambda: {run.status, failed.status} <= set(ENDED))
     counts = room.ask("", "", 0, TOKEN)
     assert (run.status, failed.status) == ("finished", "failed")
     assert (counts["here"], counts["training"], counts["failed"]) == (2, 0, 1)

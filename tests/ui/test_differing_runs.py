@@ -1,13 +1,11 @@
 """Runs side by side: the settings that differ, and whether runs began with the same weights."""
 
-import time
-
 import pytest
+from helpers import finished
 
 from bert_core.data.corpus import Corpus
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
-from bert_core.runs.run import ENDED
 from bert_core.runs.service import TrainingService
 from ui.compare.runs_list import begin_alike, differences, settings_of
 
@@ -42,13 +40,6 @@ def service():
     service = TrainingService("cpu")
     yield service
     service.close()
-
-
-def finished(run):
-    while run.status not in ENDED:
-        time.sleep(0.005)
-    assert run.status == "finished", run.reason
-    return run
 
 
 def test_runs_of_one_seed_and_one_size_begin_alike(service):

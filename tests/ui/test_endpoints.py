@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
+from helpers import wait
 
 import ui
 from bert_core import (
@@ -37,8 +38,7 @@ TEXT = "hello [MASK] are you"
 def shipped(service: TrainingService, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that has learned a little, instead of the first shipped one."""
     run = service.start(load_recipe("romeo-juliet").override({"training.steps": 20}), seed=3)
-    while run.status not in ENDED:
-        time.sleep(0.02)
+    run.wait()
     folder = tmp_path_factory.mktemp("checkpoints") / "romeo-juliet"
     save_checkpoint(run.snapshots[-1].checkpoint(), folder)
     return folder
@@ -122,13 +122,7 @@ def test_attention_is_plain_json(client: Client, shipped: Path) -> None:
 
 
 def wait_for(client: Client, run_id: str, ready: Any) -> dict[str, Any]:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        status = client.predict(run_id, api_name="/training_status")
-        if ready(status):
-            return status
-        time.sleep(0.1)
-    raise AssertionError(status)
+    return wait(lambda: ready(status := client.predict(run_id, api_name="/training_status")) and status, every=0.1)
 
 
 def test_a_run_from_start_to_stop(client: Client) -> None:
@@ -229,10 +223,7 @@ def test_a_removed_run_is_unknown_and_its_memory_is_free(client: Client) -> None
     assert client.predict(run_id, api_name="/remove_run") == "removed"
     with pytest.raises(AppError, match=NOT_YOURS):
         client.predict(run_id, api_name="/training_status")
-    deadline = time.monotonic() + 60
-    while ask(client, "health")["bytes"] > before:
-        assert time.monotonic() < deadline, "something of it is still held"
-        time.sleep(0.1)
+    wait(lambda: ask(client, "health")["bytes"] <= before, "something of it is still held", every=0.1)
 
 
 @pytest.mark.parametrize("endpoint", ["/training_status", "/stop_training", "/remove_run", "/download"])
@@ -294,9 +285,8 @@ def ask(client: Client, path: str, question: bytes | None = None) -> Any:
 def test_a_page_gets_news_of_its_own_run_alone(client: Client) -> None:
     run = client.predict("romeo-juliet", "one two\nthree four\n", 1, api_name="/start_training")
     question = [run, run, False, [0, -1, 0]]  # a program's run id is its visitor's token
-    while not (news := ask(client, "balcony/news", json.dumps(question).encode()))["points"]:
-        assert news["status"] in ("queued", "running")
-        time.sleep(news["poll_ms"] / 1000)
+    asked = json.dumps(question).encode()
+    news = wait(lambda: (fresh := ask(client, "balcony/news", asked))["points"] and fresh, every=0.1)
     assert news["cursors"][0] > 0
     stranger = json.dumps(["0" * 32, *question[1:]]).encode()
     assert ask(client, "balcony/news", stranger) == {"error": NOT_YOURS}

@@ -3,10 +3,10 @@
 import itertools
 import re
 import statistics
-import time
 from typing import Any
 
 import pytest
+from helpers import finished, wait
 
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
@@ -26,9 +26,7 @@ def trained(
     service: TrainingService, steps: int, corpus: Corpus | None = None, **settings: Any
 ) -> tuple[dict[str, Any], Workspace, Run]:
     changes = {f"training.{name}": value for name, value in settings.items()}
-    run = service.start(RECIPE.override({"training.steps": steps, **changes}), corpus, seed=1)
-    while run.status not in ("finished", "failed"):
-        time.sleep(0.02)
+    run = finished(service.start(RECIPE.override({"training.steps": steps, **changes}), corpus, seed=1))
     space = Workspace("token")
     space.add_run(run)
     return exam_value(space, run), space, run
@@ -108,8 +106,7 @@ def test_a_run_whose_loss_stands_still_gets_a_lower_rate_and_a_short_one_more_st
         ("high", 45, {"training.learning_rate": 0.04}),
     ):
         recipe = RECIPE.override({"training.steps": steps, **changes})
-        run = service.start(recipe)
-        run.wait()
+        run = finished(service.start(recipe))
         space = Workspace("token")
         space.add_run(run)
         value = exam_value(space, run)
@@ -194,8 +191,7 @@ def test_an_objective_that_was_not_trained_is_not_judged(service: TrainingServic
 
 def test_a_run_in_training_is_examined_only_at_a_selected_step(service: TrainingService) -> None:
     run = service.start(RECIPE.override({"training.steps": 50_000}), seed=1)
-    while not run.progress().step:
-        time.sleep(0.02)
+    wait(lambda: run.progress().step)
     space = Workspace("token")
     space.add_run(run)
     assert "rows" not in exam_value(space, run)

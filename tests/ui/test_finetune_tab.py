@@ -2,17 +2,16 @@
 
 import csv
 import json
-import time
 
 import gradio as gr
 import pytest
-from helpers import labelled
+from helpers import finished, labelled, wait
 
 from bert_core import load_recipe
 from bert_core.data.decoding import EncodingError
 from bert_core.errors import CorpusError, RunError
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
-from bert_core.runs.run import ACTIVE, Run
+from bert_core.runs.run import Run
 from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task
 from bert_core.tasks.texts import TextExample
 from bert_core.tasks.token_classification import TaggedExample, TagPrediction
@@ -51,13 +50,7 @@ def recipe_of(kind: str) -> FinetuningRecipe:
 def tuned(workspaces: Workspaces, space: Workspace, checkpoint, kind: str = "text-classification") -> Run:
     """A finished run on a small task of a kind."""
     parts = TaskParts(labelled(kind), labelled(kind, seed=1), labelled(kind, seed=2))
-    run = workspaces.finetune(space, recipe_of(kind), checkpoint, parts)
-    deadline = time.monotonic() + 60
-    while run.status in ACTIVE:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    assert run.status == "finished", run.reason
-    return run
+    return finished(workspaces.finetune(space, recipe_of(kind), checkpoint, parts))
 
 
 def test_a_run_is_beside_those_of_the_train_tab_and_a_model_for_all_tabs(workspaces, space, tiny_checkpoint) -> None:
@@ -150,11 +143,7 @@ def test_what_is_missing_is_asked_for_and_what_is_not_used_is_named(workspaces, 
 def test_a_model_of_pairs_asks_for_both_texts(workspaces, space, tiny_checkpoint) -> None:
     examples = [TextExample(each.text, "great", each.label) for each in labelled("text-classification").examples]
     parts = TaskParts(TaskData("text-classification", examples), TaskData("text-classification", examples[:9]))
-    run = workspaces.finetune(space, recipe_of("text-classification"), tiny_checkpoint, parts)
-    deadline = time.monotonic() + 60
-    while run.status in ACTIVE:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    finished(workspaces.finetune(space, recipe_of("text-classification"), tiny_checkpoint, parts))
     assert tried_value(PageRequest(workspaces, space, Question(text="nice romeo"))) == {"hint": PAIR_HINT}
     assert tried_value(PageRequest(workspaces, space, Question(text="nice romeo", pair="great")))["guess"] in (
         "yes",
@@ -222,12 +211,7 @@ def test_pretraining_is_compared_with_random_weights(workspaces, space, tiny_che
     learned = "72 examples" if has_test else "80 examples"  # without those that are held out of them
     start_transfer(workspaces, space, recipe_of("text-classification"), tiny_checkpoint, parts, 1)
     assert (len(space.unlisted), space.runs) == (6, {})
-    news = {}
-    deadline = time.monotonic() + 60
-    while "result" not in news:
-        assert time.monotonic() < deadline, news
-        news = trial_news("transfer", space)
-        time.sleep(0.01)
+    news = wait(lambda: "result" in (fresh := trial_news("transfer", space)) and fresh)
     assert (news["done"], news["of"], news["reason"]) == (6, 6, "")
     assert space.unlisted == []
     for words in ("8 examples", "32 examples", learned, "(random weights)"):
@@ -248,8 +232,7 @@ def test_a_comparison_is_stopped_and_the_next_one_begins_anew(workspaces, space,
     with pytest.raises(RunError, match="has not ended"):
         space.refuse_if_active()
     space.stop()
-    while space.active_run:
-        time.sleep(0.01)
+    wait(lambda: not space.active_run)
     news = trial_news("transfer", space)
     assert (news["done"], news["result"]) == (18, None)
     assert "Stopped by you" in news["reason"]

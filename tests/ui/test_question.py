@@ -1,16 +1,15 @@
 """The question: what a page sends is checked, each event concerns its own parts, and a link trains its model again."""
 
 import dataclasses
-import time
 
 import pytest
+from helpers import finished, wait
 from torch.testing import assert_close
 
 from bert_core import load_recipe
 from bert_core.config import LOCAL
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError
-from bert_core.runs.run import ACTIVE, Run
 from bert_core.runs.snapshots import thinned
 from ui.frame.page import PageRequest
 from ui.frame.question import LONGEST, SCHEMA, Question
@@ -20,13 +19,6 @@ from ui.server.workspaces import Workspaces
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 8})
 TEXT = Corpus.from_text("one two three\nfour five six\nseven eight nine\n", "lines", name="my.txt")
-
-
-def finished(run: Run) -> Run:
-    while run.status not in ("finished", "failed"):
-        time.sleep(0.02)
-    assert run.status == "finished", run.reason
-    return run
 
 
 def test_a_question_is_read_as_the_page_sends_it():
@@ -118,8 +110,7 @@ def test_a_run_that_is_there_is_used_again(workspaces: Workspaces):
 def test_a_run_under_way_keeps_the_step_of_a_link_and_one_that_has_passed_it_is_trained_again(workspaces: Workspaces):
     visitor, recipe = workspaces.enter(None), RECIPE.override({"training.steps": 150, "data.batch_size": 2})
     run = workspaces.start(visitor, recipe, None, 1, paused=True)
-    while not run.snapshots:
-        time.sleep(0.02)
+    wait(lambda: run.snapshots)
     assert repeated_run(workspaces, visitor, description(run), 137) is run
     assert shown_model(workspaces, visitor, run.id, 137)["at"] is None, "the page waits for it"
     run.resume()
@@ -135,9 +126,9 @@ def test_only_the_runs_of_lessons_are_exempt_from_lowered_limits(workspaces: Wor
     visitor, plain = workspaces.enter(None), {"recipe": "romeo-juliet", "seed": "4", "settings": {"training.steps": 8}}
     monkeypatch.setattr(workspaces.service, "limits", dataclasses.replace(LOCAL, steps=5))
     run = workspaces.start(visitor, RECIPE, None, 1)
-    while run.status in ACTIVE:
-        time.sleep(0.02)
     why = "This run would have 8 steps; the limit here is 5"
+    with pytest.raises(BertCoreError, match=why):
+        run.wait()
     with pytest.raises(BertCoreError, match=f"ended before it had a model. {why}"):
         workspaces.model(visitor, run.id)
     with pytest.raises(BertCoreError, match=why):

@@ -6,14 +6,14 @@ import math
 
 import pytest
 import torch
-from helpers import wait
+from helpers import finished, wait
 from torch.testing import assert_close
 
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError, RunError
 from bert_core.runs.experiments import Marks, load_experiments
-from bert_core.runs.run import ENDED, Run
+from bert_core.runs.run import Run
 from bert_core.training.verdicts import Spread
 from ui.compare.experiments import answer, experiment_named, start_experiment
 from ui.compare.runs_list import curves_file, run_curve, run_row, what_differs
@@ -36,12 +36,6 @@ def space(workspaces: Workspaces) -> Workspace:
 
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 25})
-
-
-def finished(run: Run) -> Run:
-    wait(lambda: run.status in ENDED)
-    assert run.status == "finished", run.reason
-    return run
 
 
 def losses(run: Run) -> list[tuple[float, float]]:

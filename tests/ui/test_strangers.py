@@ -5,13 +5,13 @@ The test walks the app's own lists of events, functions and routes, so that a ne
 
 import itertools
 import json
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from helpers import wait
 
 import ui
 from bert_core import TrainingService, load_recipe
@@ -43,10 +43,7 @@ def owner(service: TrainingService) -> Iterator[tuple[str, Workspaces, Workspace
     space = workspaces.enter(None)
     run = workspaces.start(space, load_recipe("romeo-juliet"), text, paused=True)
     run.step()
-    deadline = time.monotonic() + 60
-    while run.steps_done < 1 or run.status != "paused":
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait(lambda: run.steps_done and run.status == "paused")
     found = space.checkpoint(run)
     assert found is not None
     space.add_model(Model(SECRET, SECRET, found[1]))

@@ -1,8 +1,7 @@
 """The time slider shows exactly the numbers that the run had at that step."""
 
-import time
-
 import torch
+from helpers import finished
 
 from bert_core import TrainingService, load_recipe, prepare
 from bert_core.storage.checkpoint import Checkpoint
@@ -17,9 +16,7 @@ def test_a_moment_of_a_run_has_the_numbers_of_its_step() -> None:
     recipe = load_recipe("romeo-juliet").override({"training.steps": 25})
     service = TrainingService(device="cpu")
     try:
-        run = service.start(recipe, seed=3)
-        while run.status not in ("finished", "failed"):
-            time.sleep(0.02)
+        run = finished(service.start(recipe, seed=3))
     finally:
         service.close()
     workspaces = Workspaces(service, {})

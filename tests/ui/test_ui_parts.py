@@ -7,12 +7,11 @@ import itertools
 import json
 import math
 import re
-import time
 from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers import make_model
+from helpers import make_model, wait
 from safetensors.torch import load_file
 
 from bert_core import TrainingService, load_checkpoint, load_recipe, save_checkpoint
@@ -239,8 +238,7 @@ def test_an_opened_folder_has_the_name_that_its_files_hold(recipe, config, name,
 @pytest.fixture(scope="module")
 def finished(service: TrainingService):
     run = service.start(load_recipe("romeo-juliet").override({"training.steps": 40}), seed=2)
-    while run.status not in ("finished", "failed"):
-        time.sleep(0.02)
+    run.wait()
     return run
 
 
@@ -315,8 +313,7 @@ def test_the_header_does_not_wait_for_the_model_of_a_run_that_has_ended(service:
     workspaces = Workspaces(service, {})
     space = workspaces.enter(None)
     run = workspaces.start(space, load_recipe("romeo-juliet"), Corpus.from_text("one sentence only\n", "lines"))
-    while run.status != "failed":
-        time.sleep(0.02)
+    wait(lambda: run.status == "failed")
     line = shown_model(workspaces, space, run.id, None)
     assert (line["detail"], line["steps"]) == ("ended before it had a model", [])
 
@@ -325,10 +322,8 @@ def test_a_longer_text_brings_its_held_out_curve(service: TrainingService) -> No
     words = ("one", "two", "three", "four", "five", "six", "seven")
     text = "\n\n".join("\n".join(f"{a} {b} {c}" for b in words) for a, c in zip(words * 2, words[3:] * 4, strict=False))
     recipe = load_recipe("romeo-juliet").override({"training.steps": 30})
-    run = service.start(recipe, Corpus.from_text(text, "lines"), seed=1)
-    while run.status not in ("finished", "failed") or not run.evaluations():
-        assert run.status != "failed", run.reason
-        time.sleep(0.02)
+    run = service.start(recipe, Corpus.from_text(text, "lines"), seed=1).wait()
+    wait(run.evaluations)
     space = Workspaces(service, {}).enter(None)
     space.add_run(run)
     news = run_news(space, run.id)
