@@ -64,7 +64,7 @@ class TaskData:
     def labels(self) -> tuple[str, ...]:
         """The labels to learn, in the order of their ids: numbers by size, others by alphabet, and O before tags.
         Raises CorpusError if there are more than MAX_LABELS, or all examples have the same one."""
-        found = {label for example in self.examples for label, _ in example.named_labels}
+        found = _names(self.examples)
         names = sorted(found, key=lambda name: (name != "O", not name.isdecimal(), len(name) * name.isdecimal(), name))
         if len(names) > MAX_LABELS:
             raise CorpusError(
@@ -112,9 +112,9 @@ class TaskData:
             raise CorpusError(f"Hold-out needs at least two examples; {self.name} has {len(self.examples)}.")
         keys, most = list(groups), min(len(groups) - 1, max(1, round(fraction * len(groups))))
         random.Random(seed).shuffle(keys)
-        labels = {key: {label for each in groups[key] for label, _ in each.named_labels} for key in keys}
-        left = Counter(label for key in keys for label in labels[key])
-        held_out, kept = set[object](), 0
+        labels = {key: _names(members) for key, members in groups.items()}
+        left = Counter(label for each in labels.values() for label in each)  # of the part to train on
+        held_out, passed = set[object](), 0
         for key in keys:
             if len(held_out) == most:
                 break
@@ -122,18 +122,18 @@ class TaskData:
                 left.subtract(labels[key])
                 held_out.add(key)
             else:
-                kept += len(groups[key])
+                passed += len(groups[key])
         if not held_out:
             raise CorpusError(
                 f"Each example of {self.name} has a label that no other has, so none can be held out; choose another "
                 "column of the label, or add examples."
             )
-        note = f"Examples that are not held out, because no other would be left with their label: {kept:,}."
+        note = f"Examples that are not held out, because no other would be left with their label: {passed:,}."
         parts: tuple[list[Example], list[Example]] = ([], [])
         for key, members in groups.items():
             parts[key in held_out].extend(members)
         held_out_part = TaskData(self.task, parts[1], f"the held-out part of {self.name}")
-        notes = (*self.notes, *[note] * bool(kept))
+        notes = (*self.notes, *[note] * bool(passed))
         return dataclasses.replace(self, examples=parts[0], notes=notes), held_out_part
 
 
@@ -178,6 +178,11 @@ class TaskParts:
     def nbytes(self) -> int:
         """Estimated bytes of all examples."""
         return sum(500 + len(repr(example)) for part in vars(self).values() if part for example in part.examples)
+
+
+def _names(examples: Sequence[Example]) -> set[str]:
+    """The names of all labels of examples."""
+    return {label for example in examples for label, _ in example.named_labels}
 
 
 def _frozen(value: Any) -> Any:
@@ -240,9 +245,8 @@ def load_task(
 
 def _doubts(examples: Sequence[Example]) -> list[str]:
     """What may be wrong with the labels of examples, one sentence each."""
-    names = dict.fromkeys(label for example in examples for label, _ in example.named_labels)
     alike: dict[str, list[str]] = {}
-    for name in sorted(names):
+    for name in sorted(_names(examples)):
         alike.setdefault(name.casefold(), []).append(quoted(name))
     rights: dict[tuple[str, ...], str] = {}
     answers = ((each.texts, repr(each.right)) for each in examples)

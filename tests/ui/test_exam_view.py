@@ -117,13 +117,17 @@ def test_a_run_whose_loss_stands_still_gets_a_lower_rate_and_a_short_one_more_st
     assert advised == {"still": "slower", "short": "longer", "low": "longer", "high": "slower"}
 
 
+def part(right: int) -> PartExam:
+    """The exam of a part where a constant answer gets 10 of 200 words right."""
+    words, pairs = Tally(asked=200, right=right, baseline=10, both=5), Tally(0, 0, 0, 0)
+    return PartExam(words, 1.0, pairs, "the", sentences=30, repeated=0, tokens=200, unknown=0)
+
+
 @pytest.mark.parametrize(("rate", "advice"), [(0.009, "slower"), (0.02, "slower"), (3e-5, "longer")])
 def test_a_loss_that_stands_still_at_less_than_the_rate_of_the_recipe_is_not_called_too_fast(
     rate: float, advice: str
 ) -> None:
-    words, pairs = Tally(asked=200, right=10, baseline=10, both=10), Tally(0, 0, 0, 0)
-    part = PartExam(words, 1.0, pairs, "the", sentences=30, repeated=0, tokens=200, unknown=0)
-    sentence, found = exam._word_verdict(part, rate=rate, usual=0.009, losses=[3.7] * 60)
+    sentence, found = exam._word_verdict(part(10), rate=rate, usual=0.009, losses=[3.7] * 60)
     assert found == advice
     too_high = f"the loss has not fallen since the middle of the run: the learning rate, up to {rate}, is probably too"
     assert (too_high in sentence) == (advice == "slower")
@@ -152,10 +156,6 @@ def test_a_longer_text_is_examined_on_both_parts(service: TrainingService) -> No
 
 
 def test_a_text_that_was_learned_by_heart_is_not_to_be_trained_longer() -> None:
-    def part(right: int) -> PartExam:
-        words, pairs = Tally(asked=200, right=right, baseline=10, both=5), Tally(0, 0, 0, 0)
-        return PartExam(words, 1.0, pairs, "the", sentences=30, repeated=0, tokens=200, unknown=0)
-
     sentence, advice = exam._word_verdict(part(120), part(9), rate=0.001, usual=0.001)
     assert sentence.endswith(
         "It learned its own text by heart: on held-out words it is no better than always giving that answer. A longer "
