@@ -398,7 +398,9 @@ def test_the_board_is_saved_as_a_table(room, workspaces):
     run = trained(workspaces, one, 3)
     room.ask(one, "share", None, "=Ada")
     room.ask(one, "", 0)
-    [saved] = csv.DictReader(room.ask(one, "board")["content"].removeprefix("\ufeff").splitlines())
+    answer, [shown] = room.ask(one, "board"), room.ask(one, "", 0)["runs"]
+    assert answer["version"] == shown["version"]  # a page tells by it whether the board has changed since
+    [saved] = csv.DictReader(answer["content"].removeprefix("\ufeff").splitlines())
     assert (saved["name"], saved["seed"], saved["step"], saved["steps"]) == ("'=Ada", "0", "3", "3")
     assert float(saved["learning_rate"]) == run.recipe.training.learning_rate
     assert float(saved["mlm_loss"]) == pytest.approx(sum(row.mlm_loss for row in run.history()) / 3, rel=1e-3)

@@ -171,8 +171,10 @@ class Actions:
         self.classroom.give(kind, read_values(kind, typed) if kind else [])
 
     def board(self, space: Workspace) -> dict[str, Any]:
-        """The board as the content of a file."""
-        return {"content": file_text("csv", board_numbers(self.classroom.shared_runs()))}
+        """The board as the content of a file, and the version of its newest run."""
+        runs = self.classroom.shared_runs()
+        version = max((run["version"] for run in runs), default=0)
+        return {"content": file_text("csv", board_numbers(runs)), "version": version}
 
     def send(self, title: str, link: str, together: bool = False) -> None:
         """Offer a lesson or a view to all pages, or open it there."""

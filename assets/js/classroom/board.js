@@ -154,7 +154,6 @@ class Board {
 
   /** Save the table or the chart. @param {string} kind @returns {Promise<boolean>} whether it is saved */
   async save(kind) {
-    const newest = Math.max(...[...room.runs.values()].map(({ version }) => version));
     this.status.textContent = "";
     if (kind !== "csv") {
       const made = this.chart.picture(kind, "The runs of the class", "board").then(() => true);
@@ -163,11 +162,11 @@ class Board {
         return false;
       });
     }
-    const { content, error } = await act("board");
+    const { content, version, error } = await act("board");
     this.status.textContent = error ?? "";
     if (error) return false;
     saveText(content, "board.csv");
-    room.kept.set("saved", newest);
+    room.kept.set("saved", version);
     this.paint();
     return true;
   }
