@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, ViewportSize, expect
 from playwright.sync_api import Error as PlaywrightError
 
@@ -285,3 +286,18 @@ def late_answers(page: Page) -> Iterator[None]:
 def wait_for_answer(view: Locator) -> None:
     """Wait until a view shows the answer to its latest choice."""
     expect(view.locator(".b-view")).to_have_attribute("aria-busy", "false")
+
+
+def grave(page: Page, **options: Any) -> list[str]:
+    """The serious and critical findings of axe-core in what is ours and can be seen: views, the frame, the sentences.
+
+    options: of axe's `run`.
+    """
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(Axe().axe_script)
+    run = """options => axe.run(
+        { include: [...document.querySelectorAll('.b-view')].filter(view => view.checkVisibility()) }, options)"""
+    # What passes is not described, which would take half of the time.
+    found = page.evaluate(run, {**options, "resultTypes": ["violations"]})["violations"]
+    of_interest = [one for one in found if one["impact"] in ("serious", "critical")]
+    return [f"{one['id']}: {node['html'][:160]}" for one in of_interest for node in one["nodes"]]

@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from browser_steps import FIRST, change_setting, download, show, start, wait_for_answer, wait_for_status
+from browser_steps import FIRST, change_setting, download, grave, show, start, wait_for_answer, wait_for_status
 from playwright.sync_api import Page, expect
 
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
@@ -102,11 +101,9 @@ def test_every_tab_is_translated_and_nothing_is_cut_off(page: Page, language: st
             seen = page.evaluate(SEEN)
             seen["texts"] = list(filter(is_english, seen["texts"]))
             found |= {f"{tab}, {width}, {what}": each for what, each in seen.items() if each}
-        if language == "ko":  # one of them is enough for what every language shares
-            checked = Axe().run(page, context={"include": [[".b-view"]]}, options=NOT_COLOURS)
-            violations = checked.response["violations"]
-            if grave := [each["id"] for each in violations if each["impact"] in ("serious", "critical")]:
-                found[f"{tab}, axe"] = grave
+        # One language is enough for what all of them share.
+        if language == "ko" and (findings := grave(page, **NOT_COLOURS)):
+            found[f"{tab}, axe"] = findings
     assert found == {}
 
 

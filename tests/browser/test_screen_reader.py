@@ -1,14 +1,11 @@
 """Accessibility: axe-core finds nothing serious in any of our own views, in both themes, at two widths."""
 
 import json
-from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from browser_steps import FIRST, change_setting, fine_tune, press_save, show, start, wait_for_status
+from browser_steps import FIRST, change_setting, fine_tune, grave, press_save, show, start, wait_for_status
 from playwright.sync_api import Page, expect
 
-GRAVE = ("serious", "critical")
 HEIGHT = 900
 NARROW, WIDE = 390, 1280
 # What is shown, with an element that exists only once the server has answered, and what is pressed then.
@@ -45,13 +42,6 @@ def page(shared: Page) -> Page:
     return shared
 
 
-def grave(page: Page, options: dict[str, Any]) -> list[str]:
-    """The serious and critical findings in what is ours: views, the frame and the sentences among them."""
-    options = options | {"resultTypes": ["violations"]}  # what passes is not described, which takes half of the time
-    found = Axe().run(page, context={"include": [[".b-view"]]}, options=options).response["violations"]
-    return [f"{one['id']}: {node['html'][:160]}" for one in found if one["impact"] in GRAVE for node in one["nodes"]]
-
-
 def grave_in_each_look(page: Page) -> dict[str, list[str]]:
     """The same in both themes, of which only the colours differ, at both widths."""
     found = {}
@@ -60,7 +50,7 @@ def grave_in_each_look(page: Page) -> dict[str, list[str]]:
         for width in (NARROW, WIDE):
             page.set_viewport_size({"width": width, "height": HEIGHT})
             page.wait_for_function("document.getAnimations().every(each => each.playState !== 'running')")
-            found[f"{theme}, {width}"] = grave(page, options)
+            found[f"{theme}, {width}"] = grave(page, **options)
     return {look: findings for look, findings in found.items() if findings}
 
 
