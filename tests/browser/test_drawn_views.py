@@ -9,16 +9,17 @@ from ui.parts.figures import curves
 from ui.train.monitor import curve_options
 
 
-@pytest.fixture(autouse=True)
-def modules(page: Page) -> None:
-    serve_modules(page)
+@pytest.fixture(scope="module")
+def page(shared: Page) -> Page:
+    serve_modules(shared)
+    return shared
 
 
 @pytest.mark.parametrize("font", ["system-ui", "wide", "high"])
 def test_no_word_of_a_map_touches_the_next_or_is_cut_off_in_any_font(page: Page, font: str) -> None:
     """A large model's map of 32 sentences, a narrow one, one of many words."""
     local = 'src: local("DejaVu Sans"), local("Noto Sans"), local("Arial"), local("Helvetica")'
-    page.add_style_tag(
+    style = page.add_style_tag(
         content=f"""@font-face {{ font-family: wide; {local}; size-adjust: 150%; }}
         @font-face {{ font-family: high; {local}; ascent-override: 120%; descent-override: 50%; }}
         .gradio-container.gradio-container {{ font-family: {font}; }}"""
@@ -46,6 +47,7 @@ def test_no_word_of_a_map_touches_the_next_or_is_cut_off_in_any_font(page: Page,
         )
         assert overlap <= 0, (rows, room)
         assert outside <= 0, (rows, room)
+    style.evaluate("style => style.remove()")
 
 
 def test_a_chart_that_is_drawn_in_a_hidden_tab_names_its_curves_in_full_above_them(page: Page) -> None:
@@ -145,7 +147,7 @@ def test_every_number_of_a_map_has_a_cell_however_small_it_is(page: Page) -> Non
 
 
 def test_a_part_drawn_again_keeps_the_focus_and_does_not_move_the_page(page: Page) -> None:
-    page.evaluate(
+    found = page.evaluate(
         """async () => {
             const { keepingFocus } = await import("/modules/controls.js");
             const part = document.createElement("div");
@@ -156,9 +158,12 @@ def test_a_part_drawn_again_keeps_the_focus_and_does_not_move_the_page(page: Pag
             document.getElementById("again").focus();
             scrollTo(0, 0);
             keepingFocus(part, draw);
+            const found = [document.activeElement.id, scrollY];
+            part.remove();
+            return found;
         }"""
     )
-    assert page.evaluate("[document.activeElement.id, scrollY]") == ["again", 0]
+    assert found == ["again", 0]
 
 
 def test_a_small_probability_has_the_digits_from_which_its_logarithm_follows(page: Page) -> None:

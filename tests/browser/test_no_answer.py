@@ -32,8 +32,8 @@ TABS = {
 
 
 @pytest.fixture
-def page(page: Page, complaints: list[str]) -> Iterator[Page]:
-    yield page
+def page(shared: Page, complaints: list[str]) -> Iterator[Page]:
+    yield shared
     complaints[:] = [text for text in complaints if not re.search("ERR_INTERNET_DISCONNECTED|ERR_FAILED|429", text)]
 
 

@@ -4,12 +4,17 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from browser_steps import download, open_tab, press_save, show
+from browser_steps import FIRST, VIEWPORT, download, open_tab, press_save, show
 from playwright.sync_api import Page, expect
 
 CELLS = "document.querySelector('#attention-map image').href.baseVal"
 SENTENCES = ["Hello, how are you? I am Romeo.", "Hello, Romeo My name is Juliet. Nice to meet you."]
 MODEL = "romeo-juliet, comes with Balcony"
+
+
+@pytest.fixture
+def page(shared: Page, complaints: list[str]) -> Page:
+    return shared
 
 
 def letters(picture: str) -> list[str]:
@@ -61,7 +66,8 @@ def test_a_picture_holds_what_scrolls_on_the_page(
 
 
 def test_a_picture_is_the_same_from_a_light_page_and_a_dark_one(page: Page, tmp_path: Path) -> None:
-    open_tab(page, "Attention")
+    page.set_viewport_size(VIEWPORT)
+    show(page, "attention", **FIRST)
     expect(page.locator("#attention-map image")).to_have_count(1)
     # A marked term, in the part that is drawn first, is a text of its own in the file; only the page underlines it.
     expect(page.locator("#attention-stage .b-term")).not_to_have_count(0)
