@@ -32,8 +32,8 @@ TABS = {
 
 
 @pytest.fixture
-def page(shared: Page, complaints: list[str]) -> Iterator[Page]:
-    yield shared
+def page(page: Page, complaints: list[str]) -> Iterator[Page]:
+    yield page
     complaints[:] = [text for text in complaints if not re.search("ERR_INTERNET_DISCONNECTED|ERR_FAILED|429", text)]
 
 
