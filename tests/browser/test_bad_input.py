@@ -73,7 +73,8 @@ def test_a_file_that_comes_while_another_is_read_is_read_next(visit: Callable[..
     asked: list[Route] = []
 
     def second_is_held(route: Route) -> None:
-        if "first.txt" in (route.request.post_data or ""):
+        # About the file alone; a question about the whole form may come before these or between them.
+        if "first.txt" in (route.request.post_data or "") and len(route.request.post_data_json["data"]) == 1:
             asked.append(route)
         if route not in asked[1:2]:  # which asks for the encoding
             route.continue_()
