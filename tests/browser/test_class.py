@@ -174,6 +174,7 @@ def test_each_page_gets_a_seed_and_the_board_compares_the_runs(
         change_setting(page, "steps", "20")
         start(page)
         wait_for_status(page, "Finished")
+        expect_seen(page.locator("#run-monitor .b-reason"), "hidden words")
         open_tab(page, "Class")
         page.locator("#class-name").fill(name)
         page.locator("#class-share").click()
