@@ -1,12 +1,13 @@
 """Watching a run in a real browser: the time slider, curves that stay, what survives a reload or a lost connection."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from browser_steps import (
     Tabs,
+    assert_curve_is_whole,
     change_setting,
     expect_seen,
     move_slider,
@@ -111,6 +112,27 @@ def test_the_chosen_step_stays_while_the_run_continues(page: Page) -> None:
     expect(page.locator("#model-step")).not_to_have_text("step 0")
     page.locator("#stop").click()
     wait_for_status(page, "Stopped")
+
+
+def test_a_chart_is_fetched_and_drawn_in_an_open_tab_alone(visit: Callable[..., Page]) -> None:
+    page = visit(at="#tab=masked-words")
+    expect_seen(page.locator("#masked-guesses section li").first, "%")
+    assert not page.evaluate("performance.getEntriesByType('resource').some(({ name }) => name.includes('plotly'))")
+    open_tab(page, "Train")
+    expect(page.locator("#run-curves .main-svg").first).to_be_visible()
+    change_setting(page, "steps", ENDLESS)
+    start(page)
+    wait_for_points(page, 3)
+    drawn = "document.querySelector('#run-curves').data.find(({ meta }) => meta.kind === 'raw').x.length"
+    open_tab(page, "Masked words")
+    before = page.evaluate(drawn)
+    wait_for_points(page, points(page) + 5)
+    assert page.evaluate(drawn) == before
+    open_tab(page, "Train")
+    page.wait_for_function(f"before => {drawn} >= before + 5", arg=before)
+    page.locator("#stop").click()
+    wait_for_status(page, "Stopped")
+    assert_curve_is_whole(page)
 
 
 def test_curves_keep_their_points_in_every_display(trained: Page, complaints: list[str]) -> None:

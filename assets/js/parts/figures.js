@@ -1,7 +1,8 @@
-// Plotly figures. Plotly.js is large, so it is fetched once, from this server, and not before the page can be used: on a
-// slow line it would take the way of what the page needs first.
+// Plotly figures. Plotly.js is large, so it is fetched once, from this server, when the first chart is in an open tab: who
+// looks at no chart needs none, and on a slow line it would take the way of what the page needs first.
 
 import { visitor } from "../frame/page.js";
+import { question } from "../frame/question.js";
 import { el, note } from "./elements.js";
 
 const CONFIG = { responsive: false, displaylogo: false, displayModeBar: false, doubleClick: "reset" };
@@ -9,7 +10,7 @@ const CONFIG = { responsive: false, displaylogo: false, displayModeBar: false, d
 let loading = null;
 
 export function loadPlotly() {
-  loading ||= visitor.known.then(fetched);
+  loading ||= fetched();
   return loading;
 }
 
@@ -27,24 +28,40 @@ function fetched() {
   });
 }
 
-const whenIdle = window.requestIdleCallback || ((callback) => setTimeout(callback, 500));
-visitor.known.then(() => whenIdle(() => loadPlotly().catch(console.error), { timeout: 3000 }));
+/** The page begins with its first tab, and opens that of the address then. */
+const tabIsOpen = visitor.known.then(async () => {
+  while (!document.getElementById(`tab-${question.tab}`)?.offsetWidth) await new Promise(requestAnimationFrame);
+});
 
 /** @typedef {{data: object[], layout: Record<string, any>}} Figure */
 
 /**
  * A chart in `box`: `show` draws a figure anew, `extend` adds points and keeps zoom and hover, `relayout` changes the
- * layout alone.
+ * layout alone. In a closed tab nothing is drawn; `redraw` does so when the tab opens, if something has changed.
  * @param {HTMLElement} box
+ * @param {() => void} [redraw] without it, the newest figure is drawn
  */
-export function newChart(box) {
-  let drawn = false;
-  // A chart that was drawn in a hidden tab has no width; the observer notices when the tab opens.
+export function newChart(box, redraw) {
+  /** @type {Figure} */
+  let latest;
+  let [drawn, isStale] = [false, false];
+  /** Whether to draw now. In a closed tab, which has no width, the change waits for `redraw`. */
+  function isCurrent() {
+    isStale ||= box.offsetWidth === 0;
+    return !isStale;
+  }
   new ResizeObserver(() => {
-    if (drawn && box.offsetWidth) window.Plotly.Plots.resize(box);
+    if (!box.offsetWidth) return;
+    if (isStale && redraw) redraw();
+    else if (isStale) chart.show(latest).catch(console.error);
+    else if (drawn) window.Plotly.Plots.resize(box);
   }).observe(box);
-  return {
+  const chart = {
     async show(/** @type {Figure} */ figure) {
+      latest = figure;
+      isStale = false;
+      await tabIsOpen;
+      if (!isCurrent()) return;
       const Plotly = await loadPlotly().catch((error) => {
         box.replaceChildren(note(error.message, true));
         throw error;
@@ -56,12 +73,13 @@ export function newChart(box) {
       drawn = true;
     },
     async relayout(/** @type {object} */ update) {
-      if (drawn) await window.Plotly.relayout(box, update);
+      if (drawn && isCurrent()) await window.Plotly.relayout(box, update);
     },
     async extend(/** @type {object} */ update, /** @type {number[]} */ traces) {
-      if (drawn) await window.Plotly.extendTraces(box, update, traces);
+      if (drawn && isCurrent()) await window.Plotly.extendTraces(box, update, traces);
     },
   };
+  return chart;
 }
 
 /** @type {View} */

@@ -81,11 +81,10 @@ class Curves {
     );
     root.append(this.box);
     if (actions) root.append(this.tools(actions));
-    this.chart = newChart(this.box);
+    this.chart = newChart(this.box, () => this.change({}));
     this.change({});
-    // A chart of a hidden tab has no width before the tab is opened.
     new ResizeObserver(() => {
-      if (this.wasNarrow !== this.isNarrow || (this.wasHidden && this.box.clientWidth > 0)) this.change({});
+      if (this.box.clientWidth && this.wasNarrow !== this.isNarrow) this.change({});
     }).observe(this.box);
   }
 
@@ -310,7 +309,6 @@ class Curves {
     }
     Object.assign(layout, { shapes: this.shapes(), annotations });
     this.wasNarrow = isNarrow;
-    this.wasHidden = this.box.clientWidth === 0; // its legend has the lines of another width
     if (isNarrow) {
       for (const trace of data.filter(({ meta }) => meta.kind !== "other"))
         trace.name = /\((\w+)\)/.exec(trace.name)?.[1] ?? trace.name; // a legend of one line
