@@ -139,6 +139,7 @@ def test_curves_keep_their_points_in_every_display(trained: Page, complaints: li
     page = trained
     open_tab(page, "Train")
     wait_for_points(page, 20)
+    expect(page.locator("#run-curves .main-svg").first).to_be_visible()
     x = """series => document.querySelector('#run-curves').data
         .find(trace => trace.meta.series === series && trace.meta.kind === 'line').x"""
     steps = page.evaluate(x, "mlm_loss")

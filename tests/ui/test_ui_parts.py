@@ -146,6 +146,41 @@ def test_the_closer_views_agree_with_the_guesses(tiny_checkpoint: Checkpoint) ->
     assert "Click a word" in closer_value(tiny_checkpoint, Question("hello", view=MATTERED))["text"]
 
 
+@pytest.mark.parametrize("view", [LENS, MATTERED])
+def test_a_closer_view_says_what_it_cannot_follow(tiny_checkpoint: Checkpoint, view: str) -> None:
+    def shown(text: str, guess: str = "") -> tuple[str, str]:
+        value = closer_value(tiny_checkpoint, Question(text, hidden=(1,), guess=guess, view=view))
+        return value["watched" if view == LENS else "answer"], value["text"]
+
+    [[likeliest, _]] = fill_mask(tiny_checkpoint, "hello [MASK]", top_k=1)[0]
+    refused = "“{}” is not one word of this model"
+    unknown = f"This model does not know “zyzzyva”, so the view follows its likeliest guess, “{likeliest}”. "
+    answer, text = shown("hello zyzzyva")
+    assert answer == likeliest
+    assert text.startswith(unknown)
+    answer, text = shown("hello zyzzyva", "are you")
+    assert answer == likeliest
+    assert text.startswith(refused.format("are you"))
+    assert unknown in text
+    answer, text = shown("hello name", "zyzzyva")
+    assert answer == "name"
+    assert text.startswith(refused.format("zyzzyva"))
+    for typed in ("hello zyzzyva", "hello name"):
+        answer, text = shown(typed, " Are ")
+        assert answer.lower() == "are"
+        assert not re.search("does not know|is not one word", text)
+
+
+def test_the_layers_follow_the_first_piece_of_a_hidden_word(pieces: Checkpoint) -> None:
+    value = closer_value(pieces, Question("Say Unkind please", hidden=(1,), view=LENS))
+    assert "The first of its 2 pieces is shown." in value["text"]
+    assert "does not know" not in value["text"]
+    rated = rate_guess(pieces, "un", "Say [MASK] [MASK] please")
+    assert value["watched"] == "un"
+    assert value["rows"][-1]["cells"][value["candidates"].index("un")] == pytest.approx(rated.probability)
+    assert value["rows"][-1]["rank"] == rated.ranks[0]
+
+
 def test_a_sweep_agrees_with_hiding_each_word_alone(tiny_checkpoint: Checkpoint) -> None:
     value = closer_value(tiny_checkpoint, Question("hello my zyzzyva", "how", hidden=(0,), view=SWEEP))
     assert [word["probability"] is None for word in value["words"]] == [False, False, True, False]

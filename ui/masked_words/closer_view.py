@@ -6,10 +6,10 @@ import dataclasses
 import math
 from typing import Any
 
-from bert_core.data.tokenizer import MASK
+from bert_core.data.tokenizer import MASK, UNK
 from bert_core.errors import InputError
 from bert_core.probes.masked_words import LeaveOneOut, fill_mask, layer_lens, leave_one_out, sweep
-from bert_core.probes.reading import Word, unknown_words
+from bert_core.probes.reading import Word, tokenize, unknown_words
 from bert_core.storage.checkpoint import Checkpoint
 from ui.frame.masking import MaskedWord, mask_words, maskable, rated_guess
 from ui.frame.question import Question
@@ -36,6 +36,7 @@ MATTERED_HINT = (
     "little. Click a guess of the list to ask about that word."
 )
 NOT_ASKED = "“{guess}” is not one word of this model, so it cannot be asked about at this mask. "
+NOT_KNOWN = "This model does not know “{hidden}”, so the view follows its likeliest guess, “{answer}”. "
 SWEEP_HINT = (
     "Each word was hidden once; the stronger the colour, the likelier the model finds the word. Click a word to see "
     "alternatives. Mean log-probability {mean} (0 is certain): how well words fit their positions, each predicted "
@@ -75,12 +76,11 @@ def shown_mask(question: Question, words: list[MaskedWord]) -> int:
 def lens_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> dict[str, Any]:
     """Layers, each with its best guess, the candidates' probabilities and the rank of the watched word: of a guess that
     was pressed or typed, else of the hidden word. words: the likeliest of all `size` tokens after the last layer."""
-    answer, words = lens_words(word, masked.guess)
-    lens = layer_lens(checkpoint, *masked.texts, mask=word.mask, words=words)
-    tokens = checkpoint.tokenizer.encode(answer, add_special_tokens=False).tokens
-    watched = tokens[0] if len(tokens) == 1 and tokens[0] in lens.candidates else lens.candidates[0]
-    if masked.guess in lens.candidates:
-        watched = masked.guess
+    asked = lens_words(word, masked.guess)
+    lens = layer_lens(checkpoint, *masked.texts, mask=word.mask, words=asked)
+    tokens = {each: tokenize(checkpoint, each, add_special_tokens=False).tokens for each in asked}
+    followed = next((each for each in asked if len(tokens[each]) == 1 and tokens[each] != [UNK]), "")
+    watched = tokens[followed][0] if followed else lens.candidates[0]
     column = lens.candidates.index(watched)
     rows = [
         {"cells": cells, "rank": ranks[column], "best": list(best)}
@@ -92,7 +92,7 @@ def lens_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> di
     piece = f" The first of its {word.masks} pieces is shown." if word.masks > 1 else ""
     return {
         "kind": LENS,
-        "text": path + LENS_HINT + piece,
+        "text": _not_followed(masked, word, followed or watched) + path + LENS_HINT + piece,
         "candidates": list(lens.candidates),
         "watched": watched,
         "rows": rows,
@@ -101,18 +101,28 @@ def lens_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> di
     }
 
 
-def lens_words(word: MaskedWord, guess: str) -> tuple[str, list[str]]:
-    """The word whose rank the lens shows, and all words that it shows besides the model's guesses."""
-    known = word.index is not None and word.word.is_known
-    answer = word.word.text if known and len(word.word.pieces) == 1 else guess.strip()
-    return answer, [each for each in (answer, guess) if each.strip()]
+def lens_words(word: MaskedWord, guess: str) -> list[str]:
+    """The words that the lens shows besides the model's guesses, and of which it follows the first one that is a token:
+    a guess that was pressed or typed, and the hidden word or its first piece."""
+    text, cuts = word.word.text, word.word.cuts
+    first = text[: cuts[1]] if word.masks > 1 else text
+    hidden = first if word.index is not None and word.word.is_known else ""
+    return [each for each in (guess.strip(), hidden) if each]
+
+
+def _not_followed(masked: Question, word: MaskedWord, answer: str) -> str:
+    """What a view cannot follow: a guess that was pressed or typed, the hidden word. answer: what it follows."""
+    guess = masked.guess.strip()
+    if guess == answer:
+        return ""
+    said = NOT_ASKED.format(guess=guess) if guess else ""
+    is_unknown = word.index is not None and not word.word.is_known
+    return said + (NOT_KNOWN.format(hidden=word.word.text, answer=answer) if is_unknown else "")
 
 
 def mattered_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> dict[str, Any]:
     """The words of both sentences, each with the change of the answer's probability when it is hidden too."""
     answer, left = left_out(checkpoint, masked, word)
-    guess = masked.guess.strip()
-    refused = NOT_ASKED.format(guess=guess) if guess and guess != answer else ""
     named = answer if answer and len(left.answer) == word.masks else " ".join(left.answer)
     words = [
         {"word": each.text, "sentence": each.sentence, "start": each.start, "change": without - left.probability}
@@ -120,7 +130,7 @@ def mattered_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -
     ]
     return {
         "kind": MATTERED,
-        "text": refused + MATTERED_HINT.format(answer=f"“{named}”"),
+        "text": _not_followed(masked, word, answer or named) + MATTERED_HINT.format(answer=f"“{named}”"),
         "answer": named,
         "probability": left.probability,
         "words": words,
@@ -274,7 +284,7 @@ def closer_code(checkpoint: Checkpoint, question: Question) -> str:
         word = words[shown_mask(question, words)]
         if question.view == LENS:
             function, fields = "layer_lens", ["candidates", "probabilities", "ranks", "best"]
-            options = f", mask={word.mask}, words={lens_words(word, question.guess)[1]!r}"
+            options = f", mask={word.mask}, words={lens_words(word, question.guess)!r}"
         else:
             function, fields = "leave_one_out", ["answer", "probability", "words", "without"]
             options = f", mask={word.mask}, answer={left_out(checkpoint, question, word)[0]!r}"

@@ -31,10 +31,12 @@ function layout(root, { id, label, hello }, stopAll, ticked) {
     box = el("div.b-chart.b-transfer", { id: `${id}-chart` }),
     how = el("p.b-empty"),
     result = el("div", { id: `${id}-result` }, answer, numbers, box, how),
-    chart = newChart(box),
+    chart = newChart(box, () => structuredClone(figure)),
     trial = el("div.b-trial", title, question, status, bar, stop, ticked, result),
     before = el("p.b-empty", hello);
   root.append(before, trial);
+  /** @type {import("../parts/figures.js").Figure} */
+  let figure;
   return (/** @type {any} */ news, /** @type {boolean} */ isNew) => {
     trial.hidden = !news.number;
     before.hidden = !trial.hidden;
@@ -54,7 +56,8 @@ function layout(root, { id, label, hello }, stopAll, ticked) {
     fill(numbers, news.result?.rows && variants(news.result));
     if (!news.figure) return;
     box.hidden = false;
-    chart.show(news.figure).catch(console.error);
+    figure = news.figure;
+    chart.show().catch(console.error);
   };
 }
 

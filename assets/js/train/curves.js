@@ -5,7 +5,7 @@ import { toggle } from "../controls.js";
 import { changes, el } from "../parts/elements.js";
 import { say } from "../frame/page.js";
 import { saveMenu, saveText } from "../parts/downloads.js";
-import { loadPlotly, newChart } from "../parts/figures.js";
+import { newChart } from "../parts/figures.js";
 
 const NOTES = /** @type {[text: string, at: number, right: number, down: number][]} */ ([
   ["guessing blindly", 0, 80, -4],
@@ -81,7 +81,7 @@ class Curves {
     );
     root.append(this.box);
     if (actions) root.append(this.tools(actions));
-    this.chart = newChart(this.box, () => this.change({}));
+    this.chart = newChart(this.box, () => this.drawn());
     this.change({});
     new ResizeObserver(() => {
       if (this.box.clientWidth && this.wasNarrow !== this.isNarrow) this.change({});
@@ -122,7 +122,7 @@ class Curves {
   change(update) {
     this.inOrder(() => {
       Object.assign(this, update);
-      return this.chart.show(this.drawn());
+      return this.chart.show();
     });
   }
 
@@ -179,7 +179,7 @@ class Curves {
   }
 
   get isNarrow() {
-    return this.box.clientWidth > 0 && this.box.clientWidth < NARROW;
+    return this.box.clientWidth < NARROW;
   }
 
   /** @param {string} series */
@@ -327,13 +327,12 @@ class Curves {
   picture(kind, text, filename) {
     const size = { width: 1000, height: this.more ? 900 : 560, scale: kind === "png" ? 2 : 1 };
     const title = { text: literal(text), font: { size: 15 }, x: 0, xref: "paper", y: 0.985, yanchor: "top" };
-    return this.inOrder(async () => {
+    return this.inOrder(() => {
       const { data, layout } = this.box,
         font = { ...layout.font, color: "#475569" },
         margin = { ...layout.margin, t: layout.margin.t + 42 }; // for the title
       const light = { ...layout, paper_bgcolor: "white", font, margin, title };
-      const plotly = await loadPlotly();
-      return plotly.downloadImage({ data, layout: light }, { format: kind, filename, ...size });
+      return window.Plotly.downloadImage({ data, layout: light }, { format: kind, filename, ...size });
     });
   }
 }
