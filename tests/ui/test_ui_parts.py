@@ -181,6 +181,13 @@ def test_the_layers_follow_the_first_piece_of_a_hidden_word(pieces: Checkpoint) 
     assert value["rows"][-1]["rank"] == rated.ranks[0]
 
 
+def test_the_layers_follow_a_pressed_piece_that_cannot_be_typed(pieces: Checkpoint) -> None:
+    value = closer_value(pieces, Question("kind say", hidden=(0,), guess="##s", view=LENS))
+    assert "##s" in [token for token, _ in fill_mask(pieces, "[MASK] say")[0]]
+    assert value["watched"] == "##s"
+    assert "is not one word" not in value["text"]
+
+
 def test_a_sweep_agrees_with_hiding_each_word_alone(tiny_checkpoint: Checkpoint) -> None:
     value = closer_value(tiny_checkpoint, Question("hello my zyzzyva", "how", hidden=(0,), view=SWEEP))
     assert [word["probability"] is None for word in value["words"]] == [False, False, True, False]

@@ -78,9 +78,9 @@ def lens_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> di
     was pressed or typed, else of the hidden word. words: the likeliest of all `size` tokens after the last layer."""
     asked = lens_words(word, masked.guess)
     lens = layer_lens(checkpoint, *masked.texts, mask=word.mask, words=asked)
-    tokens = {each: tokenize(checkpoint, each, add_special_tokens=False).tokens for each in asked}
-    followed = next((each for each in asked if len(tokens[each]) == 1 and tokens[each] != [UNK]), "")
-    watched = tokens[followed][0] if followed else lens.candidates[0]
+    tokens = {each: _token(checkpoint, each, lens.candidates) for each in asked}
+    followed = next(filter(tokens.get, asked), lens.candidates[0])
+    watched = tokens.get(followed, followed)
     column = lens.candidates.index(watched)
     rows = [
         {"cells": cells, "rank": ranks[column], "best": list(best)}
@@ -92,7 +92,7 @@ def lens_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> di
     piece = f" The first of its {word.masks} pieces is shown." if word.masks > 1 else ""
     return {
         "kind": LENS,
-        "text": _not_followed(masked, word, followed or watched) + path + LENS_HINT + piece,
+        "text": _not_followed(masked, word, followed) + path + LENS_HINT + piece,
         "candidates": list(lens.candidates),
         "watched": watched,
         "rows": rows,
@@ -108,6 +108,14 @@ def lens_words(word: MaskedWord, guess: str) -> list[str]:
     first = text[: cuts[1]] if word.masks > 1 else text
     hidden = first if word.index is not None and word.word.is_known else ""
     return [each for each in (guess.strip(), hidden) if each]
+
+
+def _token(checkpoint: Checkpoint, word: str, candidates: tuple[str, ...]) -> str:
+    """The one known token that a word is, "" for none. A pressed guess may be one that cannot be typed, such as ##s."""
+    if word in candidates:
+        return word
+    tokens = tokenize(checkpoint, word, add_special_tokens=False).tokens
+    return tokens[0] if len(tokens) == 1 and tokens != [UNK] else ""
 
 
 def _not_followed(masked: Question, word: MaskedWord, answer: str) -> str:
