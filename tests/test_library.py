@@ -2,6 +2,8 @@
 
 import inspect
 import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from bert_core.training.trainer import Trainer
 from bert_core.training.verdicts import Spread, Tally
 
 SMALL = {"training.steps": 3, "data.batch_size": 3, "model.hidden_size": 12, "model.num_attention_heads": 3}
+ROOT = Path(__file__).resolve().parent.parent
 TEXTS = ["hello how [MASK] you i am romeo", "[MASK] you romeo", "great my [MASK] team won the [MASK]"]
 
 
@@ -66,6 +69,18 @@ def test_the_end_of_a_block_waits_for_the_step_in_progress(recipe, monkeypatch):
         assert begun.wait(PATIENCE)
     assert not service.is_alive
     assert (run.status, run.steps_done) == ("stopped", 1)
+
+
+def test_a_program_that_ends_before_its_runs_says_so_and_ends_well():
+    program = """
+from bert_core import TrainingService
+run = TrainingService("cpu").start("romeo-juliet", seed=3)
+while not run.steps_done:
+    pass
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+    said = "The program ends before 1 of its runs. run.wait() waits for the end of a run.\n"
+    assert (done.returncode, done.stderr, done.stdout) == (0, said, "")
 
 
 def test_a_training_loop_reads_numbers(recipe):

@@ -368,7 +368,7 @@ class Run:
 
     def prepare(self, source: Source, device: str) -> None:
         """Read and encode what it learns from and build the model; an error ends the run."""
-        with self._fail_on_error():
+        try:
             if callable(source):
                 self._show_stage("reading the text")
                 source = source()
@@ -397,6 +397,8 @@ class Run:
                 self._stage, self._slice_ended = "", time.monotonic()
                 self.worker = worker
                 self._changed.notify_all()
+        except BaseException as error:
+            self._fail(error)
 
     def _show_stage(self, stage: str) -> None:
         with self._changed:
@@ -417,18 +419,24 @@ class Run:
 
     def train_slice(self) -> None:
         """Train for a slice of time, publish what it gave and evaluate; an error ends the run."""
-        with self._fail_on_error():
+        try:
             assert self.worker is not None
             self._train(self.worker)
+        except BaseException as error:
+            self._fail(error)
         with self._changed:
-            with self._fail_on_error():
+            try:
                 if self.worker is not None and self.worker.is_finished:
                     self._end("finished", "")
                 if self._paused_by:
                     self._keep_newest()
+            except BaseException as error:
+                self._fail(error)
             self._slice_began = None
-            with self._fail_on_error():
+            try:
                 self._settle_stop()
+            except BaseException as error:
+                self._fail(error)
             self._changed.notify_all()
 
     def interrupt(self, reason: str) -> None:
@@ -490,19 +498,17 @@ class Run:
         self.snapshots = thinned([by_step[step] for step in sorted(by_step)], self._staying)
         self.budget.make_room()
 
-    @contextlib.contextmanager
-    def _fail_on_error(self) -> Iterator[None]:
-        """End this run alone after an error, of any kind: a panic of the tokenizers' library is no Exception."""
-        try:
-            yield
-        except BertCoreError as error:
-            self._end("failed", str(error))
-        except BaseException as error:
-            reason = reason_of(error)
-            if reason != OUT_OF_MEMORY:
-                _log.error("run %s: %s", self.id[:6], one_line(error))
-            internal = f"Training stopped on an internal error ({type(error).__name__}); the log has more."
-            self._end("failed", reason or internal)
+    def _fail(self, error: BaseException) -> None:
+        """End this run alone after an error, of any kind: a panic of the tokenizers' library is no Exception.
+
+        It is no context manager: from Python 3.12 on, a generator that swallows an error keeps its frames, and so the
+        run's model, until the garbage collector comes. The other runs need that memory at once.
+        """
+        reason = str(error) if isinstance(error, BertCoreError) else reason_of(error)
+        if not isinstance(error, BertCoreError) and reason != OUT_OF_MEMORY:
+            _log.error("run %s: %s", self.id[:6], one_line(error))
+        internal = f"Training stopped on an internal error ({type(error).__name__}); the log has more."
+        self._end("failed", reason or internal)
 
     def check_lease(self, now: float) -> None:
         """Pause a run that nobody has visited for longer than its lease; free it after FREE_AFTER leases."""

@@ -7,6 +7,7 @@ initial weights) first come, first served, so that a long text does not delay an
 the leases, and that the training thread lives.
 """
 
+import atexit
 import dataclasses
 import logging
 import os
@@ -73,6 +74,7 @@ class TrainingService:
         self._closing = threading.Event()
         self._trainer = self._start_thread(self._train, "train")
         self._watcher = self._start_thread(self._watch, "watch")
+        atexit.register(self._end_with_program)
 
     def __enter__(self) -> Self:
         return self
@@ -81,9 +83,16 @@ class TrainingService:
         self.close()
         self._trainer.join()  # the interpreter's own end would abort a thread in the middle of a step
 
+    def _end_with_program(self) -> None:
+        if active := self._number_of_active():
+            _log.warning("The program ends before %d of its runs. run.wait() waits for the end of a run.", active)
+        self.__exit__()
+
     def __repr__(self) -> str:
-        active = sum(run.status not in ENDED for run in self._active)
-        return f"<TrainingService on {self.device_name}: {active} runs that have not ended>"
+        return f"<TrainingService on {self.device_name}: {self._number_of_active()} runs that have not ended>"
+
+    def _number_of_active(self) -> int:
+        return sum(run.status not in ENDED for run in self._active)
 
     @checked_settings
     def start(
@@ -174,6 +183,7 @@ class TrainingService:
 
     def close(self) -> None:
         """Stop all runs and end the threads; a step in progress that takes longer than CLOSE_SECONDS is left behind."""
+        atexit.unregister(self._end_with_program)
         with self.changed:
             self._is_closing = True
             for run in self._active:

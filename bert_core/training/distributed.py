@@ -57,7 +57,8 @@ def joined(device: str) -> Iterator[None]:
                 "with --nproc-per-node, or choose --device cpu."
             )
         torch.cuda.set_device(_local_rank())
-    dist.init_process_group("nccl" if device == "cuda" else "gloo", timeout=_TIMEOUT)
+    own = torch.device("cuda", _local_rank()) if device == "cuda" else None  # else NCCL guesses it
+    dist.init_process_group("nccl" if device == "cuda" else "gloo", timeout=_TIMEOUT, device_id=own)
     try:
         yield
     finally:

@@ -5,7 +5,9 @@ makes the CPU wait for a number.
 """
 
 import contextlib
+import gc
 import threading
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -21,6 +23,7 @@ from bert_core.data.batches import IGNORED, Batch
 from bert_core.data.corpus import Corpus
 from bert_core.errors import GPU_LOST, OUT_OF_MEMORY, ConfigError, RunError, reason_of
 from bert_core.model import BertForPreTraining
+from bert_core.runs.prepare import Prepared
 from bert_core.runs.recipe import load_recipe
 from bert_core.runs.run import ENDED
 from bert_core.runs.service import TrainingService
@@ -175,6 +178,22 @@ def test_a_process_of_several_without_a_gpu_of_its_own_says_so(device, gpus_here
         pass
 
 
+@pytest.mark.parametrize(
+    ("device", "backend", "own"), [("cuda", "nccl", torch.device("cuda", 1)), ("cpu", "gloo", None)]
+)
+def test_a_process_of_several_names_its_own_gpu_to_the_others(device, backend, own, monkeypatch):
+    """Without it, NCCL guesses the GPU by the process's number among all machines."""
+    joined = {}
+    monkeypatch.setattr(distributed.dist, "is_torchelastic_launched", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda number: None)
+    monkeypatch.setattr(distributed.dist, "init_process_group", lambda name, **more: joined.update(more, name=name))
+    monkeypatch.setattr(distributed.dist, "destroy_process_group", joined.clear)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    with distributed.joined(device):
+        assert (joined["name"], joined["device_id"]) == (backend, own)
+
+
 def test_gradients_are_clipped_and_skipped_where_the_fused_update_does_neither(monkeypatch):
     """As on MPS, whose kernel leaves out both arguments."""
     real = optimizer.adam
@@ -232,6 +251,26 @@ def test_a_fault_of_the_program_stays_one(monkeypatch):
     monkeypatch.setattr(command_line, "_report", fail)
     with pytest.raises(RuntimeError, match="shape"):
         command_line.main(["report", "model", "--output", "page"])
+
+
+def test_a_run_that_fails_gives_its_memory_back_before_the_garbage_collector_comes(monkeypatch):
+    """The others need it for their next step or snapshot."""
+    models = []
+
+    def fail(prepared):
+        models.append(weakref.ref(prepared.model))
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    monkeypatch.setattr(Prepared, "trainer", fail)
+    gc.disable()
+    try:
+        with TrainingService("cpu") as service:
+            run = service.start(load_recipe("romeo-juliet"), TEXT)
+            wait(lambda: run.status in ENDED)
+        assert run.reason == OUT_OF_MEMORY
+        assert models[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_a_gpu_lost_in_the_middle_ends_the_run_with_the_reason_and_keeps_its_history(monkeypatch):

@@ -122,7 +122,7 @@ def test_a_model_learns_first_which_word_is_frequent():
     question, said = step(MEMORY, 2)
     recipe = load_recipe(question["recipe"]["recipe"])
     job = prepare(recipe, recipe.source(), int(question["recipe"]["seed"]), "cpu")
-    worker = Worker(job, "cpu")
+    worker = Worker(job)
     texts = (question["text"], question["pair"])
     questions = [masked(question, word) for word in ("Juliet", "Nice", "Hello")] + [
         (texts[0].replace("how", MASK), texts[1])
