@@ -82,9 +82,16 @@ def training_bytes(config: BertConfig, rows: int, length: int, asked: int, devic
     activations = 4 * rows * (length * _activations(config, length) + 3 * asked * config.vocab_size)
     needed = int(_BYTES_PER_PARAMETER * parameters + activations)
     if needed > available:
+        needs, limit, million = needed / 2**30, available / 2**30, parameters / 1e6
+        if device.startswith("cuda"):
+            raise ConfigError(
+                f"This size needs about {needs:.1f} GB to train ({million:.0f} million parameters); the limit on this "
+                f"GPU, beside other programs, is {limit:.1f} GB. Choose fewer layers, a smaller hidden size or smaller "
+                "batches."
+            )
         raise ConfigError(
-            f"This size needs about {needed / 2**30:.1f} GB to train ({parameters / 1e6:.0f} million parameters); the "
-            f"limit here is {available / 2**30:.1f} GB. Choose fewer layers, a smaller hidden size or smaller batches."
+            f"This size needs about {needs:.1f} GB to train ({million:.0f} million parameters); the limit here is "
+            f"{limit:.1f} GB. Choose fewer layers, a smaller hidden size or smaller batches."
         )
     return needed
 

@@ -107,6 +107,10 @@ def test_a_model_is_drawn_on_its_generators_device_and_lies_on_pytorchs_default(
 
 def test_memory_of_a_gpu_is_what_other_programs_leave(gpus):
     assert costs.usable_memory("cuda:1") == 3 * 2**30, "60 % of the 4 GB that are free and the 1 GB that is its own"
+    with pytest.raises(ConfigError, match=r"the limit on this GPU, beside other programs, is 3\.0 GB\. Choose fewer"):
+        costs.training_bytes(CONFIG, 10_000, 512, 80, "cuda:1")
+    with pytest.raises(ConfigError, match=r"the limit here is \d"):
+        costs.training_bytes(CONFIG, 10_000_000, 512, 80, "cpu")
 
 
 def test_each_gpu_has_its_own_precision_and_speed(gpus, monkeypatch):
