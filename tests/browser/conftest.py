@@ -24,6 +24,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    "--proxy-server=direct://",  # the tests' servers are on this machine
 ]
 
 
