@@ -86,8 +86,8 @@ def training_bytes(config: BertConfig, rows: int, length: int, asked: int, devic
         if device.startswith("cuda"):
             raise ConfigError(
                 f"This size needs about {needs:.1f} GB to train ({million:.0f} million parameters); the limit on this "
-                f"GPU, beside other programs, is {limit:.1f} GB. Choose fewer layers, a smaller hidden size or smaller "
-                "batches."
+                f"GPU is {limit:.1f} GB, 60 % of what other programs leave. Choose fewer layers, a smaller hidden size "
+                "or smaller batches."
             )
         raise ConfigError(
             f"This size needs about {needs:.1f} GB to train ({million:.0f} million parameters); the limit here is "

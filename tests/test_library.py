@@ -1,6 +1,7 @@
 """What a person expects who uses `bert_core` in a script or a notebook."""
 
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -71,16 +72,38 @@ def test_the_end_of_a_block_waits_for_the_step_in_progress(recipe, monkeypatch):
     assert (run.status, run.steps_done) == ("stopped", 1)
 
 
-def test_a_program_that_ends_before_its_runs_says_so_and_ends_well():
-    program = """
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("", "The program ends and stops 1 unfinished run(s). To let a run finish, call run.wait() first.\n"),
+        ("service.close()", ""),
+        ("import os, sys\nif child := os.fork(): sys.exit(os.waitpid(child, 0)[1])", "call run.wait() first.\n"),
+    ],
+    ids=["left open", "a step goes on", "a fork"],
+)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="one of them forks")
+def test_a_program_that_ends_before_its_runs_says_so_and_ends_well(end, said):
+    """Also where the service is closed in the middle of a step, and where a fork of the program ends."""
+    program = f"""
+import time
 from bert_core import TrainingService
-run = TrainingService("cpu").start("romeo-juliet", seed=3)
+from bert_core.runs import service as module
+from bert_core.training.trainer import Trainer
+step, module.CLOSE_SECONDS = Trainer.__next__, 0.01
+def slow(trainer):
+    time.sleep(1)
+    return step(trainer)
+Trainer.__next__ = slow
+service = TrainingService("cpu")
+run = service.start("romeo-juliet", seed=3)
 while not run.steps_done:
-    pass
+    time.sleep(0.1)
+{end}
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
-    said = "The program ends before 1 of its runs. run.wait() waits for the end of a run.\n"
-    assert (done.returncode, done.stderr, done.stdout) == (0, said, "")
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert done.stderr.endswith(said)
+    assert done.stderr.count("call run.wait() first") == bool(said)
 
 
 def test_a_training_loop_reads_numbers(recipe):

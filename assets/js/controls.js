@@ -75,7 +75,7 @@ export function panelBelow(part, ...content) {
 }
 
 /**
- * A button and what it opens below it, or above where the window ends. Escape, a press outside and a press of a button inside close that.
+ * A button and what it opens. Escape, a press outside or of a button inside close that.
  * @param {Child} name @param {Attributes} attributes of the button @param {...Child} content
  */
 export function popover(name, attributes, ...content) {
@@ -93,18 +93,9 @@ export function popover(name, attributes, ...content) {
  * @param {Child} ask @param {() => void} press @param {...HTMLButtonElement} others other ways to act
  */
 export function asksFirst(name, attributes, ask, press, ...others) {
-  const sure = button(name, press, { id: `${attributes.id}-sure` });
-  return popover(
-    name,
-    attributes,
-    el("p", ask),
-    el(
-      "div.b-tools",
-      others,
-      sure,
-      button("Cancel", () => {}),
-    ),
-  );
+  const sure = button(name, press, { id: `${attributes.id}-sure` }),
+    cancel = button("Cancel", () => {});
+  return popover(name, attributes, el("p", ask), el("div.b-tools", others, sure, cancel));
 }
 
 /**
@@ -124,8 +115,10 @@ export async function copy(text, shown, show) {
   }
 }
 
-/** Draw a part of the page again; the keyboard's focus stays at the control with the same `id` or `data-key`, or else the same place. @param {HTMLElement} part @param {() => void} draw */
+/** Draw a part again; the focus stays at the control with the same `id` or `data-key`, else at the same place. It waits for an open question. @param {HTMLElement} part @param {() => void} draw */
 export function keepingFocus(part, draw) {
+  const open = part.querySelector(":popover-open");
+  if (open) return open.addEventListener("toggle", () => keepingFocus(part, draw), { once: true });
   const controls = () =>
     /** @type {HTMLElement[]} */ ([...part.querySelectorAll("button, input, select, textarea, [tabindex]")]);
   const keyOf = (/** @type {HTMLElement | undefined} */ control) => control?.id || control?.dataset.key;
@@ -134,6 +127,7 @@ export function keepingFocus(part, draw) {
     key = keyOf(before[at]);
   draw();
   if (at < 0 || before[at].isConnected) return;
-  const after = controls();
-  (key ? after.find((control) => keyOf(control) === key) : after[at])?.focus({ preventScroll: true });
+  controls()
+    .find((control, k) => (key ? keyOf(control) === key : k === at))
+    ?.focus({ preventScroll: true });
 }

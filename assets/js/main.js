@@ -37,8 +37,8 @@ for (const name of ["keydown", "input"]) {
 }
 addEventListener("compositionend", ({ target }) => target?.dispatchEvent(new Event("input", { bubbles: true })), true);
 
-const OPENING_MS = 500; // in which what is opened gets its height
-// What a person opens comes into the window.
+const OPENING_MS = 500; // in which it gets its height
+// What opens comes into the window.
 addEventListener("click", ({ target }) => {
   const opened = target instanceof Element && target.closest(".label-wrap, summary")?.parentElement;
   if (!opened) return;

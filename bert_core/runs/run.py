@@ -359,6 +359,7 @@ class Run:
                 return
             self.reason, self._stage = reason, ""
             self._ended = status
+            self._start = self._saved = None
             if status == "failed":
                 self.worker = None
             self.budget.make_room()

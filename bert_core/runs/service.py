@@ -36,6 +36,7 @@ from bert_core.tasks.examples import TaskParts
 
 TICK_SECONDS = 0.5  # between two checks of the leases and the training thread
 CLOSE_SECONDS = 1.0  # for the step in progress to end when the service is closed
+CLOSED = "The app was closed."
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +75,7 @@ class TrainingService:
         self._closing = threading.Event()
         self._trainer = self._start_thread(self._train, "train")
         self._watcher = self._start_thread(self._watch, "watch")
+        self._process = os.getpid()
         atexit.register(self._end_with_program)
 
     def __enter__(self) -> Self:
@@ -81,11 +83,15 @@ class TrainingService:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-        self._trainer.join()  # the interpreter's own end would abort a thread in the middle of a step
+        while self._trainer.is_alive():  # the interpreter's own end would abort a thread in the middle of a step
+            self._trainer.join(TICK_SECONDS)  # a wait without an end could not be interrupted on Windows
 
     def _end_with_program(self) -> None:
-        if active := self._number_of_active():
-            _log.warning("The program ends before %d of its runs. run.wait() waits for the end of a run.", active)
+        if os.getpid() != self._process:  # a fork has no thread of this one
+            return
+        if (active := self._number_of_active()) and not self._is_closing:
+            message = "The program ends and stops %d unfinished run(s). To let a run finish, call run.wait() first."
+            _log.warning(message, active)
         self.__exit__()
 
     def __repr__(self) -> str:
@@ -183,16 +189,21 @@ class TrainingService:
 
     def close(self) -> None:
         """Stop all runs and end the threads; a step in progress that takes longer than CLOSE_SECONDS is left behind."""
-        atexit.unregister(self._end_with_program)
         with self.changed:
             self._is_closing = True
             for run in self._active:
-                run.stop("The app was closed.", wait=False)
+                try:
+                    run.stop(CLOSED, wait=False)
+                except Exception as error:  # for example of a lost GPU; the others end all the same
+                    _log.error("closing run %s: %s", run.id[:6], one_line(error))
+                    run.interrupt(CLOSED)
             self.changed.notify_all()
         self._closing.set()
         self._preparer.shutdown(wait=True, cancel_futures=True)
         self._trainer.join(CLOSE_SECONDS)
         self._watcher.join()
+        if not self._trainer.is_alive():
+            atexit.unregister(self._end_with_program)
 
     # --- For a run ----------------------------------------------------------------------------------------------------
 

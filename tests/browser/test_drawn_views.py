@@ -2,7 +2,7 @@
 
 import pytest
 from browser_steps import serve_modules
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from tests.ui.test_colours import contrast
 from ui.parts.figures import curves
@@ -18,7 +18,9 @@ def page(shared: Page) -> Page:
 @pytest.mark.parametrize("font", ["system-ui", "wide", "high"])
 def test_no_word_of_a_map_touches_the_next_or_is_cut_off_in_any_font(page: Page, font: str) -> None:
     """A large model's map of 32 sentences, a narrow one, one of many words."""
-    local = 'src: local("DejaVu Sans"), local("Noto Sans"), local("Arial"), local("Helvetica")'
+    local = (
+        'src: local("DejaVu Sans"), local("Noto Sans"), local("Arial"), local("Helvetica"), local("Noto Sans CJK JP")'
+    )
     style = page.add_style_tag(
         content=f"""@font-face {{ font-family: wide; {local}; size-adjust: 150%; }}
         @font-face {{ font-family: high; {local}; ascent-override: 120%; descent-override: 50%; }}
@@ -164,6 +166,27 @@ def test_a_part_drawn_again_keeps_the_focus_and_does_not_move_the_page(page: Pag
         }"""
     )
     assert found == ["again", 0]
+
+
+def test_a_part_in_which_a_question_is_open_is_drawn_again_once_that_is_closed(page: Page) -> None:
+    page.evaluate(
+        """async () => {
+            const { asksFirst, keepingFocus } = await import("/modules/controls.js");
+            const part = document.createElement("div");
+            part.id = "asking";
+            part.append(asksFirst("Remove", { id: "ask" }, "Remove it?", () => {}));
+            document.querySelector(".gradio-container").prepend(part);
+            window.drawAgain = (text) => keepingFocus(part, () => part.replaceChildren(text));
+        }"""
+    )
+    page.locator("#ask").click()
+    page.evaluate("drawAgain('first'); drawAgain('last')")
+    page.wait_for_timeout(100)  # in which a question that is drawn over would be gone
+    page.locator("#asking").get_by_role("button", name="Cancel").click()
+    expect(page.locator("#asking")).to_have_text("last")
+    page.evaluate("drawAgain('at once')")
+    assert page.locator("#asking").text_content() == "at once"
+    page.evaluate("document.getElementById('asking').remove()")
 
 
 def test_a_small_probability_has_the_digits_from_which_its_logarithm_follows(page: Page) -> None:

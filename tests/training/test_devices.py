@@ -107,7 +107,9 @@ def test_a_model_is_drawn_on_its_generators_device_and_lies_on_pytorchs_default(
 
 def test_memory_of_a_gpu_is_what_other_programs_leave(gpus):
     assert costs.usable_memory("cuda:1") == 3 * 2**30, "60 % of the 4 GB that are free and the 1 GB that is its own"
-    with pytest.raises(ConfigError, match=r"the limit on this GPU, beside other programs, is 3\.0 GB\. Choose fewer"):
+    with pytest.raises(
+        ConfigError, match=r"the limit on this GPU is 3\.0 GB, 60 % of what other programs leave\. Choose fewer"
+    ):
         costs.training_bytes(CONFIG, 10_000, 512, 80, "cuda:1")
     with pytest.raises(ConfigError, match=r"the limit here is \d"):
         costs.training_bytes(CONFIG, 10_000_000, 512, 80, "cpu")
@@ -257,15 +259,16 @@ def test_a_fault_of_the_program_stays_one(monkeypatch):
         command_line.main(["report", "model", "--output", "page"])
 
 
-def test_a_run_that_fails_gives_its_memory_back_before_the_garbage_collector_comes(monkeypatch):
+@pytest.mark.parametrize(("kind", "name"), [(Prepared, "trainer"), (Trainer, "__next__")])
+def test_a_run_that_fails_gives_its_memory_back_before_the_garbage_collector_comes(kind, name, monkeypatch):
     """The others need it for their next step or snapshot."""
     models = []
 
-    def fail(prepared):
-        models.append(weakref.ref(prepared.model))
+    def fail(owner):
+        models.append(weakref.ref(owner.model))
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
-    monkeypatch.setattr(Prepared, "trainer", fail)
+    monkeypatch.setattr(kind, name, fail)
     gc.disable()
     try:
         with TrainingService("cpu") as service:

@@ -141,8 +141,7 @@ class Board {
     this.whole.hidden = !runs.length;
     this.unsaved.hidden = !runs.some(({ version }) => version > (room.kept.get("saved") ?? 0));
     const key = JSON.stringify([runs.map(({ number, version }) => [number, version]), room.own]);
-    // A row that asks the teacher something stays until that is answered.
-    if (key === this.drawn || body.querySelector(":popover-open")) return;
+    if (key === this.drawn) return;
     this.drawn = key;
     keepingFocus(body, () => fill(body, runs.map(line)));
     const others = runs.map(({ name, colour, isDotted, steps, curve }) => ({

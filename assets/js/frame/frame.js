@@ -168,7 +168,7 @@ class Frame {
   current;
   repeated = ""; // the last run that a link named
   isDoubted = false; // a view of the shown model has no answer
-  given = parsed(location.hash); // of the page's address; until it is restored, a person may press a tab
+  given = parsed(location.hash); // of the address; until it is restored, a person may press a tab
   following = 0;
   lastFollowed = -Infinity;
 

@@ -92,7 +92,7 @@ export function replace(update) {
   ask(update);
 }
 
-/** Call back when one of these parts of the question has changed. @param {string[]} parts @param {() => any} callback */
+/** Call back when one of these parts has changed. @param {string[]} parts @param {() => any} callback */
 export const onPart = (parts, callback) =>
   on("question", ({ changed }) => parts.some((part) => changed.has(part)) && callback());
 
