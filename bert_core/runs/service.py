@@ -75,7 +75,6 @@ class TrainingService:
         self._closing = threading.Event()
         self._trainer = self._start_thread(self._train, "train")
         self._watcher = self._start_thread(self._watch, "watch")
-        self._process = os.getpid()
         atexit.register(self._end_with_program)
 
     def __enter__(self) -> Self:
@@ -87,7 +86,7 @@ class TrainingService:
             self._trainer.join(TICK_SECONDS)  # a wait without an end could not be interrupted on Windows
 
     def _end_with_program(self) -> None:
-        if os.getpid() != self._process:  # a fork has no thread of this one
+        if not self._trainer.is_alive():  # in a fork of the program, which has none of its threads
             return
         if (active := self._number_of_active()) and not self._is_closing:
             message = "The program ends and stops %d unfinished run(s). To let a run finish, call run.wait() first."
