@@ -505,8 +505,11 @@ class Run:
         It is no context manager: from Python 3.12 on, a generator that swallows an error keeps its frames, and so the
         run's model, until the garbage collector comes. The other runs need that memory at once.
         """
-        reason = str(error) if isinstance(error, BertCoreError) else reason_of(error)
-        if not isinstance(error, BertCoreError) and reason != OUT_OF_MEMORY:
+        if isinstance(error, BertCoreError):
+            self._end("failed", str(error))
+            return
+        reason = reason_of(error)
+        if reason != OUT_OF_MEMORY:
             _log.error("run %s: %s", self.id[:6], one_line(error))
         internal = f"Training stopped on an internal error ({type(error).__name__}); the log has more."
         self._end("failed", reason or internal)
