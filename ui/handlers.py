@@ -20,8 +20,9 @@ TOO_LARGE = "This is too large for this machine's memory; choose a shorter text 
 
 OWN = "\u2068\u2069"  # Unicode's marks around words that have nothing to do with what stands around them
 
-# Page events: answered at once, without a spinner, and not offered to programs.
-QUIET = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+# Page events: answered at once, without a spinner, and not offered to programs. With each event, Gradio copies all that
+# the parts of the page show on which there was ever progress, even if it was hidden: here on none.
+QUIET = {"queue": False, "show_progress": "hidden", "show_progress_on": [], "api_visibility": "private"}
 # Events that follow what a person enters. Gradio would drop one that comes while the one before is being answered; so
 # it answers the last of them afterwards.
 FOLLOWING = QUIET | {"trigger_mode": "always_last"}

@@ -247,12 +247,16 @@ def type_sentence(page: Page, text: str, field: str = "text") -> None:
 
 
 def show(page: Page, tab: str, **parts: str) -> None:
-    """Open an address with these parts of the question, as a link does; the others are as they are at first."""
+    """Open an address with these parts of the question, as a link does; the others are as they are at first.
+
+    Its words are read then, and views are `aria-busy` until they show its answers.
+    """
     page.evaluate(
         "hash => { history.replaceState(null, '', hash); dispatchEvent(new HashChangeEvent('hashchange')); }",
         f"#{urlencode({'tab': tab, **parts})}",
     )
     expect(page.locator(f"#tab-{tab}-button")).to_have_attribute("aria-selected", "true")
+    expect(page.locator("#question .b-view")).not_to_have_attribute("aria-busy", "true")
 
 
 def wait_for_question(page: Page, **parts: str | None) -> None:

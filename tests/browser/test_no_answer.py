@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from browser_steps import (
     FIRST,
     QUESTIONS,
+    download,
+    expect_seen,
     open_tab,
     press_save,
     show,
@@ -15,7 +18,7 @@ from browser_steps import (
     wait_until,
     words_of,
 )
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from ui.server.probe_lock import probe_lock
 
@@ -74,6 +77,23 @@ def test_a_refused_question_leaves_no_old_answer_as_if_it_were_new(page: Page, t
     expect(failure(page, view)).to_have_count(0)
     if tab != "attention":  # its picture has no text
         assert page.locator(view).inner_text() != before
+
+
+def test_a_picture_waits_until_the_words_of_a_new_sentence_are_read(page: Page, tmp_path: Path) -> None:
+    show(page, "masked-words", **FIRST)
+    expect(page.locator("#masked-guesses h3")).to_have_text(["Mask 1 for Juliet"])
+    words: list[Route] = []
+    page.route(
+        QUESTIONS, lambda route: words.append(route) if '"words"' in str(route.request.post_data) else route.continue_()
+    )
+    type_sentence(page, "How are you?", "pair")
+    wait_until(page, lambda: words)
+    press_save(page, "#masked-download-svg")
+    expect_seen(page.locator("#masked-download"), "no answer to the question yet", in_window=True)
+    words.pop().continue_()
+    expect(words_of(page)).to_have_count(10)
+    wait_for_answer(page.locator("#masked-guesses"))
+    assert "How are you?" in download(page, "#masked-download-svg", tmp_path, "guesses.svg")
 
 
 def test_a_person_asks_again_after_a_new_sentence_found_no_answer(page: Page) -> None:

@@ -6,8 +6,6 @@ import { expect, lose, receive } from "../views.js";
 
 const REST_MS = 100; // between an answer and the next question of its kind
 
-const rest = () => new Promise((resolve) => setTimeout(resolve, REST_MS));
-
 /** @typedef {{tab: string, reads: string[], views: string[], part_of: string}} Answer to what it reads of the question */
 
 /**
@@ -32,21 +30,17 @@ export function answering(declared, server, change, missing) {
   /** @param {string} name @param {any} now the question */
   async function fetch(name, now) {
     const values = await orError(server(name, now));
-    if (values.error) {
-      forget(name, now);
-      lose(declared[name].views, now.number, values.error);
-      announce("failed", null);
-      return;
-    }
-    if (Object.values(values).some((value) => value?.error || value?.other?.error)) {
+    const all = Object.values(values);
+    if (values.error || all.some((value) => value?.error || value?.other?.error)) {
       forget(name, now);
       announce("failed", null);
     }
-    if (Object.values(values).some((value) => value?.error === missing)) return;
+    if (values.error) return lose(declared[name].views, now.number, values.error);
+    if (all.some((value) => value?.error === missing)) return;
     receive(now, values);
     const later = Object.keys(values).filter((id) => values[id]?.more);
-    if (later.length) complete(name, later, values[later[0]].more, now);
-    await rest();
+    if (later[0]) complete(name, later, values[later[0]].more, now);
+    await new Promise((resolve) => setTimeout(resolve, REST_MS));
   }
 
   /** Ask for what views show later than the rest of an answer. */

@@ -43,18 +43,21 @@ export function view(root, { trigger, server, setValue, options }) {
   const paint = painter(root, options.tabs, state, fields, give);
   const answers = answering(options.answers, server.answer, trigger, options.missing);
   const respond = latest(async () => {
+    root.ariaBusy = "true";
     await visitor.known;
     state.isLost = false;
     try {
       if (options.tabs[question.tab] && !(await readWords(state, server.words, options.missing))) return;
+      paint();
+      setValue({ ...question });
+      answers.answer({ ...question });
     } catch (error) {
       state.isLost = true;
       answers.fail(/** @type {Error} */ (error).message);
+      paint();
+    } finally {
+      root.ariaBusy = "false";
     }
-    paint();
-    if (state.isLost) return;
-    setValue({ ...question });
-    answers.answer({ ...question });
   });
   const offer = offering(fields, server, options.tabs);
   const open = () => {
@@ -68,14 +71,14 @@ export function view(root, { trigger, server, setValue, options }) {
   on("question", ({ changed }) => {
     if (changed.has("text") || changed.has("pair")) state.isGiven = changed.has("hidden");
     paint();
-    respond().catch(console.warn);
+    respond();
   });
   on("restored", () => {
     state.read = "";
     open();
     offer();
   });
-  on("again", () => respond().catch(console.warn));
+  on("again", respond);
   // Tabs that a narrow window does not show have no button to press.
   on("open", open);
   root.hidden = true;
@@ -189,8 +192,7 @@ function painter(root, tabs, state, fields, give) {
     // The hidden words are known by their numbers.
     disable(swap, state.read !== textsKey() && "The words of the sentences are still being read.");
     beside.hidden = !tab.compares;
-    const { error } = state.words;
-    showError(problem, tab.reads_parts ? null : { error });
+    showError(problem, tab.reads_parts ? null : state.words);
   };
 }
 
@@ -217,10 +219,9 @@ function mark(item, index, part, { words }) {
 
 /** The question with its sentences swapped. @param {Words} words */
 function swapped({ words, second }) {
-  const hidden = question.hidden
-    ?.map((/** @type {number} */ index) => (index < second ? index + words.length - second : index - second))
-    .sort((/** @type {number} */ a, /** @type {number} */ b) => a - b);
-  return { text: question.pair, pair: question.text, hidden: hidden ?? null };
+  const { text, pair, hidden } = /** @type {{text: string, pair: string, hidden: number[] | null}} */ (question),
+    moved = hidden?.map((index) => (index < second ? index + words.length - second : index - second));
+  return { text: pair, pair: text, hidden: moved?.sort((a, b) => a - b) ?? null };
 }
 
 function comparison() {

@@ -88,8 +88,9 @@ export function view(root, { server, options: given }) {
   /** @param {string} kind @param {string} name of the file @param {string[]} title */
   async function picture(kind, name, title) {
     const element = /** @type {HTMLElement} */ (document.getElementById(options.of));
-    // The title is that of the question.
-    if (element.closest(".is-stale") || element.querySelector(".is-stale, [aria-busy=true]")) complain(WAITS);
+    // The title is that of the question, whose words may not be read yet.
+    const late = `#question [aria-busy=true], #${options.of} :is(.is-stale, [aria-busy=true])`;
+    if (element.closest(".is-stale") || document.querySelector(late)) complain(WAITS);
     else
       await savePicture(kind, element, name, title).catch((error) => {
         console.warn(error);
