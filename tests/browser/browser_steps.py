@@ -246,16 +246,18 @@ def type_sentence(page: Page, text: str, field: str = "text") -> None:
     editor.press("Enter")
 
 
-def show(page: Page, tab: str, **parts: str) -> None:
-    """Open an address with these parts of the question, as a link does; the others are as they are at first.
-
-    Its words are read then, and views are `aria-busy` until they show its answers.
-    """
+def follow_link(page: Page, tab: str, **parts: str) -> None:
+    """Open an address with these parts of the question, as a link does; the others are as they are at first."""
     page.evaluate(
         "hash => { history.replaceState(null, '', hash); dispatchEvent(new HashChangeEvent('hashchange')); }",
         f"#{urlencode({'tab': tab, **parts})}",
     )
     expect(page.locator(f"#tab-{tab}-button")).to_have_attribute("aria-selected", "true")
+
+
+def show(page: Page, tab: str, **parts: str) -> None:
+    """Follow a link, and wait until its words are read. Views are `aria-busy` then until they show its answers."""
+    follow_link(page, tab, **parts)
     expect(page.locator("#question .b-view")).not_to_have_attribute("aria-busy", "true")
 
 

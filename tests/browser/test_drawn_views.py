@@ -60,7 +60,7 @@ def test_a_chart_that_is_drawn_in_a_hidden_tab_names_its_curves_in_full_above_th
             root.hidden = true;
             page.append(root);
             (await import("/modules/frame/page.js")).setVisitor("a");
-            const chart = (await import("/modules/train/curves.js")).curves(root, options, {});
+            const chart = new (await import("/modules/train/curves.js")).Curves(root, options, {});
             const until = async (done) => {
                 while (!done()) await new Promise((resolve) => setTimeout(resolve, 20));
             };
@@ -106,7 +106,7 @@ def test_the_name_of_the_coin_toss_stands_where_the_fewest_points_are(
             const root = document.createElement("div");
             document.querySelector(".gradio-container").append(root);
             (await import("/modules/frame/page.js")).setVisitor("a");
-            const chart = (await import("/modules/train/curves.js")).curves(root, options, {});
+            const chart = new (await import("/modules/train/curves.js")).Curves(root, options, {});
             const points = Array.from({ length: 90 }, (_, k) => {
                 const loss = losses[Math.floor((losses.length * k) / 90)];
                 return [k + 1, loss, 0.01, ...Array(options.series.length - 2).fill(null)];

@@ -6,6 +6,7 @@ import pytest
 from browser_steps import (
     FIRST,
     expect_seen,
+    follow_link,
     late_answers,
     show,
     type_sentence,
@@ -45,7 +46,7 @@ def test_a_press_masks_a_word_and_two_quick_ones_only_it(page: Page, words: Loca
 
 def test_a_word_pressed_while_the_words_are_read_is_hidden(page: Page, words: Locator) -> None:
     with late_answers(page):
-        show(page, "masked-words", **FIRST | {"hidden": "3"})
+        follow_link(page, "masked-words", **FIRST | {"hidden": "3"})
         words.filter(has_text="name").click()
     expect(page.locator("#question .b-word[aria-pressed=true]")).to_have_text(["you", "name"])
     expect(page.locator("#masked-guesses h3")).to_have_text(["Mask 1 for you", "Mask 2 for name"])

@@ -12,6 +12,7 @@ from browser_steps import (
     QUESTIONS,
     Tabs,
     change_setting,
+    expect_seen,
     open_tab,
     paste,
     press_save,
@@ -194,6 +195,8 @@ def test_without_the_chart_library_the_page_says_so(page: Page, complaints: list
     train(page)
     expect(page.locator("#run-curves")).to_contain_text("The chart library did not load, so there is no chart.")
     expect(page.locator("#run-curves [role=alert]")).to_be_in_viewport()
+    press_save(page, "#curves-png")
+    expect_seen(page.locator("#messages").get_by_role("alert"), "The chart library did not load", in_window=True)
     show(page, "words-in-context", **FIRST)
     expect(page.locator("#context-points [role=alert]")).to_be_visible()
     page.unroute_all()

@@ -4,7 +4,7 @@ import { asksFirst, keepingFocus, scrolling, table } from "../controls.js";
 import { button, disable, dot, el, fill, own } from "../parts/elements.js";
 import { saveMenu, saveText } from "../parts/downloads.js";
 import { count, loss } from "../parts/numbers.js";
-import { curves } from "../train/curves.js";
+import { Curves } from "../train/curves.js";
 import { STATUS_NAMES } from "../compare/runs.js";
 import { desk, named } from "./desk.js";
 import { act, follow, room, teach } from "./state.js";
@@ -109,7 +109,7 @@ class Board {
     this.tools = el("div.b-tools", saveMenu(kinds, save), room.teacher && clear, room.teacher && this.unsaved);
     this.whole = el("div", this.tools, scrolling("The board", this.table), this.status);
     this.element = el("div", this.empty, this.whole);
-    this.chart = curves(this.whole, chart);
+    this.chart = new Curves(this.whole, chart);
     this.chart.change({ isSmooth: false });
     follow(() => this.paint());
   }

@@ -50,7 +50,7 @@ export function statusLine(name, id) {
 export class LiveRun {
   /** The run as the server describes it: its visitor, its id, and what else the view needs. @type {any} */
   run = null;
-  /** @type {ReturnType<typeof import("../train/curves.js").curves> | null} */
+  /** @type {import("../train/curves.js").Curves | null} */
   chart = null;
   cursors = FIRST;
   status = "";

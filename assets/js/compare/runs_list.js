@@ -6,7 +6,7 @@ import { asksFirst, keepingFocus, row, scrolling, table } from "../controls.js";
 import { button, disable, dot, el, fill, note, notes } from "../parts/elements.js";
 import { count, loss, percent } from "../parts/numbers.js";
 import { keep, kept, on, orError } from "../frame/page.js";
-import { curves } from "../train/curves.js";
+import { Curves } from "../train/curves.js";
 import { hasEnded, runs, STATUS_NAMES } from "./runs.js";
 import { asking } from "../views.js";
 
@@ -61,7 +61,7 @@ class RunsList {
     this.hint = el("p.b-empty", options.hint);
     root.append(el("h2", "Which of your runs learned more?"), this.empty, this.notes, el("div.b-scroll", this.table));
     root.append(this.hint, this.side, this.differ);
-    this.chart = curves(this.side, options);
+    this.chart = new Curves(this.side, options);
     const kinds = { id: "compared", what: "the compared curves", kinds: ["png", "svg", "json", "csv"] };
     this.side.append(saveMenu(kinds, (kind) => this.save(kind)));
     this.compare = asking(this.differ, () => this.drawChosen());

@@ -5,7 +5,7 @@ import { KINDS } from "../parts/control.js";
 import { count, duration } from "../parts/numbers.js";
 import { announce, on, orError, say, visitor } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
-import { curves } from "../train/curves.js";
+import { Curves } from "../train/curves.js";
 import { LiveRun, statusLine } from "../compare/live_run.js";
 import { hasEnded, runs, STATUS_NAMES } from "../compare/runs.js";
 import { asking } from "../views.js";
@@ -88,7 +88,7 @@ class FineTune extends LiveRun {
     board.bar.value = steps ? step / steps : 0;
     pause.hidden = stop.hidden = hasEnded(status);
     pause.textContent = status === "paused" ? "Resume" : "Pause";
-    this.chart ??= curves(this.drawing, this.options); // now it is visible
+    this.chart ??= new Curves(this.drawing, this.options); // now it is visible
     if (status !== "queued" && ["", "queued"].includes(before)) this.chart.begin({ run: run.run, steps });
     super.take(news);
     if (status === before) return;

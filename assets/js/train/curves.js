@@ -49,7 +49,7 @@ function smoother(steps) {
 const literal = (text) =>
   text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("$", "$\u200b").replaceAll("%{", "%\u200b{");
 
-class Curves {
+export class Curves {
   isSmooth = true;
   isLogarithmic = false;
   more = false;
@@ -71,8 +71,12 @@ class Curves {
   queue = Promise.resolve();
   areNewTexts = changes();
 
-  /** @param {HTMLElement} root @param {any} options @param {Actions | null} actions */
-  constructor(root, options, actions) {
+  /**
+   * `options`: the figures without and with more curves, the names of a point's numbers, the points of an example, which is
+   * shown before the first run, and the id of the chart. Without `actions` the chart has only the curves of other runs.
+   * @param {HTMLElement} root @param {any} options @param {Actions | null} [actions]
+   */
+  constructor(root, options, actions = null) {
     this.options = options;
     this.actions = actions;
     // Plotly adds the figure to the element that it draws in.
@@ -319,7 +323,7 @@ class Curves {
   /** Save the numbers or the picture. @param {string} kind @param {any} answer of the server */
   save(kind, { name, content, title, error }) {
     if (error) say(error);
-    else if (title) this.picture(kind, title, name);
+    else if (title) this.picture(kind, title, name).catch(({ message }) => say(message));
     else saveText(content, `${name}.${kind}`);
   }
 
@@ -327,7 +331,8 @@ class Curves {
   picture(kind, text, filename) {
     const size = { width: 1000, height: this.more ? 900 : 560, scale: kind === "png" ? 2 : 1 };
     const title = { text: literal(text), font: { size: 15 }, x: 0, xref: "paper", y: 0.985, yanchor: "top" };
-    return this.inOrder(() => {
+    return this.inOrder(async () => {
+      await this.chart.show(); // or the reason why there is none
       const { data, layout } = this.box,
         font = { ...layout.font, color: "#475569" },
         margin = { ...layout.margin, t: layout.margin.t + 42 }; // for the title
@@ -336,10 +341,3 @@ class Curves {
     });
   }
 }
-
-/**
- * `options`: the figures without and with more curves, the names of a point's numbers, the points of an example, which is
- * shown before the first run, and the id of the chart. Without `actions` the chart has only the curves of other runs.
- * @param {HTMLElement} root @param {any} options @param {Actions | null} [actions]
- */
-export const curves = (root, options, actions = null) => new Curves(root, options, actions);

@@ -6,7 +6,7 @@ import { announce, choice, on, orError, say } from "../frame/page.js";
 import { question } from "../frame/question.js";
 import { asking } from "../views.js";
 import { saveFile } from "../parts/downloads.js";
-import { curves } from "./curves.js";
+import { Curves } from "./curves.js";
 import { guessBoard } from "./guess_board.js";
 import { nextStep } from "./next_step.js";
 import { BLOCKED, LiveRun, statusLine } from "../compare/live_run.js";
@@ -97,7 +97,7 @@ class RunMonitor extends LiveRun {
       this.restart();
       this.poll();
     };
-    this.chart = curves(sides, options, { more: refetch, file: (kind) => this.save(kind) });
+    this.chart = new Curves(sides, options, { more: refetch, file: (kind) => this.save(kind) });
     this.table = guessBoard(sides);
     const guesses = /** @type {HTMLElement} */ (sides.lastElementChild);
     this.showStep = asking(guesses, async (/** @type {ShownRun} */ run) => {
