@@ -104,8 +104,8 @@ STANDS = """(sentences) => {
 }"""
 
 
-# The number of questions under way, when the last one was sent, and a wait until all are answered, no view waits for its
-# turn to ask, and no other has been sent for some milliseconds.
+# The number of questions under way, when the last one was sent, and a wait until all are answered, no view waits for
+# its turn to ask, and no other has been sent for some milliseconds.
 COUNTING = """window.TEXTS = 'h2, h3, dt, dd, th, caption, p';
 window.asking = 0;
 window.last_asked = 0;
