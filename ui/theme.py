@@ -52,10 +52,10 @@ def plotly_script() -> Path:
     return Path(package.origin).parent / "package_data" / "plotly.min.js"
 
 
-# A link to another tab than the first: nothing of the first one is seen before the bar opens the other.
+# A link to another tab than the first: no tab can be seen, or pressed, before the bar opens that one.
 _OPENING = """if (/[#&]tab=(?!train(&|$))/.test(location.hash)) {
   const hidden = document.createElement("style");
-  Object.assign(hidden, { id: "opening", textContent: "#tabs [role=tabpanel] { visibility: hidden; }" });
+  Object.assign(hidden, { id: "opening", textContent: "#tabs { visibility: hidden; }" });
   document.head.append(hidden);
 }"""
 # A browser may refuse storage to a frame of another site; Gradio's page would not load then. What is kept stands in the

@@ -9,6 +9,7 @@ from browser_steps import (
     change_setting,
     download,
     expect_seen,
+    late_answers,
     open_tab,
     paste,
     show,
@@ -138,3 +139,18 @@ def test_after_a_run_on_ones_own_text_every_tab_shows_its_words_and_a_link_says_
     expect(other.locator("#steps")).to_contain_text(re.compile("[A-Za-z]"))
     expect(other.locator("#link-notice")).to_be_in_viewport(ratio=1)
     expect(other.get_by_role("tab", name="Step by step")).to_have_attribute("aria-selected", "true")
+
+
+def test_no_tab_can_be_pressed_before_that_of_the_link_is_open(page: Page) -> None:
+    show(page, "compare")
+    wait_for_question(page, tab="compare")
+    train = page.locator("#tab-train-button")
+    with late_answers(page):
+        page.reload()
+        expect(train).to_be_attached()
+        expect(train).to_be_hidden()
+    expect(page.locator("#tab-compare-button")).to_have_attribute("aria-selected", "true")
+    train.click()
+    page.wait_for_load_state("networkidle")
+    expect(train).to_have_attribute("aria-selected", "true")
+    expect_seen(page.locator("#start"), "Start", in_window=True)
