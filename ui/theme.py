@@ -52,12 +52,14 @@ def plotly_script() -> Path:
     return Path(package.origin).parent / "package_data" / "plotly.min.js"
 
 
-# A link to another tab than the first: no tab can be seen, or pressed, before the bar opens that one.
-_OPENING = """if (/[#&]tab=(?!train(&|$))/.test(location.hash)) {
-  const hidden = document.createElement("style");
-  Object.assign(hidden, { id: "opening", textContent: "#tabs { visibility: hidden; }" });
-  document.head.append(hidden);
-}"""
+# A link to another tab than the first: no tab can be seen, or pressed, before the bar opens that one, and nothing in it
+# before the bar knows the question.
+_OPENING = """if (/[#&]tab=(?!train(&|$))/.test(location.hash))
+  for (const parts of ["#tabs", "#tabs [role=tabpanel]"]) {
+    const style = document.createElement("style");
+    Object.assign(style, { className: "opening", textContent: `${parts} { visibility: hidden; }` });
+    document.head.append(style);
+  }"""
 # A browser may refuse storage to a frame of another site; Gradio's page would not load then. What is kept stands in the
 # frame's entry of the history instead, so that a reload of the frame finds it; no link and no other site sees it there.
 _STORAGE = """for (const name of ["localStorage", "sessionStorage"]) {

@@ -13,7 +13,7 @@ async function mountByName(...[name, component]) {
     ({ view } = await import(`./${name}.js`));
   } catch (error) {
     console.warn(`Balcony: ${name}`, error);
-    document.getElementById("opening")?.remove();
+    for (const style of document.querySelectorAll(".opening")) style.remove();
     component.element.append(note("This part of the page did not load. Load the page again.", true));
     return;
   }

@@ -135,10 +135,9 @@ class TimeSlider {
 /** @param {number | null} step */
 const select = (step) => ask({ step });
 
-/** @param {boolean} isDark */
+/** @param {boolean} [isDark] else the other theme */
 function setTheme(isDark) {
-  document.body.classList.toggle("dark", isDark);
-  choice("theme", isDark ? "dark" : "light");
+  choice("theme", document.body.classList.toggle("dark", isDark) ? "dark" : "light");
 }
 
 class Frame {
@@ -168,7 +167,7 @@ class Frame {
   current;
   repeated = ""; // the last run that a link named
   isDoubted = false; // a view of the shown model has no answer
-  given = parsed(location.hash); // of the address; until it is restored, a person may press a tab
+  given = parsed(window.Balcony.hash);
   following = 0;
   lastFollowed = -Infinity;
 
@@ -178,8 +177,7 @@ class Frame {
     this.losses = given.losses;
     this.picker.id = "model-picker";
     this.picker.addEventListener("focus", () => this.list().catch(console.warn));
-    const isDark = () => document.body.classList.contains("dark");
-    const theme = button("◐", () => setTheme(!isDark()), { id: "theme", title: "Light or dark" });
+    const theme = button("◐", () => setTheme(), { id: "theme", title: "Light or dark" });
     const sentences = given.help.map((/** @type {string} */ text) => el("p", text));
     const help = popover("?", { id: "help", "aria-label": "Help" }, sentences);
     fill(
@@ -345,10 +343,10 @@ class Frame {
 
   /** @param {Value} value */
   begin(value) {
-    const { given } = this;
     this.current = value.run ?? null;
     setVisitor(value.visitor);
-    if (given) restore({ ...given, ...changedParts() });
+    // A person may have pressed a tab.
+    if (this.given) restore({ ...this.given, tab: question.tab, ...changedParts() });
     else if (this.current) ask({ model: this.current });
     this.refresh().then(this.list).catch(console.warn);
   }

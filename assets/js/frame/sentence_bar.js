@@ -4,7 +4,7 @@
 import { options, select } from "../controls.js";
 import { button, changes, disable, el, showError } from "../parts/elements.js";
 import { announce, latest, on, visitor } from "./page.js";
-import { ask, question } from "./question.js";
+import { ask, openTab, parsed, question } from "./question.js";
 import { answering } from "./answers.js";
 import { field, named } from "./field.js";
 
@@ -24,7 +24,6 @@ const FIELDS = /** @type {const} */ (["text", "pair"]);
 /** @type {Words} */
 const NONE = { words: [], cuts: [], known: [], second: 0, typed: [], lacking: "", hidden: [] };
 
-/** The same for other texts. */
 const textsKey = () => JSON.stringify([question.model, question.text, question.pair]);
 
 /** @type {View} */
@@ -63,7 +62,7 @@ export function view(root, { trigger, server, setValue, options }) {
   const open = () => {
     setValue({ ...question });
     trigger("open");
-    requestAnimationFrame(() => requestAnimationFrame(() => document.getElementById("opening")?.remove()));
+    requestAnimationFrame(() => requestAnimationFrame(() => document.querySelector(".opening")?.remove()));
   };
   on("replaced", (earlier) => {
     state.before = earlier;
@@ -82,6 +81,9 @@ export function view(root, { trigger, server, setValue, options }) {
   // Tabs that a narrow window does not show have no button to press.
   on("open", open);
   root.hidden = true;
+  // The tab of a link does not wait for the server.
+  const { tab } = parsed(window.Balcony.hash) ?? {};
+  if (tab) openTab({ tab });
 }
 
 /**
