@@ -6,7 +6,7 @@
 // holes; {2} is the second number. A text that has no key is split into its lines, parts and sentences.
 
 const ATTRIBUTES = ["title", "aria-label", "aria-valuetext", "placeholder", "alt", "data-name"];
-const NOT_OURS = "[translate=no], bdi:not([translate]), .textpoint, td.filename, code, pre, script, style, textarea"; // a person's words, a model's, a program's
+const NOT_OURS = "[translate=no], bdi:not([translate]), .textpoint, td.filename, code, pre, script, style"; // a person's words, a model's, a program's
 const OWN = /\u2068[^\u2069]*\u2069/g; // a person's words within a text, see `own` in ui/handlers.py
 const FIRST_SIGN = 0xe000; // of Unicode's signs without a meaning: one stands for each of these words
 const SIGNS = /[\ue000-\uf8ff]/g;
@@ -209,7 +209,7 @@ function all(root) {
   let node = root;
   for (; node; node = walker.nextNode()) {
     if (node instanceof Text) {
-      if (!node.parentElement?.closest(NOT_OURS))
+      if (!node.parentElement?.closest(`${NOT_OURS}, textarea`))
         put(node, "", node.data, (text) => {
           /** @type {Text} */ (node).data = text;
         });
