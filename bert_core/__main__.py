@@ -53,7 +53,7 @@ from bert_core.storage.checkpoint import (
     save_checkpoint,
 )
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
-from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task
+from bert_core.tasks.examples import TASKS, TaskData, load_task, read_parts
 from bert_core.tasks.prediction import predict, review, task_of
 from bert_core.tasks.question_answering import QuestionAnswering, check_ids, squad_predictions
 from bert_core.tasks.task import Task
@@ -626,10 +626,10 @@ def _prepare_task(options: argparse.Namespace, show_stage: _Show) -> tuple[Prepa
         raise ConfigError(f"The recipe {recipe.name} is for {recipe.task}; leave out --task.")
     how = {name: getattr(options, name) for name in ("columns", "encoding", "label_separator")}
     files = {name: getattr(options, name) for name in ("train", "validation", "test")}
-    parts = {name: load_task(path, recipe.task, **how) for name, path in files.items() if path}
-    if parts and "train" not in parts:
+    paths = {name: path for name, path in files.items() if path}
+    if paths and "train" not in paths:
         raise ConfigError("--validation and --test go with --train; without it, a recipe's own examples are read.")
-    source = TaskParts(**parts) if parts else None
+    source = read_parts(functools.partial(load_task, task=recipe.task, **how), paths) if paths else None
     if state:
         source = state.matching(source)
     elif not options.checkpoint:

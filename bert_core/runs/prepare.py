@@ -394,7 +394,9 @@ def _used_parts(recipe: FinetuningRecipe, given: TaskParts) -> tuple[TaskParts, 
 def _task_notes(parts: TaskParts, batches: TaskBatches, tokenizer: Tokenizer) -> tuple[str, ...]:
     """What the readers changed, and how many words of the training part are unknown."""
     others = [part for part in (parts.validation, parts.test) if part]
-    notes = dict.fromkeys(note for part in (parts.train, *others) for note in part.notes)
+    said = {note for note in parts.train.notes if note.startswith(("Texts: ", "Words: "))}  # the same columns
+    notes = dict.fromkeys(parts.train.notes)
+    notes |= dict.fromkeys(f"In {part.name}: {note}" for part in others for note in part.notes if note not in said)
     learned = {(each.texts, repr(each.right)) for each in parts.train.examples}
     for part in others:
         if known := sum((each.texts, repr(each.right)) in learned for each in part.examples):

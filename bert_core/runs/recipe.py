@@ -34,7 +34,7 @@ from bert_core.config import (
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.sentences import UNSPACED
 from bert_core.errors import ConfigError, CorpusError, checked, quoted
-from bert_core.tasks.examples import TASKS, TaskParts, load_task
+from bert_core.tasks.examples import TASKS, TaskParts, load_task, read_parts
 from bert_core.tasks.task import Task
 from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import OF_EVERY_STEP
@@ -299,7 +299,8 @@ class FinetuningRecipe(_Settings[TaskParts]):
         if not self.files:
             raise CorpusError(f"The recipe {self.title!r} comes without examples; give it {self.needs}.")
         folder = _TASKS / self.task
-        return TaskParts(**{part: load_task(folder / Path(name).name, self.task) for part, name in self.files.items()})
+        paths = {part: folder / Path(name).name for part, name in self.files.items()}
+        return read_parts(functools.partial(load_task, task=self.task), paths)
 
     def describing(self, source: TaskParts) -> "FinetuningRecipe":
         if not self.files:

@@ -3,9 +3,12 @@
 import csv
 import dataclasses
 import hashlib
+import math
 import random
+import statistics
+import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +20,14 @@ from bert_core.storage.checkpoint import Checkpoint
 from bert_core.storage.untrusted import Json
 from bert_core.tasks.multiple_choice import MultipleChoice
 from bert_core.tasks.question_answering import QuestionAnswering
-from bert_core.tasks.tables import TaskFile
+from bert_core.tasks.tables import TaskFile, number_in
 from bert_core.tasks.task import Example, Layout, Task, TaskBatches
 from bert_core.tasks.texts import SeveralLabels, TextClassification, TextRegression
 from bert_core.tasks.token_classification import TokenClassification
 
 MAX_BYTES = 200 * 2**20
 MAX_LABELS = 1_000
+_MISSING = {"nan", "null", "none", "n/a", "na", "#n/a", "<na>"}  # as pandas, R and spreadsheets write it
 
 _KINDS = (TextClassification(), TextRegression(), MultipleChoice(), QuestionAnswering(), TokenClassification())
 TASKS: dict[str, Task] = {task.name: task for task in _KINDS}
@@ -198,6 +202,7 @@ def load_task(
     labelled: bool = True,
     columns: str | Sequence[str] = (),
     model: Checkpoint | None = None,
+    train: TaskData | None = None,
     encoding: str | None = None,
     label_separator: str | None = None,
     limits: Limits = LOCAL,
@@ -206,10 +211,11 @@ def load_task(
 
     labelled: whether to read labels. columns: the texts and then, with labels, the label, or the word and the tag:
     names of a header, or numbers from 1 where there is none, such as ("review", "sentiment") or "1,2". By default, a
-    header's usual names, else the order. model: the fine-tuned model that the examples are for, whose columns come
-    first. encoding: of a file that is not UTF-8, see `decoded_blocks`. label_separator: what stands between the labels
-    of a text that may have several; alone, it means none of them. Raises CorpusError, with the line or the question, if
-    a part cannot be read, if it is not clear which columns to read, and for a file without examples or over the limits.
+    header's usual names, else the order. model, train: the fine-tuned model or the training part that the examples are
+    for, whose columns come first. encoding: of a file that is not UTF-8, see `decoded_blocks`. label_separator: what
+    stands between the labels of a text that may have several; alone, it means none of them. Raises CorpusError, with
+    the line or the question, if a part cannot be read, if it is not clear which columns to read, and for a file without
+    examples or over the limits.
     """
     path, kind = Path(path), TASKS.get(task)
     if isinstance(columns, str):
@@ -232,10 +238,9 @@ def load_task(
         notes += [f"Characters without width taken out of words: {invisible:,}."] if invisible else []
     separator = label_separator if task == TextClassification.name else None
     file = TaskFile(text, path.name, labelled, columns, kind.columns, separator, limits.items, notes)
-    if model is not None:
-        columns = learned_columns(model)
-        file.learned, file.learned_label = columns[:-1], columns[-1:]
-        file.labels = model.head.labels if model.head else None
+    learned = learned_columns(model) if model else train.columns if train else ()
+    file.learned, file.learned_label = learned[:-1], learned[-1:]
+    file.labels = model.head.labels if model and model.head else None
     examples = kind.read(file)
     if not examples:
         raise CorpusError(f"{path.name} has no examples; a {task} file has {kind.form}.")
@@ -243,19 +248,40 @@ def load_task(
     return TaskData(task, examples, path.name, tuple(notes), tuple(file.chosen), tuple(file.blanks))
 
 
+def read_parts(read: Callable[..., TaskData], paths: Mapping[str, str | Path]) -> TaskParts:
+    """The parts of a task from their files, the training part first: its columns come first in the others. read: as
+    `load_task`, of a path."""
+    train = read(paths["train"])
+    return TaskParts(train, **{part: read(path, train=train) for part, path in paths.items() if part != "train"})
+
+
 def _doubts(examples: Sequence[Example]) -> list[str]:
     """What may be wrong with the labels of examples, one sentence each."""
-    alike: dict[str, list[str]] = {}
-    for name in sorted(_names(examples)):
-        alike.setdefault(name.casefold(), []).append(quoted(name))
+    counts = Counter(label for example in examples for label, _ in example.named_labels)
+    alike: dict[str | float, list[str]] = {}
+    for name in sorted(counts):
+        alike.setdefault(_plainest(name), []).append(quoted(name))
+    missing = first_three(quoted(name) for name in sorted(counts) if name.lower() in _MISSING)
+    is_rare = counts and statistics.median(counts.values()) > 2
+    single = first_three(quoted(name) for name in sorted(counts) if is_rare and counts[name] == 1)
     rights: dict[tuple[str, ...], str] = {}
     answers = ((each.texts, repr(each.right)) for each in examples)
     wrong = sum(rights.setdefault(texts, right) != right for texts, right in answers)
     several = first_three(" and ".join(each) for each in alike.values() if len(each) > 1)
     return [
-        *[f"Labels that differ only in capitals are different labels: {several}."] * bool(several),
+        *[f"Labels that are almost the same are different labels: {several}."] * bool(several),
+        *[f"Labels that may stand for a missing value are learned as labels: {missing}."] * bool(missing),
+        *[f"Labels that occur once, from which no model learns much: {single}."] * bool(single),
         *[f"Examples with the same text as an earlier one but another label or answer: {wrong:,}."] * bool(wrong),
     ]
+
+
+def _plainest(label: str) -> str | float:
+    """What labels have in common that differ only in capitals, blanks, the form of accents or that of a number."""
+    number = number_in(label)
+    if number is None or math.isnan(number):
+        return " ".join(unicodedata.normalize("NFC", label).casefold().split())
+    return number
 
 
 def learned_columns(checkpoint: Checkpoint) -> tuple[str, ...]:

@@ -310,7 +310,7 @@ class TextTable(Table):
         where none is clear, and for others than the model learned from that they are for."""
         found, learned = self._columns(), len(self.file.learned)
         if len(found.texts) not in (1, 2) or (learned and len(found.texts) != learned):
-            known = {1: "; the model learned from single texts", 2: "; the model learned from pairs of texts"}
+            known = {1: "; the training examples are single texts", 2: "; the training examples are pairs of texts"}
             columns = "column" if len(found.texts) == 1 else "columns"
             raise self._unclear(f"has {len(found.texts)} {columns} of texts{known.get(learned, '')}")
         return found
@@ -321,7 +321,7 @@ class TextTable(Table):
             is_named = self.is_json or not all(each.isdecimal() for each in file.chosen)
             found = file.chosen_among(self.names(is_named), 1, 2)
             count = len(found) - file.labelled
-            return Columns(found[:count], found[count:], is_named)
+            return Columns(found[:count], found[count:], is_named or self._has_header_above(found))
         if file.labelled and self.width == 1:
             wanted = f"write a text, or two texts, and a label in columns separated by tabs, commas or {_SEPARATOR}"
             raise file.wrong(self.line, "has 1 column", wanted)
@@ -331,6 +331,12 @@ class TextTable(Table):
         if named is None:
             raise self._unclear(f"names the columns {_listed(self.first)}", self.first)
         return named
+
+    def _has_header_above(self, chosen: list[int]) -> bool:
+        """Whether the first row names the last one of chosen columns as usual, and no other row has that there."""
+        column = chosen[-1]
+        usual = (*_CLASS_NAMES, *_NUMBER_NAMES) if self.file.labelled else (self._names[i] for i in self._named)
+        return self._names[column] in usual and self.values(column, False)[self.first[column]] == 1
 
     def _unclear(self, problem: str, names: Sequence[str] = ()) -> CorpusError:
         """Ask for the columns. names: of a header, if there may be one."""

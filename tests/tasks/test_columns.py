@@ -326,9 +326,9 @@ def test_a_file_for_a_model_is_read_as_the_model_learned(tiny_checkpoint, tmp_pa
 @pytest.mark.parametrize(
     ("columns", "text", "message"),
     [
-        (("1", "2"), tsv("a|b", "c|d"), "has 2 columns of texts; the model learned from single texts"),
-        (("1", "2", "3"), "a\nb\n", "has 1 column of texts; the model learned from pairs of texts"),
-        (("1", "2"), tsv("sentence1|sentence2", "c|d"), "has 2 columns of texts; the model learned from single"),
+        (("1", "2"), tsv("a|b", "c|d"), "has 2 columns of texts; the training examples are single texts"),
+        (("1", "2", "3"), "a\nb\n", "has 1 column of texts; the training examples are pairs of texts"),
+        (("1", "2"), tsv("sentence1|sentence2", "c|d"), "has 2 columns of texts; the training examples are single"),
         ((), tsv("a|b|c", "c|d|e"), "has 3 columns of texts"),
     ],
 )
@@ -458,7 +458,7 @@ def test_a_model_keeps_the_columns_that_it_learned_from(tiny_checkpoint, tmp_pat
     assert json.loads(printed.out)["accuracy"] == sum(each.label == name for each, name in zip(found, names)) / 2 > 0
     (tmp_path / "new.csv").write_text("a,b\n")
     assert main(["predict", str(tmp_path / "tuned"), "--input", str(tmp_path / "new.csv")]) == 1
-    assert "the model learned from single texts; choose the texts" in capsys.readouterr().err
+    assert "the training examples are single texts; choose the texts" in capsys.readouterr().err
 
 
 def test_the_parts_of_a_task_are_all_single_texts_or_all_pairs(tiny_checkpoint, tmp_path):

@@ -1,6 +1,7 @@
 """Task files as people have them: what is doubtful in one is read by a general rule, and said."""
 
 import contextlib
+import functools
 import json
 
 import pytest
@@ -9,7 +10,7 @@ from bert_core import load_task
 from bert_core.errors import CorpusError
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import FinetuningRecipe
-from bert_core.tasks.examples import TASKS, TaskParts
+from bert_core.tasks.examples import TASKS, TaskParts, read_parts
 from bert_core.tasks.tables import Table
 
 CLASSIFY, REGRESS, CHOOSE, ANSWER, TAG = TASKS
@@ -157,10 +158,57 @@ def test_a_decimal_comma_is_named(read):
         read("text\tscore\na\t0,5\nb\t1,5\n", REGRESS)
 
 
-def test_labels_that_differ_only_in_capitals_are_named(read):
-    data = read(lines("{text}\t{label}", labels=("pos", "NEG", "Pos", "neg", "pos")))
-    assert "Labels that differ only in capitals are different labels: 'NEG' and 'neg', 'Pos' and 'pos'." in data.notes
-    assert not any("capitals" in note for note in read(lines("{text}\t{label}")).notes)
+@pytest.mark.parametrize(
+    ("labels", "named"),
+    [
+        (("pos", "NEG", "Pos", "neg", "pos"), "'NEG' and 'neg', 'Pos' and 'pos'"),
+        (("1", "1.0", "0", "0", "1"), "'1' and '1.0'"),
+        (("caf\u00e9", "cafe\u0301", "caf\u00e9", "tea", "tea"), "'cafe\u0301' and 'caf\u00e9'"),
+        (("very good", "very  good", "very good", "bad", "bad"), "'very  good' and 'very good'"),
+        (LABELS, None),
+    ],
+)
+def test_labels_that_are_almost_the_same_are_named(read, labels, named):
+    notes = [note for note in read(lines("{text}\t{label}", labels=labels)).notes if "almost" in note]
+    assert notes == [f"Labels that are almost the same are different labels: {named}."] * (named is not None)
+
+
+def test_labels_that_may_stand_for_none_or_occur_once_are_named(read):
+    rows = [("pos", 4), ("neg", 4), ("NaN", 1)]
+    text = "".join(f"text {label} {i}\t{label}\n" for label, count in rows for i in range(count))
+    assert read(text).notes[1:] == (
+        "Labels that may stand for a missing value are learned as labels: 'NaN'.",
+        "Labels that occur once, from which no model learns much: 'NaN'.",
+    )
+    assert read(text.replace("NaN", "pos")).notes[1:] == ()
+
+
+@pytest.mark.parametrize(("first", "second"), [("premise", "hypothesis"), ("sentence2", "sentence1")])
+def test_the_columns_of_the_training_part_come_first_in_the_others(tmp_path, first, second):
+    for name, header in (("train", f"{first}\t{second}"), ("test", f"{second}\t{first}")):
+        rows = [header.split("\t"), *([f"{column} {i}" for column in header.split("\t")] for i in range(3))]
+        content = "".join(
+            "\t".join([*row, "label" if row is rows[0] else f"l{len(row[0]) % 2}"]) + "\n" for row in rows
+        )
+        (tmp_path / f"{name}.tsv").write_text(content)
+    paths = {name: tmp_path / f"{name}.tsv" for name in ("test", "train")}
+    parts = read_parts(functools.partial(load_task, task=CLASSIFY), paths)
+    texts = [(f"{first} {i}", f"{second} {i}") for i in range(3)]
+    assert [each.texts for each in parts.train.examples] == [each.texts for each in parts.test.examples] == texts
+    assert parts.test.columns == (first, second, "label")
+
+
+@pytest.mark.parametrize("name", ["text", "Rezension"])
+def test_numbers_may_choose_the_columns_of_a_file_with_a_header(read, name):
+    text = f"id,{name},label\n" + lines("7,{text},{label}")
+    data = read(text, columns="2,3")
+    assert [(each.text, each.label) for each in data.examples] == list(zip(TEXTS, LABELS))
+    assert data.notes == (f"Texts: {name}. Label: label. Left out: id.",)
+    alone = read(f"id,text\n1,{TEXTS[0]}\n2,{TEXTS[1]}\n", labelled=False, columns="2")
+    assert [each.text for each in alone.examples] == [*TEXTS[:2]]
+    # A label that other lines have, and a text, are no header.
+    labels = ("label", "other", "label", "other", "label")
+    assert len(read(lines("7,{text},{label}", labels=labels), columns="2,3").examples) == 5
 
 
 def test_examples_that_contradict_each_other_are_counted(read):
@@ -276,6 +324,14 @@ def test_answers_of_impossible_questions_are_counted(read):
     right = {"answers": [{"text": "Rome", "answer_start": 0}]}
     notes = read(squad("Rome is old.", right, {**right, "is_impossible": True}), ANSWER).notes
     assert "Answers left out because is_impossible is true: 1." in notes
+
+
+def test_notes_say_which_file_they_are_about(read, tiny_checkpoint):
+    text = lines("{text}\t{label}") + "no idea\t\n"
+    train, test = (read(text, name=name) for name in ("train.tsv", "test.tsv"))
+    notes = prepare(FinetuningRecipe("own", CLASSIFY, "own"), TaskParts(train, None, test), start=tiny_checkpoint).notes
+    left_out = "Examples left out because their label is empty: 1."
+    assert notes[:3] == ("Texts: column 1. Label: column 2.", left_out, f"In test.tsv: {left_out}")
 
 
 def test_examples_that_are_also_learned_from_are_counted(read, tiny_checkpoint):

@@ -17,7 +17,7 @@ from bert_core.data.tokenizer import UNK
 from bert_core.errors import CorpusError, RunError, first_three, percent
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task
+from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task, read_parts
 from ui.compare.trials import begun_trials, seeds_control, trial_view
 from ui.finetune.answers import few_examples, results_numbers, results_page, results_value, samples, tried_value
 from ui.finetune.transfer import start_transfer
@@ -109,7 +109,7 @@ class TaskForm:
             if "train" not in paths:
                 paths["train"] = f"{scratch}/{PASTED}"
                 Path(paths["train"]).write_text(pasted, encoding="utf-8", errors="surrogatepass")
-            return TaskParts(**{part: read_part(read, path, values[self.encoding]) for part, path in paths.items()})
+            return read_parts(functools.partial(read_part, read, values[self.encoding]), paths)
 
     def is_own(self, values: Values) -> bool:
         return bool((values[self.pasted] or "").strip()) or any(values[file] for file in self.files.values())
@@ -244,14 +244,16 @@ def sample_of(recipe: FinetuningRecipe) -> Path:
     return ASSETS / "tasks" / recipe.task / files["train"]
 
 
-def read_part(read: Callable[..., TaskData], path: str, encoding: str | None) -> TaskData:
+def read_part(
+    read: Callable[..., TaskData], encoding: str | None, path: str, train: TaskData | None = None
+) -> TaskData:
     """The examples of one file. encoding: of a file that is not UTF-8; the others are read as they are."""
     try:
-        return read(path)
+        return read(path, train=train)
     except EncodingError:
         if not encoding:
             raise
-        return read(path, encoding=encoding)
+        return read(path, train=train, encoding=encoding)
 
 
 def recipe_of(task: Any) -> FinetuningRecipe:
