@@ -331,6 +331,7 @@ def _prepare_task(
         training_bytes=needed,
         notes=(
             *_task_notes(used, batches, start.tokenizer),
+            *train.kind.doubts(train.examples, batches.rows, data),
             *(shortened if is_cut else ()),
             *(() if recipe.random_weights else _head_notes(start, head)),
         ),

@@ -20,6 +20,7 @@ import numpy as np
 from tokenizers import Encoding
 from torch import Tensor
 
+from bert_core.config import FinetuningData
 from bert_core.data.tokenizer import end_of_marks
 from bert_core.errors import CorpusError, first_three, quoted
 from bert_core.storage.untrusted import parse_value, part
@@ -162,6 +163,16 @@ class QuestionAnswering(task.Task[AnswerExample, AnswerPrediction]):
             ids = [layout.cls, *asked, layout.sep, *context.ids[window], layout.sep]
             rows.append(Row(ids, before, number, target, offsets=offsets, widest=widest))
         return rows
+
+    def doubts(self, examples: Sequence[AnswerExample], rows: Sequence[Row], config: FinetuningData) -> list[str]:
+        targets = ((row.example, row.target[0]) for row in rows if row.target is not None and row.target.any())
+        lengths = {example: end - start + 1 for example, (start, end) in targets}  # of answers that a window holds
+        lost = sum(i not in lengths for i, each in enumerate(examples) if each.answers)
+        long = sum(length > config.longest_answer for length in lengths.values())
+        return [
+            *[f"Answers that no window of data.sequence_length holds, learned as no answer: {lost:,}."] * bool(lost),
+            *[f"Answers longer than data.longest_answer, which no prediction can match: {long:,}."] * bool(long),
+        ]
 
     def numbers(self, logits: Tensor, target: Tensor) -> Fractions:
         return super().numbers(logits.transpose(1, 2).flatten(0, 1), target.flatten())  # starts and ends in turn

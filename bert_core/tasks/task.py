@@ -282,6 +282,10 @@ class Task(ABC, Generic[E, P]):
                 rows += self.rows_of(each, number, [next(encoded) for _ in self.inputs(each)], layout)
         return rows
 
+    def doubts(self, examples: Sequence[E], rows: Sequence[Row], config: FinetuningData) -> list[str]:
+        """What of the examples cannot be learned or predicted from these rows, one sentence each."""
+        return []
+
     def inputs(self, example: E) -> Sequence[str | Sequence[str]]:
         """The texts of an example that are encoded."""
         return example.texts

@@ -334,6 +334,21 @@ def test_notes_say_which_file_they_are_about(read, tiny_checkpoint):
     assert notes[:3] == ("Texts: column 1. Label: column 2.", left_out, f"In test.tsv: {left_out}")
 
 
+def test_answers_that_cannot_be_learned_or_predicted_are_counted(read, tiny_checkpoint):
+    words = ["romeo"] * 60  # each is a token
+    context = " ".join(words)
+    given = [{"answers": [{"text": " ".join(words[:count]), "answer_start": 0}]} for count in (1, 8, 50)]
+    data = read(squad(context, *given), ANSWER)
+    recipe = FinetuningRecipe("mine", ANSWER, "Mine")
+    sizes = {"data.sequence_length": 30, "data.longest_answer": 7}
+    notes = prepare(recipe.override(sizes), TaskParts(data, data), start=tiny_checkpoint).notes
+    assert "Answers that no window of data.sequence_length holds, learned as no answer: 1." in notes
+    assert "Answers longer than data.longest_answer, which no prediction can match: 1." in notes
+    short = read(squad(context, given[0], given[0]), ANSWER)
+    notes = prepare(recipe.override(sizes), TaskParts(short, short), start=tiny_checkpoint).notes
+    assert not any(note.startswith("Answers") for note in notes)
+
+
 def test_examples_that_are_also_learned_from_are_counted(read, tiny_checkpoint):
     train, test = read(lines("{text}\t{label}")), read(lines("{text}\t{label}", TEXTS[:4]), name="test.txt")
     parts = TaskParts(train, test, test)
