@@ -1,6 +1,7 @@
 """Task files as lines and tables: columns separated by tabs, commas or _!_, with or without a header, or JSON objects,
 one on each line. The form is detected, the notes say what was read, and an error names the line."""
 
+import ast
 import csv
 import io
 import itertools
@@ -18,8 +19,10 @@ from bert_core.errors import CorpusError, first_three, quoted
 from bert_core.storage.untrusted import Json, parse_value
 
 _SEPARATOR = "_!_"
-JSON_OBJECT = re.compile(r'\[?\s*\{\s*"')  # how a line begins
 _BLANK = string.whitespace + "\ufeff\u200b\xa0"
+_SEPARATOR_LINE = re.compile(f'([{_BLANK}]*"?sep=([,;\t])"?,*)\n')  # as spreadsheets read and write it
+_DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
+JSON_OBJECT = re.compile(r'\[?\s*\{\s*"')  # how a line begins
 
 # Names of columns in a header, in small letters and without spaces, _ and -.
 _TEXT_NAME = re.compile(
@@ -38,6 +41,7 @@ _ID_NAME = re.compile("|(gu|u|pair|q|#1|#2)?id|index|idx|unnamed:0")
 _NO_LABELS = ("-1", "-")
 # A name or number of a row, no text.
 _ID = re.compile(r"(?=\D*\d)[\w.:#/-]{1,40}", re.ASCII)
+_LONGEST_LIST = 10_000  # characters of a list of labels
 _MOST_SHOWN = 20  # names of columns
 _COUNTED = 100  # lines, in which commas and semicolons are counted
 csv.field_size_limit(2**31 - 1)  # the size of the whole file is limited
@@ -110,8 +114,20 @@ class TaskFile:
 
     def several(self, label: str) -> tuple[str, ...]:
         """All labels that a label names, each once."""
-        names = label.split(self.separator) if self.separator else [label]
+        names = listed_labels(label) if self.separator else [label]
+        names = label.split(self.separator) if names is None else names
         return tuple(dict.fromkeys(filter(None, (name.strip() for name in names))))
+
+
+def listed_labels(label: str) -> list[str] | None:
+    """The labels of a list that Python or JSON has written, such as ['a', 'b']; None for anything else."""
+    if not label.startswith("[") or len(label) > _LONGEST_LIST:
+        return None
+    try:
+        found = ast.literal_eval(label)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+    return [str(each) for each in found] if isinstance(found, list) and {*map(type, found)} <= {str, int} else None
 
 
 class Nested(str):
@@ -124,6 +140,8 @@ class Table:
 
     def __init__(self, file: TaskFile, separator: str | None = None, *, is_even: bool = True) -> None:
         self.file, self.is_even = file, is_even
+        if mark := _SEPARATOR_LINE.match(file.text):
+            file.text, separator = file.text[mark.end(1) :], mark[2]  # an empty line keeps the numbers of the others
         self.line, line = file.first_line()
         self.separator = separator or _separator(line, file)
         self.is_json = self.separator == "{"
@@ -241,14 +259,22 @@ def _separator(line: str, file: TaskFile) -> str:
     """What stands between the columns of a file with this first line; { for JSON lines."""
     if JSON_OBJECT.match(line) or line.strip() == "[":
         return "{"
+    if re.match(r"\s*\{\s*'", line):
+        raise file.wrong(file.first_line()[0], "has single quotes, as Python prints an object", "write JSON lines")
     if found := next((each for each in (_SEPARATOR, "\t") if each in line), None):
         return found
-    lines = [each for _, each in itertools.islice(file.lines(), _COUNTED) if each]
+    lines = [_without_decimals(each) for _, each in itertools.islice(file.lines(), _COUNTED) if each]
+    line = _without_decimals(line)
     counts = {mark: {each.count(mark) for each in lines} for mark in ",;"}
     comma = max(",;", key=lambda mark: (mark in line and len(counts[mark]) == 1, line.count(mark)))
     names = [plain(each) for each in line.replace('"', "").split(comma)]
     has_names = len(names) > 1 and any(map(_TEXT_NAME.fullmatch, names))
     return comma if file.labelled or has_names or file.name.lower().endswith(".csv") else "\t"
+
+
+def _without_decimals(line: str) -> str:
+    """A line without the commas of its numbers, if semicolons may divide it."""
+    return _DECIMAL_COMMA.sub("", line) if ";" in line else line
 
 
 def plain(name: str) -> str:
@@ -260,6 +286,14 @@ def _listed(names: Sequence[str], between: str = ", ") -> str:
     """The names of columns in a sentence: the first ones, if there are many."""
     more = [f"and {len(names) - _MOST_SHOWN:,} more"] if len(names) > _MOST_SHOWN else []
     return between.join([*(quoted(name)[1:-1] or "''" for name in names[:_MOST_SHOWN]), *more])
+
+
+def _names_columns(fields: Sequence[str], labelled: bool) -> bool:
+    """Whether fields are usual names of a text and, of a labelled file, of a label."""
+    names = [plain(each) for each in fields]
+    return any(map(_TEXT_NAME.fullmatch, names)) and (
+        not labelled or not {*_CLASS_NAMES, *_NUMBER_NAMES}.isdisjoint(names)
+    )
 
 
 def numbered(count: int) -> list[str]:
@@ -322,6 +356,9 @@ class TextTable(Table):
             found = file.chosen_among(self.names(is_named), 1, 2)
             count = len(found) - file.labelled
             return Columns(found[:count], found[count:], is_named or self._has_header_above(found))
+        below = next(self.below(True), [])
+        if not self.is_json and "" in self.first[: self.width] and _names_columns(below, file.labelled):
+            raise file.wrong(self.line, "is no header, but the line below it is", "take it out")
         if file.labelled and self.width == 1:
             wanted = f"write a text, or two texts, and a label in columns separated by tabs, commas or {_SEPARATOR}"
             raise file.wrong(self.line, "has 1 column", wanted)
@@ -371,7 +408,11 @@ class TextTable(Table):
         label, others = first[column], self.values(column, is_named=has_name)
         if not has_name:
             others = others - Counter([label])
-        if not file.several(label) or number_in(label) is not None or (len(first) > 3 and not has_name):
+        if (
+            not file.several(label)
+            or number_in(label.replace(",", ".")) is not None
+            or (len(first) > 3 and not has_name)
+        ):
             return False
         if not others or self.is_number:
             return has_name or bool(others)

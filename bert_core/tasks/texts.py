@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bert_core.errors import CorpusError, quoted
 from bert_core.tasks import task
-from bert_core.tasks.tables import Nested, TaskFile, TextTable, number_in
+from bert_core.tasks.tables import Nested, TaskFile, TextTable, listed_labels, number_in
 from bert_core.tasks.task import Json, Layout, Metrics, Parts, Row, Verdict, fractions, ratio
 from bert_core.training.metrics import Fractions
 
@@ -97,7 +97,8 @@ class TextClassification(LabelTask[TextExample]):
         none = table.no_labels(label[0], is_named) if label else set()
         left_out, examples = Counter[str](), list[TextExample]()
         for line, fields in table.examples(is_named):
-            if nested := [i for i in (*columns, *label) if isinstance(fields[i], Nested)]:
+            lists = [i for i in label if not file.separator and listed_labels(fields[i]) is not None]
+            if nested := [i for i in (*columns, *label) if isinstance(fields[i], Nested)] or lists:
                 several = "one label there, or say what stands between several labels (--label-separator)"
                 remedy = f"write {several if nested[0] in label else 'a text there'}"
                 raise file.wrong(line, f"has an object or a list in {names[nested[0]]}", remedy)

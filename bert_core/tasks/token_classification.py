@@ -20,10 +20,10 @@ Entity = tuple[str, int, int]  # type, first word, and the word after the last o
 _NEW_DOCUMENT = "-DOCSTART-"
 _CONLL_U = True, 10  # the form of a line, see `_form`
 _NO_WORD = re.compile(r"\d+[-.]\d+\t")  # there, of several words in one or of none: 1-2 im
-_WORD_NAMES, _TAG_NAMES = (
-    {"word", "words", "token", "tokens", "form"},
-    {"tag", "tags", "label", "labels", "ner", "nertag"},
-)
+_WORD_NAMES = {"word", "words", "token", "tokens", "form", "text"}
+_TAG_NAMES = {"tag", "tags", "label", "labels", "ner", "nertag", "nertags", "pos", "upos", "xpos", "postag", "entity"}
+_NUMBER = re.compile(r"[^\W\d]*[ :#_.-]*\d[\d.:-]*")  # of a word or a sentence, such as 7, s1 or Sentence: 1
+_MOST_WORDS = 100  # of a sentence, which is likely several of them
 _WORD_AND_TAG = "write a word first and its tag last in the same columns on every line"
 _MARKS, _BEGIN, _END = ({*"BIMESLU"}, {*"BSU"}, {*"ESLU"})
 _ONLY_KIND = "entity"  # of tags that are marks alone
@@ -96,8 +96,8 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
         if not file.chosen:
             learned, label = ([each for each in names if each in known] for names in (file.learned, file.learned_label))
             tag = [known.index(label[0]) if learned and label else _tag_column(file, width)] if file.labelled else []
-            rows = (_fields(line) for _, line in _lines(file) if line)
-            if not learned and width > 2 and all(row[0].isdecimal() for row in rows):
+            rows = (_fields(line) for number, line in _lines(file) if line and number != first_line)
+            if not learned and width > 2 and all(_NUMBER.fullmatch(row[0]) for row in rows):
                 remedy = "choose the word and the tag with --columns, for example 2,3"
                 raise file.wrong(first_line, "begins with a number, and so do all others", remedy)
             file.chosen = [*(learned or known[tag == [0] :][:1]), *(known[i] for i in tag)]
@@ -127,6 +127,10 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
         file.notes += [f"{said}: {first_three(map(quoted, sorted(types)))}."] * bool(types)
         file.notes += [f"Tags with I- that begin an entity, now with B-: {changed:,}."] * bool(changed)
         file.notes += [f"Empty words, which no model can read: {empty:,}."] * bool(empty)
+        if len(examples) == 1 and (count := len(examples[0].words)) > _MOST_WORDS:
+            file.notes.append(
+                f"No line is empty, so all {count:,} words are one sentence. End each with an empty line."
+            )
         return examples
 
     def inputs(self, example: TaggedExample) -> Sequence[Sequence[str]]:

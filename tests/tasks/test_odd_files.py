@@ -349,6 +349,63 @@ def test_answers_that_cannot_be_learned_or_predicted_are_counted(read, tiny_chec
     assert not any(note.startswith("Answers") for note in notes)
 
 
+@pytest.mark.parametrize(("first", "mark"), [("sep=;", ";"), ('"sep=,",', ","), ("\ufeffsep=\t", "\t")])
+def test_a_line_that_names_the_separator_is_no_row(read, first, mark):
+    data = read(f"{first}\ntext{mark}label\n" + lines(f"{{text}}{mark}{{label}}"))
+    assert [(each.text, each.label) for each in data.examples] == list(zip(TEXTS, LABELS))
+    assert data.examples[0].line == 3
+    with pytest.raises(CorpusError, match=r"Line 4 of task\.txt"):
+        read(f"{first}\ntext{mark}label\na b{mark}pos\nc{mark}d{mark}neg\n")
+
+
+@pytest.mark.parametrize(("labelled", "header"), [(True, "id,text,label"), (False, "id,text,note")])
+def test_a_title_above_the_header_is_named(read, labelled, header):
+    with pytest.raises(CorpusError, match=r"Line 1 of task\.csv is no header, but the line below it is; take it out"):
+        read(f"Reviews of 2023,,\n{header}\n1,good,pos\n2,bad,neg\n", name="task.csv", labelled=labelled)
+
+
+def test_a_decimal_comma_divides_no_columns(read):
+    with pytest.raises(CorpusError, match="has the label '4,5'; text-regression needs a number"):
+        read("gut gemacht;4,5\nsehr schlecht;1,0\nganz nett;3,5\n", REGRESS)
+    assert [each.text for each in read("gut, ja;2\nschlecht;1\n").examples] == ["gut, ja", "schlecht"]
+
+
+@pytest.mark.parametrize("label", ["\"['{a}', '{b}']\"", '"[""{a}"", ""{b}""]"'])
+def test_lists_of_labels_are_read_as_lists(read, label):
+    text = "text,label\n" + "".join(f"film {a}{b},{label.format(a=a, b=b)}\n" for a, b in ("xy", "yz", "zx"))
+    data = read(text + "film,[]\nplain,[x y]\n", name="task.csv", label_separator=",")
+    assert [each.label for each in data.examples] == [("x", "y"), ("y", "z"), ("z", "x"), (), ("[x y]",)]
+    with pytest.raises(CorpusError, match=r"Line 2 of task.csv has an object or a list in label; .*--label-separator"):
+        read(text, name="task.csv")
+
+
+def test_an_object_of_python_is_no_row(read):
+    with pytest.raises(CorpusError, match=r"Line 1 of task\.txt has single quotes, as Python prints an object"):
+        read("{'text': 'good', 'label': 'pos'}\n{'text': 'bad', 'label': 'neg'}\n")
+
+
+@pytest.mark.parametrize("names", ["word\tpos", "FORM\tUPOS", "tokens\tner_tags"])
+def test_usual_names_above_words_are_a_header(read, names):
+    data = read(f"{names}\nAnna\tNOUN\nruns\tVERB\n\nBig\tADJ\n", TAG)
+    assert [each.words for each in data.examples] == [("Anna", "runs"), ("Big",)]
+    assert "The first line is a header, which was left out." in data.notes
+
+
+@pytest.mark.parametrize("number", ["Sentence: {}", "s{}", "{}", "1-{}", "{}-4"])
+def test_numbers_of_sentences_are_no_words(read, number):
+    rows = "".join(f"{number.format(i)}\t{word}\t{tag}\n" for i, (word, tag) in enumerate(zip("abcd", "OXOX")))
+    for header in ("", "Sentence #\tWord\tTag\n"):
+        with pytest.raises(CorpusError, match="begins with a number, and so do all others"):
+            read(header + rows, TAG)
+
+
+def test_words_without_an_empty_line_are_said_to_be_one_sentence(read):
+    text = "he O\nwon O\nin O\nRome B-place\n. O\n" * 21
+    said = "No line is empty, so all 105 words are one sentence. End each with an empty line."
+    assert said in read(text, TAG).notes
+    assert said not in read(f"{text}\na O\n", TAG).notes
+
+
 def test_examples_that_are_also_learned_from_are_counted(read, tiny_checkpoint):
     train, test = read(lines("{text}\t{label}")), read(lines("{text}\t{label}", TEXTS[:4]), name="test.txt")
     parts = TaskParts(train, test, test)
