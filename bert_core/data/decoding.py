@@ -22,8 +22,9 @@ _BYTE_ORDER_MARKS = (
 END_OF_FILE = "\x1a"  # of DOS programs
 _NEVER_TEXT = re.compile("[\0\ud800-\udfff]")  # the latter are lone surrogates, which UTF-8 cannot represent
 _CONTROLS = re.compile("[\x01-\x08\x0e-\x1f\x7f]")
-# Characters that an earlier conversion lost, and UTF-8 that it read as another encoding.
-_DAMAGED_CHARACTERS = re.compile("\ufffd|(?<![A-ZÀ-Þ])(?:Ã[\x80-\xbf]|Â[\xa0-\xbf])|â€\\S")
+# Characters that an earlier conversion lost, UTF-8 that it read as another encoding, and marks of windows-1252 that it
+# read as Latin-1.
+_DAMAGED_CHARACTERS = re.compile("\ufffd|(?<![A-ZÀ-Þ])(?:Ã[\x80-\xbf]|Â[\xa0-\xbf])|â€\\S|[\x80-\x84\x86-\x9f]")
 _MOST_CONTROLS = 1 / 16  # of the characters of a text; a binary file has more
 # Marks without width inside words, also joiners unless a letter of Arabic, an Indic script or an emoji is before them.
 _INVISIBLE = re.compile(

@@ -89,19 +89,27 @@ _NUMBERED = re.compile(
 # script, or a sign of abbreviation or repetition.
 _NOT_A_LETTER = r"[\d฿ฯๆຯໆ]"
 _PHRASE_END = re.compile(rf"(?<=[\u0e01-\u0edf])(?<!{_NOT_A_LETTER})\s+(?=[\u0e01-\u0edf])(?!{_NOT_A_LETTER})")
+_NAME = rf'"?[^\W{UNSPACED}]+(?: [^\W{UNSPACED}]+)*"?'  # of a column
 # Forms of files with more than a text, by what their beginning has.
 FORMATS = {
-    "subtitles": re.compile(r"\d\d:\d\d[,.]\d{3} --> "),
-    "HTML": re.compile(r"<!doctype html|<html[ >]|<br ?/?>|</(?:p|div|body)>", re.IGNORECASE),
-    "XML": re.compile(r'\A\s*<(?:\?xml |doc id=")'),
-    "JSON": re.compile(r'\A\s*(?:\[\s*)?\{\s*"'),
-    "CSV": re.compile(r'\A"?\w+"?(?:[,;]"?\w+"?)+[\r\n]', re.ASCII),
+    "subtitles": re.compile(r"\d\d:\d\d[,.]\d{3} --> |^\[\d\d:\d\d\.\d\d\]|^Dialogue: \d,\d:\d\d", re.MULTILINE),
+    "HTML": re.compile(
+        r"<!doctype html|<html[ >]|<br ?/?>|</(?:p|div|body)>|&(?:quot|amp|nbsp|lt|gt|#\d{2,4});", re.IGNORECASE
+    ),
+    "XML": re.compile(r"\A\s*<(?:\?xml |[a-z][\w:-]* [\w:-]+=|mediawiki>)", re.IGNORECASE),
+    "the markup of a wiki": re.compile(r"\[\[[^\[\]\n]+\]\]|\{\{[^{}\n]+\}\}"),
+    "JSON": re.compile(r'\A\s*(?:\[\s*)?\{\s*"|\A\s*\[\s*"'),
+    "CSV": re.compile(rf"\A{_NAME}(?:[,;]{_NAME})+[\r\n]"),
+    "Markdown with settings above it": re.compile(r"\A---[ \r]?\n[\w-]+:"),
+    "a mailbox": re.compile(r"\AFrom \S+@\S+ .*\d{4}[\r\n]"),
     "RTF": re.compile(r"\A\s*\{\\rtf"),
     "LaTeX": re.compile(r"\\(?:documentclass|begin\{document\}|section\{)"),
     "a book of Project Gutenberg": re.compile(
         r"\A\W*(?:the )?project gutenberg|start of th\w+ project gutenberg", re.IGNORECASE
     ),
-    "a chat": re.compile(r"^\W{0,2}\d{1,4}[./-]\d{1,2}[./-]\d{1,4},? \d{1,2}:\d\d\b", re.MULTILINE),
+    "a chat": re.compile(
+        r"^\W{0,2}\d{1,4}[./-]\d{1,2}[./-]\d{1,4}(?:T|,? )\d{1,2}:\d\d|^\[?\d\d:\d\d(?::\d\d)?\]? <", re.MULTILINE
+    ),
 }
 _BEGINNING_OF_FILE = 2000  # characters
 _NO_LETTERS = re.compile(r"[!-@\[-`{-~\s]+")

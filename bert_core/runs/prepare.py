@@ -35,6 +35,7 @@ from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import Objective, StepMetrics
 from bert_core.training.trainer import Trainer
 
+_LONG_BYTES, _MOST_ASKED, _MANY_KNOWN = 40, 2_000, 0.1  # of a sentence, sentences, and of these
 # Unless the recipe says otherwise, a tenth is held out of a text of at least this many documents, sentences or bytes.
 HELD_OUT_SHARE = 0.1
 MIN_DOCUMENTS = 8
@@ -203,6 +204,7 @@ def _prepare_text(
         training_bytes=needed,
         notes=_chosen_note(recipe, texts, times, start)
         + _text_notes(recipe, corpus, texts["train"], train, start)
+        + _repeated_notes(texts)
         + late,
         evaluator=_evaluator_of_text(batches.get("validation"), recipe.training.steps),
     )
@@ -241,6 +243,19 @@ def _text_notes(
             f"Training goes on from {start.name} with a learning rate of {recipe.training.learning_rate:g}; with a "
             f"rate far above {GOING_ON_RATE:g} it forgets what it has learned.",
         )
+    return notes
+
+
+def _repeated_notes(texts: Mapping[str, Corpus]) -> tuple[str, ...]:
+    """What to say where many sentences of a held-out part, but for short ones, are in the training part too."""
+    notes: tuple[str, ...] = ()
+    for part, text in texts.items():
+        longer = (each for each in text.sentences if len(each.encode()) >= _LONG_BYTES)
+        asked = {*itertools.islice(longer, _MOST_ASKED)} if part != "train" else set[str]()
+        known = len(asked.intersection(texts["train"].sentences)) if asked else 0
+        if known > _MANY_KNOWN * len(asked):
+            about = f"Of {len(asked):,} long sentences held out for {part}, {known:,} are in the training part too"
+            notes += (f"{about}, so a model may know them by heart.",)
     return notes
 
 

@@ -356,12 +356,12 @@ class TextTable(Table):
             found = file.chosen_among(self.names(is_named), 1, 2)
             count = len(found) - file.labelled
             return Columns(found[:count], found[count:], is_named or self._has_header_above(found))
-        below = next(self.below(True), [])
-        if not self.is_json and "" in self.first[: self.width] and _names_columns(below, file.labelled):
-            raise file.wrong(self.line, "is no header, but the line below it is", "take it out")
         if file.labelled and self.width == 1:
             wanted = f"write a text, or two texts, and a label in columns separated by tabs, commas or {_SEPARATOR}"
             raise file.wrong(self.line, "has 1 column", wanted)
+        has_gap = not self.is_json and "" in self.first[: self.width]
+        if has_gap and _names_columns(next(self.below(True), []), file.labelled):
+            raise file.wrong(self.line, "is no header, but the line below it is", "take it out")
         named = self._by_name()
         if not self.is_json and not self._is_header(named):
             return self._by_order()

@@ -34,6 +34,17 @@ def said(text, note):
         ('review,sentiment\n"It was good, and long.",pos\n', "CSV"),
         ("[01.03.21, 18:03:05] Anna: Hi!\n[01.03.21, 18:04:11] Tom: Hello.\n", "a chat"),
         ("3/1/21, 6:03 PM - Anna: Hi!\n3/1/21, 6:04 PM - Tom: Hello.\n", "a chat"),
+        ("[14:00] <anna> Hi!\n[14:01] <tom> Hello.\n", "a chat"),
+        ("2021-03-12T14:00:11Z anna: Hi!\n2021-03-12T14:00:15Z tom: Hello.\n", "a chat"),
+        ("[00:12.50]You are the sun\n[00:15.00]I am the moon\n", "subtitles"),
+        ("It was &quot;good&quot;.\nIt&#39;s over.\n", "HTML"),
+        ('<mediawiki xmlns="x">\n<page>\nHello there.\n</page>\n', "XML"),
+        ("The [[harbour|port]] is old.\nIt is {{convert|3|km}} away.\n", "the markup of a wiki"),
+        ('["Hello there.",\n"How are you?"]\n', "JSON"),
+        ("Größe;Text\n3;Hallo du.\n", "CSV"),
+        ("Review Text,Review Rating\nIt was good.,5\n", "CSV"),
+        ("---\ntitle: Fables\n---\nA fox ran.\n", "Markdown with settings above it"),
+        ("From anna@x.org Mon Mar 1 10:00:00 2021\nSubject: Hello\n\nHow are you?\n", "a mailbox"),
     ],
 )
 def test_a_text_with_marks_of_a_format_is_named(text, form):
@@ -88,7 +99,9 @@ def test_other_columns_are_named():
     assert said("hello my friend\tpos\nwe went home\tneg\n", "Lines with tabs are read as one sentence each")
 
 
-@pytest.mark.parametrize("text", ["Caf\ufffd is open.\nIt\ufffds fine.\n", "CafÃ© dâ€™Or is open.\nHow is it?\n"])
+@pytest.mark.parametrize(
+    "text", ["Caf\ufffd is open.\nIt\ufffds fine.\n", "CafÃ© dâ€™Or is open.\nHow is it?\n", "It\x92s here.\nIs it?\n"]
+)
 def test_damaged_characters_are_counted(text):
     assert said(text, "Characters that were damaged before, such as ")
     assert any("damaged" in note for note in Corpus.from_text(text).notes)
