@@ -44,6 +44,16 @@ ENCODINGS = {
     "koi8-r": "koi8-r",
     "cp866": "cp866",
 }
+# Files that are no text, by their first bytes.
+_NO_TEXTS = {
+    b"PK\x03\x04": "a ZIP archive, or a file of a spreadsheet or a word processor",
+    b"\xd0\xcf\x11\xe0": "a file of an old spreadsheet or word processor",
+    b"%PDF-": "a PDF",
+    b"\x1f\x8b": "compressed",
+    b"\xfd7zXZ": "compressed",
+    b"BZh": "compressed",
+    b"\x28\xb5\x2f\xfd": "compressed",
+}
 _SAMPLE_BYTES = 8192
 _LIKELY = 0.05  # confidence of the detector, which is low for a short text
 _NEARLY_AS_LIKELY = 0.5  # of the confidence in the likeliest encoding
@@ -78,6 +88,8 @@ def decoded_blocks(
         raise ConfigError(f"The encoding {encoding!r} is unknown; it can be one of: {', '.join(ENCODINGS)}.")
     data = file.read(size)
     found = (entry for entry in _BYTE_ORDER_MARKS if data.startswith(entry[0]))
+    if kind := next((kind for first, kind in _NO_TEXTS.items() if data.startswith(first)), None):
+        raise CorpusError(f"{name} is {kind}; save its text alone, as UTF-8.")
     mark, codec, label = next(found, (b"", ENCODINGS[encoding] if encoding else "utf-8", encoding))
     if label:
         notes.append(f"Read as {label}.")

@@ -27,6 +27,7 @@ from bert_core.tasks.token_classification import TokenClassification
 
 MAX_BYTES = 200 * 2**20
 MAX_LABELS = 1_000
+_MOST_CLASSES = 10  # of numbers, unless they are whole
 _MISSING = {"nan", "null", "none", "n/a", "na", "#n/a", "<na>"}  # as pandas, R and spreadsheets write it
 
 _KINDS = (TextClassification(), TextRegression(), MultipleChoice(), QuestionAnswering(), TokenClassification())
@@ -264,12 +265,16 @@ def _doubts(examples: Sequence[Example]) -> list[str]:
     missing = first_three(quoted(name) for name in sorted(counts) if name.lower() in _MISSING)
     is_rare = counts and statistics.median(counts.values()) > 2
     single = first_three(quoted(name) for name in sorted(counts) if is_rare and counts[name] == 1)
+    numbers = [number_in(name) for name in counts]
+    is_scale = len(numbers) > _MOST_CLASSES and any(each is not None and each % 1 for each in numbers)
     rights: dict[tuple[str, ...], str] = {}
     answers = ((each.texts, repr(each.right)) for each in examples)
     wrong = sum(rights.setdefault(texts, right) != right for texts, right in answers)
     several = first_three(" and ".join(each) for each in alike.values() if len(each) > 1)
     return [
         *[f"Labels that are almost the same are different labels: {several}."] * bool(several),
+        *["The labels are numbers, each learned as a class of its own; text-regression learns them as numbers."]
+        * (is_scale and None not in numbers),
         *[f"Labels that may stand for a missing value are learned as labels: {missing}."] * bool(missing),
         *[f"Labels that occur once, from which no model learns much: {single}."] * bool(single),
         *[f"Examples with the same text as an earlier one but another label or answer: {wrong:,}."] * bool(wrong),

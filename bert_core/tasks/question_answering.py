@@ -240,7 +240,9 @@ def _wrong(file: TaskFile, number: int, entry: Json, problem: str, remedy: str) 
 
 
 def _answers(entry: Json, context: str, wrong: Callable[..., CorpusError]) -> tuple[tuple[str, int], ...]:
-    given = [] if entry.get("is_impossible") is True else entry.get("answers")
+    if not isinstance(impossible := entry.get("is_impossible"), bool | None):
+        raise wrong(f", whose is_impossible is {quoted(json.dumps(impossible))}", "write true or false")
+    given = [] if impossible else entry.get("answers")
     if not isinstance(given, list):
         raise wrong(" without a list of answers", "add one, or is_impossible")
     answers = []

@@ -1,8 +1,11 @@
 """From bytes to sentences: encodings, limits, and where a sentence ends."""
 
+import bz2
 import codecs
 import dataclasses
+import gzip
 import itertools
+import lzma
 import time
 
 import pytest
@@ -114,7 +117,7 @@ def test_a_byte_order_mark_selects_the_encoding_and_a_note_names_it(mark, encodi
         (b"ab\x00cd", 2),
         ("é\x00".encode(), 2),
         (b"\x89PNG\r\n\x1a\n", 0),
-        (b"%PDF-1.4\n\x07", 9),
+        (b"%ABC-1.4\n\x07", 9),
         (b"a\xed\xa0\x80", 1),
         (codecs.BOM_UTF8 + b"ab\x00", 5),
         (codecs.BOM_UTF8 + b"a\xff", 4),
@@ -124,6 +127,21 @@ def test_a_byte_order_mark_selects_the_encoding_and_a_note_names_it(mark, encodi
 def test_a_file_that_is_not_text_is_refused_with_the_byte(data, byte):
     with pytest.raises(CorpusError, match=rf"the file is not plain text \(byte {byte}\)"):
         Corpus.from_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"PK\x03\x04\x14\x00", "a ZIP archive, or a file of a spreadsheet or a word processor"),
+        (b"%PDF-1.7\n", "a PDF"),
+        (gzip.compress(b"Hello there.\n", mtime=0), "compressed"),
+        (lzma.compress(b"Hello there.\n"), "compressed"),
+        (bz2.compress(b"Hello there.\n"), "compressed"),
+    ],
+)
+def test_a_file_that_is_no_text_is_named(data, kind):
+    with pytest.raises(CorpusError, match=f"^mine is {kind}; save its text alone, as UTF-8"):
+        Corpus.from_bytes(data, name="mine")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

@@ -406,6 +406,20 @@ def test_words_without_an_empty_line_are_said_to_be_one_sentence(read):
     assert said not in read(f"{text}\na O\n", TAG).notes
 
 
+@pytest.mark.parametrize("value", ["true", "false", 1, []])
+def test_a_question_is_impossible_by_true_alone(read, value):
+    with pytest.raises(CorpusError, match=r"whose is_impossible is .*; write true or false"):
+        read(squad("Rome is old.", {"answers": [], "is_impossible": value}), ANSWER)
+
+
+def test_numbers_with_fractions_are_said_to_be_classes(read):
+    text = "".join(f"text {i}\t{i % 12 / 2}\n" for i in range(36))
+    said = "The labels are numbers, each learned as a class of its own; text-regression learns them as numbers."
+    assert said in read(text).notes
+    assert said not in read(text, REGRESS).notes
+    assert said not in read(text.replace(".5", "")).notes
+
+
 def test_examples_that_are_also_learned_from_are_counted(read, tiny_checkpoint):
     train, test = read(lines("{text}\t{label}")), read(lines("{text}\t{label}", TEXTS[:4]), name="test.txt")
     parts = TaskParts(train, test, test)
