@@ -231,7 +231,7 @@ def _add_separator(command: argparse.ArgumentParser) -> None:
 
 
 def _add_columns(command: argparse.ArgumentParser, which: str) -> None:
-    help = f"{which}: names of the header, or numbers from 1 where there is none; default: usual names, or the order"
+    help = f"{which}: names of the header, or numbers from 1; default: usual names, or the order"
     command.add_argument("--columns", default="", metavar="NAME,NAME", help=help)
 
 

@@ -51,7 +51,7 @@ _NO_TEXTS = {
     b"%PDF-": "a PDF",
     b"\x1f\x8b": "compressed",
     b"\xfd7zXZ": "compressed",
-    b"BZh": "compressed",
+    **{b"BZh%d1AY&SY" % level: "compressed" for level in range(1, 10)},
     b"\x28\xb5\x2f\xfd": "compressed",
 }
 _SAMPLE_BYTES = 8192

@@ -89,7 +89,7 @@ _NUMBERED = re.compile(
 # script, or a sign of abbreviation or repetition.
 _NOT_A_LETTER = r"[\d฿ฯๆຯໆ]"
 _PHRASE_END = re.compile(rf"(?<=[\u0e01-\u0edf])(?<!{_NOT_A_LETTER})\s+(?=[\u0e01-\u0edf])(?!{_NOT_A_LETTER})")
-_NAME = rf'"?[^\W{UNSPACED}]+(?: [^\W{UNSPACED}]+)*"?'  # of a column
+_NAMES = r"[A-Z]\w*(?: [A-Z]\w*)*"  # of columns
 # Forms of files with more than a text, by what their beginning has.
 FORMATS = {
     "subtitles": re.compile(r"\d\d:\d\d[,.]\d{3} --> |^\[\d\d:\d\d\.\d\d\]|^Dialogue: \d,\d:\d\d", re.MULTILINE),
@@ -99,7 +99,7 @@ FORMATS = {
     "XML": re.compile(r"\A\s*<(?:\?xml |[a-z][\w:-]* [\w:-]+=|mediawiki>)", re.IGNORECASE),
     "the markup of a wiki": re.compile(r"\[\[[^\[\]\n]+\]\]|\{\{[^{}\n]+\}\}"),
     "JSON": re.compile(r'\A\s*(?:\[\s*)?\{\s*"|\A\s*\[\s*"'),
-    "CSV": re.compile(rf"\A{_NAME}(?:[,;]{_NAME})+[\r\n]"),
+    "CSV": re.compile(rf'\A(?:(?a:"?\w+"?(?:[,;]"?\w+"?)+)|\w+(?:;\w+)+|(?a:{_NAMES}(?:[,;]{_NAMES})+))[\r\n]'),
     "Markdown with settings above it": re.compile(r"\A---[ \r]?\n[\w-]+:"),
     "a mailbox": re.compile(r"\AFrom \S+@\S+ .*\d{4}[\r\n]"),
     "RTF": re.compile(r"\A\s*\{\\rtf"),

@@ -254,8 +254,8 @@ def _repeated_notes(texts: Mapping[str, Corpus]) -> tuple[str, ...]:
         asked = {*itertools.islice(longer, _MOST_ASKED)} if part != "train" else set[str]()
         known = len(asked.intersection(texts["train"].sentences)) if asked else 0
         if known > _MANY_KNOWN * len(asked):
-            about = f"Of {len(asked):,} long sentences held out for {part}, {known:,} are in the training part too"
-            notes += (f"{about}, so a model may know them by heart.",)
+            held_out = f"Of the first {len(asked):,} long sentences held out for {part}"
+            notes += (f"{held_out}, {known:,} are in the training part too, so a model may know them by heart.",)
     return notes
 
 
@@ -410,9 +410,7 @@ def _used_parts(recipe: FinetuningRecipe, given: TaskParts) -> tuple[TaskParts, 
 def _task_notes(parts: TaskParts, batches: TaskBatches, tokenizer: Tokenizer) -> tuple[str, ...]:
     """What the readers changed, and how many words of the training part are unknown."""
     others = [part for part in (parts.validation, parts.test) if part]
-    said = {note for note in parts.train.notes if note.startswith(("Texts: ", "Words: "))}  # the same columns
-    notes = dict.fromkeys(parts.train.notes)
-    notes |= dict.fromkeys(f"In {part.name}: {note}" for part in others for note in part.notes if note not in said)
+    notes = dict.fromkeys(parts.notes)
     learned = {(each.texts, repr(each.right)) for each in parts.train.examples}
     for part in others:
         if known := sum((each.texts, repr(each.right)) in learned for each in part.examples):

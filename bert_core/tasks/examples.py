@@ -156,6 +156,14 @@ class TaskParts:
         return self.train.name
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What the readers have read and changed; of other files than the training part, with their names."""
+        said = {note for note in self.train.notes if note.startswith(("Texts: ", "Words: "))}  # the same columns
+        others = [part for part in (self.validation, self.test) if part]
+        named = [f"In {part.name}: {note}" for part in others for note in part.notes if note not in said]
+        return tuple(dict.fromkeys((*self.train.notes, *named)))
+
+    @property
     def fingerprint(self) -> str:
         """A hash of all examples: two tasks with the same one are the same."""
         examples = [part and list(part.examples) for part in vars(self).values()]
@@ -211,7 +219,7 @@ def load_task(
     """Read the examples of a task file.
 
     labelled: whether to read labels. columns: the texts and then, with labels, the label, or the word and the tag:
-    names of a header, or numbers from 1 where there is none, such as ("review", "sentiment") or "1,2". By default, a
+    names of a header, or numbers from 1, such as ("review", "sentiment") or "1,2". By default, a
     header's usual names, else the order. model, train: the fine-tuned model or the training part that the examples are
     for, whose columns come first. encoding: of a file that is not UTF-8, see `decoded_blocks`. label_separator: what
     stands between the labels of a text that may have several; alone, it means none of them. Raises CorpusError, with
@@ -262,7 +270,8 @@ def _doubts(examples: Sequence[Example]) -> list[str]:
     alike: dict[str | float, list[str]] = {}
     for name in sorted(counts):
         alike.setdefault(_plainest(name), []).append(quoted(name))
-    missing = first_three(quoted(name) for name in sorted(counts) if name.lower() in _MISSING)
+    least = min((count for name, count in counts.items() if name.lower() not in _MISSING), default=0)
+    missing = first_three(quoted(name) for name in sorted(counts) if name.lower() in _MISSING and counts[name] < least)
     is_rare = counts and statistics.median(counts.values()) > 2
     single = first_three(quoted(name) for name in sorted(counts) if is_rare and counts[name] == 1)
     numbers = [number_in(name) for name in counts]

@@ -3,6 +3,7 @@ one on each line. The form is detected, the notes say what was read, and an erro
 
 import ast
 import csv
+import functools
 import io
 import itertools
 import json
@@ -20,8 +21,11 @@ from bert_core.storage.untrusted import Json, parse_value
 
 _SEPARATOR = "_!_"
 _BLANK = string.whitespace + "\ufeff\u200b\xa0"
-_SEPARATOR_LINE = re.compile(f'([{_BLANK}]*"?sep=([,;\t])"?,*)\n')  # as spreadsheets read and write it
-_DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d)")
+_SEPARATOR_LINE = re.compile('[\ufeff]?"?sep=([,;\t])"?,*')  # as spreadsheets read and write it
+_DECIMAL_COMMA = re.compile(r";-?\d+,\d+(?:;|$)")
+# A list of labels as Python writes it.
+_ITEM = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?\d+)"""
+_PYTHON_LIST = re.compile(rf"\[(?:{_ITEM}(?:, *{_ITEM})*)?\]")
 JSON_OBJECT = re.compile(r'\[?\s*\{\s*"')  # how a line begins
 
 # Names of columns in a header, in small letters and without spaces, _ and -.
@@ -114,20 +118,27 @@ class TaskFile:
 
     def several(self, label: str) -> tuple[str, ...]:
         """All labels that a label names, each once."""
-        names = listed_labels(label) if self.separator else [label]
-        names = label.split(self.separator) if names is None else names
+        listed = listed_labels(label) if self.separator else (label,)
+        names = label.split(self.separator) if listed is None else listed
         return tuple(dict.fromkeys(filter(None, (name.strip() for name in names))))
 
 
-def listed_labels(label: str) -> list[str] | None:
-    """The labels of a list that Python or JSON has written, such as ['a', 'b']; None for anything else."""
-    if not label.startswith("[") or len(label) > _LONGEST_LIST:
+@functools.lru_cache(1024)
+def listed_labels(label: str) -> tuple[str, ...] | None:
+    """The labels of a list that JSON or Python has written, such as ['a', 'b']; None for anything else."""
+    if not (label.startswith("[") and label.endswith("]")) or len(label) > _LONGEST_LIST:
         return None
     try:
-        found = ast.literal_eval(label)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return None
-    return [str(each) for each in found] if isinstance(found, list) and {*map(type, found)} <= {str, int} else None
+        found = json.loads(label)
+    except (ValueError, RecursionError):
+        found = ast.literal_eval(label) if _PYTHON_LIST.fullmatch(label) else None
+    return tuple(map(str, found)) if isinstance(found, list) and {*map(type, found)} <= {str, int} else None
+
+
+def is_unread_list(label: str) -> bool:
+    """Whether a label looks like a list but is none that can be read, such as one of NumPy: ['a' 'b']."""
+    is_bracketed = label.startswith("[") and label.endswith("]") and listed_labels(label) is None
+    return is_bracketed and ("'" in label or '"' in label or not any(map(str.isalpha, label)))
 
 
 class Nested(str):
@@ -140,9 +151,10 @@ class Table:
 
     def __init__(self, file: TaskFile, separator: str | None = None, *, is_even: bool = True) -> None:
         self.file, self.is_even = file, is_even
-        if mark := _SEPARATOR_LINE.match(file.text):
-            file.text, separator = file.text[mark.end(1) :], mark[2]  # an empty line keeps the numbers of the others
         self.line, line = file.first_line()
+        if mark := _SEPARATOR_LINE.fullmatch(line):
+            separator, file.text = mark[1], file.text.replace(line, "", 1)  # an empty line keeps the others' numbers
+            self.line, line = file.first_line()
         self.separator = separator or _separator(line, file)
         self.is_json = self.separator == "{"
         if self.is_json and line.lstrip().startswith("["):
@@ -259,22 +271,18 @@ def _separator(line: str, file: TaskFile) -> str:
     """What stands between the columns of a file with this first line; { for JSON lines."""
     if JSON_OBJECT.match(line) or line.strip() == "[":
         return "{"
-    if re.match(r"\s*\{\s*'", line):
-        raise file.wrong(file.first_line()[0], "has single quotes, as Python prints an object", "write JSON lines")
     if found := next((each for each in (_SEPARATOR, "\t") if each in line), None):
         return found
-    lines = [_without_decimals(each) for _, each in itertools.islice(file.lines(), _COUNTED) if each]
-    line = _without_decimals(line)
+    if re.match(r"\s*\{\s*'", line):
+        raise file.wrong(file.first_line()[0], "has single quotes, as Python prints an object", "write JSON lines")
+    lines = [each for _, each in itertools.islice(file.lines(), _COUNTED) if each]
+    if len(lines) > 1 and all(map(_DECIMAL_COMMA.search, lines[1:])):
+        return ";"
     counts = {mark: {each.count(mark) for each in lines} for mark in ",;"}
     comma = max(",;", key=lambda mark: (mark in line and len(counts[mark]) == 1, line.count(mark)))
     names = [plain(each) for each in line.replace('"', "").split(comma)]
     has_names = len(names) > 1 and any(map(_TEXT_NAME.fullmatch, names))
     return comma if file.labelled or has_names or file.name.lower().endswith(".csv") else "\t"
-
-
-def _without_decimals(line: str) -> str:
-    """A line without the commas of its numbers, if semicolons may divide it."""
-    return _DECIMAL_COMMA.sub("", line) if ";" in line else line
 
 
 def plain(name: str) -> str:
@@ -359,8 +367,8 @@ class TextTable(Table):
         if file.labelled and self.width == 1:
             wanted = f"write a text, or two texts, and a label in columns separated by tabs, commas or {_SEPARATOR}"
             raise file.wrong(self.line, "has 1 column", wanted)
-        has_gap = not self.is_json and "" in self.first[: self.width]
-        if has_gap and _names_columns(next(self.below(True), []), file.labelled):
+        is_title = "" in self.first[: self.width] and not _names_columns(self.first, file.labelled)
+        if is_title and not self.is_json and _names_columns(next(self.below(True), []), file.labelled):
             raise file.wrong(self.line, "is no header, but the line below it is", "take it out")
         named = self._by_name()
         if not self.is_json and not self._is_header(named):
@@ -370,10 +378,11 @@ class TextTable(Table):
         return named
 
     def _has_header_above(self, chosen: list[int]) -> bool:
-        """Whether the first row names the last one of chosen columns as usual, and no other row has that there."""
+        """Whether the first row names chosen columns as usual, and no other row has the name in the last of them."""
         column = chosen[-1]
-        usual = (*_CLASS_NAMES, *_NUMBER_NAMES) if self.file.labelled else (self._names[i] for i in self._named)
-        return self._names[column] in usual and self.values(column, False)[self.first[column]] == 1
+        has_label = not self.file.labelled or self._names[column] in (*_CLASS_NAMES, *_NUMBER_NAMES)
+        has_text = any(i in self._named for i in chosen)
+        return has_label and has_text and self.values(column, False)[self.first[column]] == 1
 
     def _unclear(self, problem: str, names: Sequence[str] = ()) -> CorpusError:
         """Ask for the columns. names: of a header, if there may be one."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bert_core.errors import CorpusError, quoted
 from bert_core.tasks import task
-from bert_core.tasks.tables import Nested, TaskFile, TextTable, listed_labels, number_in
+from bert_core.tasks.tables import Nested, TaskFile, TextTable, is_unread_list, listed_labels, number_in
 from bert_core.tasks.task import Json, Layout, Metrics, Parts, Row, Verdict, fractions, ratio
 from bert_core.training.metrics import Fractions
 
@@ -121,6 +121,9 @@ class TextClassification(LabelTask[TextExample]):
 
     def label_in(self, field: str, file: TaskFile, line: int) -> str | tuple[str, ...] | float:
         """The label that a field names."""
+        if file.separator and is_unread_list(field):
+            remedy = 'write ["a", "b"], or the labels with what stands between them'
+            raise file.wrong(line, f"has {quoted(field)} for a list of labels", remedy)
         return file.several(field) if file.separator else field
 
     def rows_of(self, example: TextExample, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:

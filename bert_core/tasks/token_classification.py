@@ -22,7 +22,7 @@ _CONLL_U = True, 10  # the form of a line, see `_form`
 _NO_WORD = re.compile(r"\d+[-.]\d+\t")  # there, of several words in one or of none: 1-2 im
 _WORD_NAMES = {"word", "words", "token", "tokens", "form", "text"}
 _TAG_NAMES = {"tag", "tags", "label", "labels", "ner", "nertag", "nertags", "pos", "upos", "xpos", "postag", "entity"}
-_NUMBER = re.compile(r"[^\W\d]*[ :#_.-]*\d[\d.:-]*")  # of a word or a sentence, such as 7, s1 or Sentence: 1
+_NUMBER = re.compile(r"([^\W\d_]*[ :#_.-]*)\d[\d.:-]*")  # of a word or a sentence, such as 7, s1 or Sentence: 1
 _MOST_WORDS = 100  # of a sentence, which is likely several of them
 _WORD_AND_TAG = "write a word first and its tag last in the same columns on every line"
 _MARKS, _BEGIN, _END = ({*"BIMESLU"}, {*"BSU"}, {*"ESLU"})
@@ -96,8 +96,7 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
         if not file.chosen:
             learned, label = ([each for each in names if each in known] for names in (file.learned, file.learned_label))
             tag = [known.index(label[0]) if learned and label else _tag_column(file, width)] if file.labelled else []
-            rows = (_fields(line) for number, line in _lines(file) if line and number != first_line)
-            if not learned and width > 2 and all(_NUMBER.fullmatch(row[0]) for row in rows):
+            if not learned and width > 2 and _is_numbered(file):
                 remedy = "choose the word and the tag with --columns, for example 2,3"
                 raise file.wrong(first_line, "begins with a number, and so do all others", remedy)
             file.chosen = [*(learned or known[tag == [0] :][:1]), *(known[i] for i in tag)]
@@ -189,6 +188,14 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
                 for kind, start, end in entities(found.tags)
             ]
         }
+
+
+def _is_numbered(file: TaskFile) -> bool:
+    """Whether the words of all lines, but for those of a header, are numbers that are written alike."""
+    rows = [_fields(line) for _, line in _lines(file) if line]
+    is_header = not _WORD_NAMES.isdisjoint(map(plain, rows[0]))
+    found = [_NUMBER.fullmatch(row[0]) for row in rows[is_header:]]
+    return len({number and number[1] for number in found} or {None}) == 1 and found[0] is not None
 
 
 def _lines(file: TaskFile) -> Iterator[tuple[int, str]]:

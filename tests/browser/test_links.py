@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from browser_steps import (
     change_setting,
     download,
@@ -142,16 +143,27 @@ def test_after_a_run_on_ones_own_text_every_tab_shows_its_words_and_a_link_says_
 
 
 def test_the_tab_of_a_link_opens_before_the_server_answers_and_every_press_of_another_counts(page: Page) -> None:
-    show(page, "compare")
-    wait_for_question(page, tab="compare")
+    show(page, "compare", text="where are you")
+    wait_for_question(page, tab="compare", text="where are you")
     train = page.locator("#tab-train-button")
     with late_answers(page):
         page.reload()
         expect(page.locator("#tab-compare-button")).to_have_attribute("aria-selected", "true")
         expect(page.locator("#tab-compare-button")).to_be_visible()
+        page.wait_for_timeout(500)
+        wait_for_question(page, tab="compare", text="where are you")  # what is not yet taken stays in the address
         train.click()
         expect(train).to_have_attribute("aria-selected", "true")
     expect(page.locator("#start")).to_be_enabled()
     page.wait_for_load_state("networkidle")
     expect(train).to_have_attribute("aria-selected", "true")
     expect_seen(page.locator("#start"), "Start", in_window=True)
+    wait_for_question(page, tab=None, text="where are you")
+
+
+@pytest.mark.parametrize("tab", ["", "nosuch"])
+def test_a_link_to_no_tab_hides_nothing(page: Page, tab: str) -> None:
+    page.goto(f"{page.url.split('#')[0]}#tab={tab}")
+    page.reload()
+    open_tab(page, "Attention")
+    expect_seen(page.locator("#tab-attention"), "All heads", in_window=True)

@@ -118,6 +118,7 @@ def test_a_byte_order_mark_selects_the_encoding_and_a_note_names_it(mark, encodi
         ("é\x00".encode(), 2),
         (b"\x89PNG\r\n\x1a\n", 0),
         (b"%ABC-1.4\n\x07", 9),
+        (b"BZhang wrote\xff", 12),
         (b"a\xed\xa0\x80", 1),
         (codecs.BOM_UTF8 + b"ab\x00", 5),
         (codecs.BOM_UTF8 + b"a\xff", 4),

@@ -65,6 +65,8 @@ def test_wikitext_is_named():
         "I read Project Gutenberg.\nIt is good.\n",
         "Hello, world\nYes.\n",
         "你好,世界\n再见,朋友\n",
+        "안녕하세요,저는 민수입니다\n반갑습니다\n",
+        "hello,my name is anna\nnice to meet you\n",
         "On 3/1/21 we met.\n",
     ],
 )

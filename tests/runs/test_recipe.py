@@ -301,7 +301,7 @@ def test_held_out_sentences_that_are_learned_from_are_counted(recipe):
     once, twice = ("\n".join(sentences * times) for times in (1, 2))
     half = recipe.override({"corpus.validation_share": 0.5, "training.nsp_weight": 0})
     said = [[each for each in prepare(half, Corpus.from_text(text)).notes if "heart" in each] for text in (once, twice)]
-    counted = "Of 30 long sentences held out for validation, 30 are in the training part too"
+    counted = "Of the first 30 long sentences held out for validation, 30 are in the training part too"
     assert said == [[], [f"{counted}, so a model may know them by heart."]]
 
 

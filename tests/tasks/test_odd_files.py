@@ -181,6 +181,7 @@ def test_labels_that_may_stand_for_none_or_occur_once_are_named(read):
         "Labels that occur once, from which no model learns much: 'NaN'.",
     )
     assert read(text.replace("NaN", "pos")).notes[1:] == ()
+    assert read(text.replace("neg", "none").replace("NaN", "none")).notes[1:] == ()
 
 
 @pytest.mark.parametrize(("first", "second"), [("premise", "hypothesis"), ("sentence2", "sentence1")])
@@ -198,7 +199,7 @@ def test_the_columns_of_the_training_part_come_first_in_the_others(tmp_path, fir
     assert parts.test.columns == (first, second, "label")
 
 
-@pytest.mark.parametrize("name", ["text", "Rezension"])
+@pytest.mark.parametrize("name", ["text", "review"])
 def test_numbers_may_choose_the_columns_of_a_file_with_a_header(read, name):
     text = f"id,{name},label\n" + lines("7,{text},{label}")
     data = read(text, columns="2,3")
@@ -206,7 +207,8 @@ def test_numbers_may_choose_the_columns_of_a_file_with_a_header(read, name):
     assert data.notes == (f"Texts: {name}. Label: label. Left out: id.",)
     alone = read(f"id,text\n1,{TEXTS[0]}\n2,{TEXTS[1]}\n", labelled=False, columns="2")
     assert [each.text for each in alone.examples] == [*TEXTS[:2]]
-    # A label that other lines have, and a text, are no header.
+    # An unusual name and a label that other lines have are no header.
+    assert len(read("Rezension\tlabel\ngut\tpos\nschlecht\tneg\n", columns="1,2").examples) == 3
     labels = ("label", "other", "label", "other", "label")
     assert len(read(lines("7,{text},{label}", labels=labels), columns="2,3").examples) == 5
 
@@ -367,7 +369,9 @@ def test_a_title_above_the_header_is_named(read, labelled, header):
 def test_a_decimal_comma_divides_no_columns(read):
     with pytest.raises(CorpusError, match="has the label '4,5'; text-regression needs a number"):
         read("gut gemacht;4,5\nsehr schlecht;1,0\nganz nett;3,5\n", REGRESS)
-    assert [each.text for each in read("gut, ja;2\nschlecht;1\n").examples] == ["gut, ja", "schlecht"]
+    for text in ("gut, ja;2\nschlecht;1\n", "we won; 3,1\nwe lost; 2,0\nthey won; 3,1\n", "room; 12,1\nroom 13,0\n"):
+        at = text.index("\n") - 1
+        assert [read(text).examples[0].text, read(text).examples[0].label] == [text[: at - 1], text[at]]
 
 
 @pytest.mark.parametrize("label", ["\"['{a}', '{b}']\"", '"[""{a}"", ""{b}""]"'])
@@ -377,6 +381,31 @@ def test_lists_of_labels_are_read_as_lists(read, label):
     assert [each.label for each in data.examples] == [("x", "y"), ("y", "z"), ("z", "x"), (), ("[x y]",)]
     with pytest.raises(CorpusError, match=r"Line 2 of task.csv has an object or a list in label; .*--label-separator"):
         read(text, name="task.csv")
+
+
+@pytest.mark.parametrize("label", ["['a' 'b']", "[ 2 14]", "['a', None]", "['a', ['b']]"])
+def test_what_is_no_list_of_labels_is_refused(read, label):
+    with pytest.raises(CorpusError, match=r"Line 2 of task\.txt has .* for a list of labels; write"):
+        read(f"text\tlabel\nfilm\t{label}\nplay\t['c']\n", label_separator=",")
+
+
+def test_a_list_of_labels_in_json_is_read_as_json(read):
+    data = read('text\tlabel\nfilm\t["\\ud83d\\ude00", "sci\\/fi"]\nplay\t["c"]\n', label_separator=",")
+    assert [each.label for each in data.examples] == [("\U0001f600", "sci/fi"), ("c",)]
+
+
+def test_an_index_without_a_name_is_no_title(read):
+    data = read(",text,source\n0,Good film,tweet\n1,Bad film,review\n", name="task.csv", labelled=False)
+    assert [each.text for each in data.examples] == ["Good film", "Bad film"]
+
+
+@pytest.mark.parametrize("text", ["Hello NN O\n", "In IN O\n1999 CD O\n", "B2 X O\nP53 Y B-g\nBRCA1 Z B-g\n"])
+def test_words_with_digits_are_no_numbers_of_sentences(read, text):
+    assert [each.words for each in read(text, TAG).examples] == [tuple(line.split()[0] for line in text.splitlines())]
+
+
+def test_long_words_of_marks_are_read_at_once(read):
+    assert len(read(f"In IN O\n{'_' * 200_000} CD O\n", TAG).examples) == 1
 
 
 def test_an_object_of_python_is_no_row(read):

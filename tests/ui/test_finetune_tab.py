@@ -199,7 +199,7 @@ def test_each_file_is_read_in_its_own_encoding_and_says_so(workspaces, tiny_chec
         "le garçon a déjà été très fâché 0"
     ] * 2
     notes = task_facts(finetuning_recipe("subjects"), parts, tiny_checkpoint)["notes"]
-    assert any(note.startswith("\u2068validation.csv\u2069: Read as windows-1252") for note in notes), notes
+    assert any(note.startswith("In validation.csv: Read as windows-1252") for note in notes), notes
     with pytest.raises(EncodingError, match="validation"):
         form.parts(values | {form.encoding: None}, workspaces)
 

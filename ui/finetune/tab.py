@@ -295,7 +295,6 @@ def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoin
         ["Unknown words", percent(unknown)],
         *([["Labels", first_three(map(own, labels))]] if labels else []),
     ]
-    notes = [f"{own(part.name)}: {note}" for part in others for note in part.notes if note not in train.notes]
     warnings = {UNKNOWN: unknown > MANY_UNKNOWN, TUNED: checkpoint.head is not None}
-    notes += [note for note, applies in warnings.items() if applies]
-    return {"facts": facts, "notes": [*train.notes, *notes, *few_examples(max(1, round(share * count)))]}
+    notes = [*parts.notes, *(note for note, applies in warnings.items() if applies)]
+    return {"facts": facts, "notes": [*notes, *few_examples(max(1, round(share * count)))]}

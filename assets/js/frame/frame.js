@@ -135,7 +135,7 @@ class TimeSlider {
 /** @param {number | null} step */
 const select = (step) => ask({ step });
 
-/** @param {boolean} [isDark] else the other theme */
+/** @param {boolean} [isDark] else the other */
 function setTheme(isDark) {
   choice("theme", document.body.classList.toggle("dark", isDark) ? "dark" : "light");
 }
@@ -345,7 +345,7 @@ class Frame {
   begin(value) {
     this.current = value.run ?? null;
     setVisitor(value.visitor);
-    // A person may have pressed a tab.
+    // A tab may have been pressed.
     if (this.given) restore({ ...this.given, tab: question.tab, ...changedParts() });
     else if (this.current) ask({ model: this.current });
     this.refresh().then(this.list).catch(console.warn);

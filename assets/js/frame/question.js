@@ -1,12 +1,12 @@
 // What a person looks at, as one value (ui/frame/question.py). `ask` changes it, the address keeps it, and every view
 // hears of a change by the event "question". The part after # never reaches the server.
 
-import { announce, on } from "./page.js";
+import { announce, on, visitor } from "./page.js";
 
 /** Of each part of the question its kind and its first value; the server writes it into the page. */
 const { schema } = window.Balcony;
 const FIRST = Object.fromEntries(Object.entries(schema).map(([part, [, first]]) => [part, first]));
-const WRITE_MS = 350; // browsers forbid more than about 100 changes of the address in half a minute
+const WRITE_MS = 350; // browsers allow 100 changes of the address in 30 s
 const BURST = 12; // changes that are written at once
 const NUMBER = /^\d{1,9}$/;
 
@@ -57,7 +57,7 @@ export const question = { ...FIRST, number: 0, newest: "" };
 let writing = 0;
 let due = -Infinity; // when the next change may be written
 addEventListener("beforeunload", () => {
-  if (writing) write();
+  if (writing && visitor.token) write();
 });
 
 /** Change the question, and tell the views which parts changed. @param {Record<string, any>} update */
@@ -75,7 +75,8 @@ export function ask(update) {
   if (!changed.length) return;
   Object.assign(question, update, { number: question.number + 1 });
   clearTimeout(writing);
-  writing = setTimeout(write, Math.max(0, due - performance.now()));
+  // A link stays whole until it is taken.
+  writing = setTimeout(() => visitor.known.then(write), Math.max(0, due - performance.now()));
   announce("question", { changed: new Set(changed) });
 }
 

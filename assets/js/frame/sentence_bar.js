@@ -78,12 +78,11 @@ export function view(root, { trigger, server, setValue, options }) {
     offer();
   });
   on("again", respond);
-  // Tabs that a narrow window does not show have no button to press.
   on("open", open);
   root.hidden = true;
-  // The tab of a link does not wait for the server.
+  // A link's tab does not wait for the server.
   const { tab } = parsed(window.Balcony.hash) ?? {};
-  if (tab) openTab({ tab });
+  if (tab !== undefined) openTab({ tab });
 }
 
 /**
