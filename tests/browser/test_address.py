@@ -33,7 +33,7 @@ MODULE = 'await import("/modules/frame/question.js")'
 def empty(browser: Browser) -> Iterator[Page]:
     """A page that has only the modules."""
     page = browser.new_page()
-    page.add_init_script(f"window.Balcony = {{ schema: {json.dumps(SCHEMA)} }}")
+    page.add_init_script(f"window.Balcony = {{ schema: {json.dumps(SCHEMA)}, hash: '' }}")
     page.route("**/*", lambda route: route.fulfill(body="<!doctype html>", content_type="text/html"))
     serve_modules(page)
     page.goto("http://localhost/")

@@ -166,4 +166,4 @@ def test_a_link_to_no_tab_hides_nothing(page: Page, tab: str) -> None:
     page.goto(f"{page.url.split('#')[0]}#tab={tab}")
     page.reload()
     open_tab(page, "Attention")
-    expect_seen(page.locator("#tab-attention"), "All heads", in_window=True)
+    expect_seen(page.get_by_role("heading", name="All heads"), "All heads", in_window=True)

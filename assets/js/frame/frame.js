@@ -167,7 +167,7 @@ class Frame {
   current;
   repeated = ""; // the last run that a link named
   isDoubted = false; // a view of the shown model has no answer
-  given = parsed(window.Balcony.hash);
+  isLink = Boolean(parsed(window.Balcony.hash));
   following = 0;
   lastFollowed = -Infinity;
 
@@ -345,8 +345,7 @@ class Frame {
   begin(value) {
     this.current = value.run ?? null;
     setVisitor(value.visitor);
-    // A tab may have been pressed.
-    if (this.given) restore({ ...this.given, tab: question.tab, ...changedParts() });
+    if (this.isLink) restore(changedParts());
     else if (this.current) ask({ model: this.current });
     this.refresh().then(this.list).catch(console.warn);
   }

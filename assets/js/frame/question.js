@@ -1,7 +1,7 @@
 // What a person looks at, as one value (ui/frame/question.py). `ask` changes it, the address keeps it, and every view
 // hears of a change by the event "question". The part after # never reaches the server.
 
-import { announce, on, visitor } from "./page.js";
+import { announce, on } from "./page.js";
 
 /** Of each part of the question its kind and its first value; the server writes it into the page. */
 const { schema } = window.Balcony;
@@ -54,10 +54,12 @@ const KINDS = {
  * @type {Record<string, any>}
  */
 export const question = { ...FIRST, number: 0, newest: "" };
+/** Parts of the page's address that nobody has asked for yet. */
+export const untaken = parsed(window.Balcony.hash) ?? {};
 let writing = 0;
 let due = -Infinity; // when the next change may be written
 addEventListener("beforeunload", () => {
-  if (writing && visitor.token) write();
+  if (writing) write();
 });
 
 /** Change the question, and tell the views which parts changed. @param {Record<string, any>} update */
@@ -73,10 +75,10 @@ export function ask(update) {
   const text = (value) => JSON.stringify(value);
   const changed = Object.keys(update).filter((key) => text(update[key]) !== text(question[key]));
   if (!changed.length) return;
+  for (const part of changed) delete untaken[part];
   Object.assign(question, update, { number: question.number + 1 });
   clearTimeout(writing);
-  // A link stays whole until it is taken.
-  writing = setTimeout(() => visitor.known.then(write), Math.max(0, due - performance.now()));
+  writing = setTimeout(write, Math.max(0, due - performance.now()));
   announce("question", { changed: new Set(changed) });
 }
 
@@ -98,12 +100,14 @@ export const onPart = (parts, callback) =>
   on("question", ({ changed }) => parts.some((part) => changed.has(part)) && callback());
 
 /** The parts of the question that have another value than at first. @returns {Record<string, any>} */
-export const changedParts = () =>
-  Object.fromEntries(
+export const changedParts = () => ({
+  ...untaken,
+  ...Object.fromEntries(
     Object.entries(FIRST)
       .filter(([part, first]) => JSON.stringify(question[part]) !== JSON.stringify(first))
       .map(([part]) => [part, question[part]]),
-  );
+  ),
+});
 
 /** The question as the part of an address after #, without the parts that have their first value. */
 export function address() {

@@ -4,7 +4,7 @@
 import { options, select } from "../controls.js";
 import { button, changes, disable, el, showError } from "../parts/elements.js";
 import { announce, latest, on, visitor } from "./page.js";
-import { ask, openTab, parsed, question } from "./question.js";
+import { ask, openTab, question, untaken } from "./question.js";
 import { answering } from "./answers.js";
 import { field, named } from "./field.js";
 
@@ -80,9 +80,8 @@ export function view(root, { trigger, server, setValue, options }) {
   on("again", respond);
   on("open", open);
   root.hidden = true;
-  // A link's tab does not wait for the server.
-  const { tab } = parsed(window.Balcony.hash) ?? {};
-  if (tab !== undefined) openTab({ tab });
+  // A link's tab waits for no server.
+  if ("tab" in untaken) openTab({ tab: untaken.tab });
 }
 
 /**
