@@ -2,6 +2,7 @@
 one on each line. The form is detected, the notes say what was read, and an error names the line."""
 
 import ast
+import contextlib
 import csv
 import functools
 import io
@@ -24,7 +25,7 @@ _BLANK = string.whitespace + "\ufeff\u200b\xa0"
 _SEPARATOR_LINE = re.compile('[\ufeff]?"?sep=([,;\t])"?,*')  # as spreadsheets read and write it
 _DECIMAL_COMMA = re.compile(r";-?\d+,\d+(?:;|$)")
 # A list of labels as Python writes it.
-_ITEM = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?\d+)"""
+_ITEM = r"""(?:'(?:[^'\\]|\\[\\'"nrtxuU])*'|"(?:[^"\\]|\\[\\'"nrtxuU])*"|-?\d+)"""
 _PYTHON_LIST = re.compile(rf"\[(?:{_ITEM}(?:, *{_ITEM})*)?\]")
 JSON_OBJECT = re.compile(r'\[?\s*\{\s*"')  # how a line begins
 
@@ -128,10 +129,11 @@ def listed_labels(label: str) -> tuple[str, ...] | None:
     """The labels of a list that JSON or Python has written, such as ['a', 'b']; None for anything else."""
     if not (label.startswith("[") and label.endswith("]")) or len(label) > _LONGEST_LIST:
         return None
-    try:
-        found = json.loads(label)
-    except (ValueError, RecursionError):
-        found = ast.literal_eval(label) if _PYTHON_LIST.fullmatch(label) else None
+    found = None
+    for parse in (json.loads, ast.literal_eval) if _PYTHON_LIST.fullmatch(label) else (json.loads,):
+        with contextlib.suppress(ValueError, SyntaxError, RecursionError):
+            found = parse(label)
+            break
     return tuple(map(str, found)) if isinstance(found, list) and {*map(type, found)} <= {str, int} else None
 
 

@@ -192,10 +192,15 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
 
 def _is_numbered(file: TaskFile) -> bool:
     """Whether the words of all lines, but for those of a header, are numbers that are written alike."""
-    rows = [_fields(line) for _, line in _lines(file) if line]
-    is_header = not _WORD_NAMES.isdisjoint(map(plain, rows[0]))
-    found = [_NUMBER.fullmatch(row[0]) for row in rows[is_header:]]
-    return len({number and number[1] for number in found} or {None}) == 1 and found[0] is not None
+    words = [plain(each) for each in _fields(next(line for _, line in _lines(file) if line))]
+    rows = (_fields(line) for _, line in _lines(file) if line)
+    alike = set[str]()
+    for row in itertools.islice(rows, not _WORD_NAMES.isdisjoint(words), None):
+        number = _NUMBER.fullmatch(row[0])
+        alike.add(number[1] if number else row[0])
+        if number is None or len(alike) > 1:
+            return False
+    return len(alike) == 1
 
 
 def _lines(file: TaskFile) -> Iterator[tuple[int, str]]:

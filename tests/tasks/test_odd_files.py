@@ -383,7 +383,7 @@ def test_lists_of_labels_are_read_as_lists(read, label):
         read(text, name="task.csv")
 
 
-@pytest.mark.parametrize("label", ["['a' 'b']", "[ 2 14]", "['a', None]", "['a', ['b']]"])
+@pytest.mark.parametrize("label", ["['a' 'b']", "[ 2 14]", "['a', None]", "['a', ['b']]", r"['\x']", "[007]"])
 def test_what_is_no_list_of_labels_is_refused(read, label):
     with pytest.raises(CorpusError, match=r"Line 2 of task\.txt has .* for a list of labels; write"):
         read(f"text\tlabel\nfilm\t{label}\nplay\t['c']\n", label_separator=",")
