@@ -70,6 +70,7 @@ def test_a_file_that_comes_while_another_is_read_is_read_next(visit: Callable[..
     first.write_text("One line.\nAnd another.\nThe third.\n")
     second.write_bytes("他在北京 的大学\n每天 都要开会\n".encode("gbk"))
     choose_source(page, "Upload a text file")
+    expect_seen(page.locator("#preview"), "Choose a text file first")  # else this may come over what is said next
     asked: list[Route] = []
 
     def second_is_held(route: Route) -> None:
