@@ -103,7 +103,9 @@ def test_the_verdict_of_a_run_stands_beside_its_status_with_what_to_do_next(visi
         expect(verdict).to_be_in_viewport(ratio=1)
         expect(further).to_have_text(advice)
         expect(further).to_be_in_viewport(ratio=1)
+    said = verdict.inner_text()
     further.click()
+    expect(verdict).not_to_have_text(said)  # the next run has begun
     wait_for_status(page, "Finished")
     expect(page.locator("#model-picker option")).not_to_have_count(3)
     expect_seen(verdict, "It fills in ")
