@@ -87,9 +87,9 @@ def decoded_blocks(
     if encoding is not None and encoding not in ENCODINGS:
         raise ConfigError(f"The encoding {encoding!r} is unknown; it can be one of: {', '.join(ENCODINGS)}.")
     data = file.read(size)
-    found = (entry for entry in _BYTE_ORDER_MARKS if data.startswith(entry[0]))
     if kind := next((kind for first, kind in _NO_TEXTS.items() if data.startswith(first)), None):
         raise CorpusError(f"{name} is {kind}; save its text alone, as UTF-8.")
+    found = (entry for entry in _BYTE_ORDER_MARKS if data.startswith(entry[0]))
     mark, codec, label = next(found, (b"", ENCODINGS[encoding] if encoding else "utf-8", encoding))
     if label:
         notes.append(f"Read as {label}.")

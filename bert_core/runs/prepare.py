@@ -249,9 +249,10 @@ def _text_notes(
 def _repeated_notes(texts: Mapping[str, Corpus]) -> tuple[str, ...]:
     """What to say where many sentences of a held-out part, but for short ones, are in the training part too."""
     notes: tuple[str, ...] = ()
-    for part, text in texts.items():
+    held_out_texts = {part: text for part, text in texts.items() if part != "train"}
+    for part, text in held_out_texts.items():
         longer = (each for each in text.sentences if len(each.encode()) >= _LONG_BYTES)
-        asked = {*itertools.islice(longer, _MOST_ASKED)} if part != "train" else set[str]()
+        asked = {*itertools.islice(longer, _MOST_ASKED)}
         known = len(asked.intersection(texts["train"].sentences)) if asked else 0
         if known > _MANY_KNOWN * len(asked):
             held_out = f"Of the first {len(asked):,} long sentences held out for {part}"
@@ -386,8 +387,7 @@ def _head_notes(start: Checkpoint, head: TaskHead) -> tuple[str, ...]:
 
 def _used_parts(recipe: FinetuningRecipe, given: TaskParts) -> tuple[TaskParts, tuple[str, ...]]:
     """The examples to train on and to evaluate on, and their labels. Raises CorpusError where they do not fit."""
-    parts = [part for part in (given.train, given.validation, given.test) if part]
-    if any(part.task != recipe.task for part in parts):
+    if any(part.task != recipe.task for part in (given.train, *given.others)):
         raise CorpusError(f"The recipe is for {recipe.task}; give it examples of that task.")
     train, validation = given.train, given.validation
     if validation is None:
@@ -409,10 +409,9 @@ def _used_parts(recipe: FinetuningRecipe, given: TaskParts) -> tuple[TaskParts, 
 
 def _task_notes(parts: TaskParts, batches: TaskBatches, tokenizer: Tokenizer) -> tuple[str, ...]:
     """What the readers changed, and how many words of the training part are unknown."""
-    others = [part for part in (parts.validation, parts.test) if part]
     notes = dict.fromkeys(parts.notes)
     learned = {(each.texts, repr(each.right)) for each in parts.train.examples}
-    for part in others:
+    for part in parts.others:
         if known := sum((each.texts, repr(each.right)) in learned for each in part.examples):
             about = f"{known:,} of {len(part.examples):,} examples are in the training part too"
             notes[f"{part.name}: {about}, so a model may know them by heart."] = None

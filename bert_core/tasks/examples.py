@@ -156,11 +156,15 @@ class TaskParts:
         return self.train.name
 
     @property
+    def others(self) -> list[TaskData]:
+        """The parts beside the training part."""
+        return [part for part in (self.validation, self.test) if part]
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What the readers have read and changed; of other files than the training part, with their names."""
         said = {note for note in self.train.notes if note.startswith(("Texts: ", "Words: "))}  # the same columns
-        others = [part for part in (self.validation, self.test) if part]
-        named = [f"In {part.name}: {note}" for part in others for note in part.notes if note not in said]
+        named = [f"In {part.name}: {note}" for part in self.others for note in part.notes if note not in said]
         return tuple(dict.fromkeys((*self.train.notes, *named)))
 
     @property
@@ -219,12 +223,12 @@ def load_task(
     """Read the examples of a task file.
 
     labelled: whether to read labels. columns: the texts and then, with labels, the label, or the word and the tag:
-    names of a header, or numbers from 1, such as ("review", "sentiment") or "1,2". By default, a
-    header's usual names, else the order. model, train: the fine-tuned model or the training part that the examples are
-    for, whose columns come first. encoding: of a file that is not UTF-8, see `decoded_blocks`. label_separator: what
-    stands between the labels of a text that may have several; alone, it means none of them. Raises CorpusError, with
-    the line or the question, if a part cannot be read, if it is not clear which columns to read, and for a file without
-    examples or over the limits.
+    names of a header, or numbers from 1, such as ("review", "sentiment") or "1,2". By default, a header's usual names,
+    else the order. model, train: the fine-tuned model or the training part that the examples are for, whose columns
+    come first. encoding: of a file that is not UTF-8, see `decoded_blocks`. label_separator: what stands between the
+    labels of a text that may have several; alone, it means none of them. Raises CorpusError, with the line or the
+    question, if a part cannot be read, if it is not clear which columns to read, and for a file without examples or
+    over the limits.
     """
     path, kind = Path(path), TASKS.get(task)
     if isinstance(columns, str):

@@ -22,7 +22,7 @@ from bert_core.storage.untrusted import Json, parse_value
 
 _SEPARATOR = "_!_"
 _BLANK = string.whitespace + "\ufeff\u200b\xa0"
-_SEPARATOR_LINE = re.compile('[\ufeff]?"?sep=([,;\t])"?,*')  # as spreadsheets read and write it
+_SEPARATOR_LINE = re.compile('\ufeff?"?sep=([,;\t])"?,*')  # as spreadsheets read and write it
 _DECIMAL_COMMA = re.compile(r";-?\d+,\d+(?:;|$)")
 # A list of labels as Python writes it.
 _ITEM = r"""(?:'(?:[^'\\]|\\[\\'"nrtxuU])*'|"(?:[^"\\]|\\[\\'"nrtxuU])*"|-?\d+)"""
@@ -129,11 +129,12 @@ def listed_labels(label: str) -> tuple[str, ...] | None:
     """The labels of a list that JSON or Python has written, such as ['a', 'b']; None for anything else."""
     if not (label.startswith("[") and label.endswith("]")) or len(label) > _LONGEST_LIST:
         return None
-    found = None
-    for parse in (json.loads, ast.literal_eval) if _PYTHON_LIST.fullmatch(label) else (json.loads,):
-        with contextlib.suppress(ValueError, SyntaxError, RecursionError):
-            found = parse(label)
-            break
+    found: object = None
+    with contextlib.suppress(ValueError):
+        found = parse_value(label, _LONGEST_LIST)
+    if found is None and _PYTHON_LIST.fullmatch(label):
+        with contextlib.suppress(ValueError, SyntaxError):
+            found = ast.literal_eval(label)
     return tuple(map(str, found)) if isinstance(found, list) and {*map(type, found)} <= {str, int} else None
 
 

@@ -92,17 +92,16 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
             return _sentences(file)
         if file.labelled and width == 1:
             raise file.wrong(first_line, "has 1 column", _WORD_AND_TAG)
-        known = numbered(width)
+        known, names = numbered(width), [plain(each) for each in _fields(first)]
         if not file.chosen:
-            learned, label = ([each for each in names if each in known] for names in (file.learned, file.learned_label))
+            learned, label = ([each for each in given if each in known] for given in (file.learned, file.learned_label))
             tag = [known.index(label[0]) if learned and label else _tag_column(file, width)] if file.labelled else []
-            if not learned and width > 2 and _is_numbered(file):
+            if not learned and width > 2 and _is_numbered(file, not _WORD_NAMES.isdisjoint(names)):
                 remedy = "choose the word and the tag with --columns, for example 2,3"
                 raise file.wrong(first_line, "begins with a number, and so do all others", remedy)
             file.chosen = [*(learned or known[tag == [0] :][:1]), *(known[i] for i in tag)]
         word, *tag = file.chosen_among(known, 1)
         file.say(known, False, Words=[word], Tags=tag)
-        names = [plain(each) for each in _fields(first)]
         is_header = width > 1 and names[word] in _WORD_NAMES and names[tag[0] if tag else -1] in _TAG_NAMES
         file.notes += ["The first line is a header, which was left out."] * is_header
         left_out = sum(1 for _ in file.lines()) - sum(1 for _ in _lines(file))
@@ -190,17 +189,12 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
         }
 
 
-def _is_numbered(file: TaskFile) -> bool:
-    """Whether the words of all lines, but for those of a header, are numbers that are written alike."""
-    words = [plain(each) for each in _fields(next(line for _, line in _lines(file) if line))]
+def _is_numbered(file: TaskFile, has_header: bool) -> bool:
+    """Whether all lines, but for a header, begin with numbers that are written alike."""
     rows = (_fields(line) for _, line in _lines(file) if line)
-    alike = set[str]()
-    for row in itertools.islice(rows, not _WORD_NAMES.isdisjoint(words), None):
-        number = _NUMBER.fullmatch(row[0])
-        alike.add(number[1] if number else row[0])
-        if number is None or len(alike) > 1:
-            return False
-    return len(alike) == 1
+    found = (_NUMBER.fullmatch(row[0]) for row in itertools.islice(rows, has_header, None))
+    first = next(found, None)
+    return first is not None and all(number is not None and number[1] == first[1] for number in found)
 
 
 def _lines(file: TaskFile) -> Iterator[tuple[int, str]]:

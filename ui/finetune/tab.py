@@ -279,9 +279,8 @@ def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoin
     """What a task asks, its examples, and how many of their words the model lacks. Raises CorpusError for examples
     that cannot be learned."""
     train, labels = parts.train, parts.train.labels()
-    others = [part for part in (parts.validation, parts.test) if part]
     count = len((parts.test or parts.validation or train).examples)
-    share = 1.0 if others else recipe.data.validation_share
+    share = 1.0 if parts.others else recipe.data.validation_share
     texts = [text for example in train.examples[:MOST_READ] for text in example.texts]
     tokenized = checkpoint.tokenizer.encode_batch(texts, add_special_tokens=False)
     tokens = [token for encoding in tokenized for token in encoding.tokens]
