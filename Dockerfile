@@ -5,9 +5,9 @@ RUN useradd --create-home balcony
 WORKDIR /home/balcony
 COPY requirements.txt .
 RUN pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu -r requirements.txt
-COPY app.py balcony.py LICENSE README.md ./
+COPY app.py LICENSE README.md ./
 COPY bert_core bert_core
-COPY ui ui
+COPY balcony balcony
 COPY assets assets
 COPY checkpoints checkpoints
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from balcony import main
+from balcony.__main__ import main
 
 if __name__ == "__main__":
     sys.exit(main())

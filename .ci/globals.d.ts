@@ -35,7 +35,7 @@ interface Window {
   Plotly: PlotlyLibrary;
   Balcony: {
     plotly: string;
-    /** Kind and first value of each part of the question, see ui/frame/question.py. */
+    /** Kind and first value of each part of the question, see balcony/frame/question.py. */
     schema: Record<string, [kind: string, first: any]>;
     /** The part of the address after # with which the page was opened. */
     hash: string;

@@ -33,11 +33,11 @@ from playwright.sync_api import Page
 from serving import FIRST_LOSS, PATIENCE, ROOT, Server, Visitor, chromium, free_port, row, spread, timed, visit
 from workshop import workshop
 
+from balcony.server.guard import PAGE_BURST
 from bert_core import BertConfig, BertForPreTraining, load_checkpoint, load_recipe, save_checkpoint
 from bert_core.probes.sentence_pairs import pair_matrix
 from bert_core.runs.run import FREE_AFTER
 from bert_core.storage.checkpoint import Checkpoint
-from ui.server.guard import PAGE_BURST
 
 SHIPPED = ROOT / "checkpoints" / "romeo-juliet"
 ROOM_SECONDS = 10  # within which a room of people presses Start

@@ -116,7 +116,7 @@ def lines(folder: Path, line: str, count: int) -> list[Path]:
 
 
 def open_model(paths: list[Path], limits: Any) -> Any:
-    from ui.models.tab import open_files
+    from balcony.models.tab import open_files
 
     return open_files(paths, limits)
 

@@ -296,12 +296,12 @@ def serve() -> None:
     parser.add_argument("--public", action="store_true")
     parser.add_argument("--teacher")
     options = parser.parse_args()
-    import ui
+    import balcony.app
+    from balcony.server.workspace import Workspace
     from bert_core import BertForPreTraining, TrainingService
     from bert_core.config import LOCAL, PUBLIC
     from bert_core.runs.run import Run
     from bert_core.runs.snapshots import Snapshot
-    from ui.server.workspace import Workspace
 
     runs: weakref.WeakSet[Run] = weakref.WeakSet()
 
@@ -337,7 +337,7 @@ def serve() -> None:
     threading.Thread(target=answer).start()
     named = {"lease": options.lease, "teacher": options.teacher, "server_port": options.port}
     with contextlib.redirect_stdout(sys.stderr):  # the addresses of a class
-        ui.launch(service, **shipped, **named, inbrowser=False, quiet=True)
+        balcony.launch(service, **shipped, **named, inbrowser=False, quiet=True)
 
 
 def resident(pid: int | str = "self") -> float:

@@ -21,6 +21,7 @@ from helpers import make_model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from balcony.lessons import lessons, read_lesson
 from bert_core.config import CORPUS_KINDS, PUBLIC, BertConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.decoding import ENCODINGS
@@ -32,7 +33,6 @@ from bert_core.storage.tokenizer_file import load_tokenizer
 from bert_core.storage.untrusted import parse_json
 from bert_core.storage.weights import read_header, read_tensor
 from bert_core.tasks.examples import TASKS, load_task
-from ui.lessons import lessons, read_lesson
 
 # Tracing would double their time; each reader has tests of its own, which are counted.
 pytestmark = [pytest.mark.fuzz, pytest.mark.no_cover]

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from test_boundaries import CORE, PROGRAM, ROOT
 
-import balcony
+from balcony import __main__ as balcony_command
 from bert_core import __main__ as command_line
 from bert_core import machine
 from bert_core.errors import CheckpointError
@@ -51,7 +51,9 @@ def test_only_one_module_calls_what_a_system_may_lack():
                 is_of_path = node.func.attr == "replace" and len(node.args) == 1 and not node.keywords
                 if is_of_path or (node.func.attr in METHODS and ast.unparse(node.func.value) != "space"):
                     wrong.append(f"{where} calls {ast.unparse(node.func)}")
-    assert wrong == [f"balcony.py:{line} uses os.name" for line in lines_of(ROOT / "balcony.py", "os.name")]
+    assert wrong == [
+        f"balcony/__main__.py:{line} uses os.name" for line in lines_of(ROOT / "balcony/__main__.py", "os.name")
+    ]
 
 
 def lines_of(path: Path, part: str) -> list[int]:
@@ -289,6 +291,6 @@ def test_a_reserved_port_is_passed_over(monkeypatch):
 
         serve_forever = contextlib.nullcontext
 
-    monkeypatch.setattr(balcony, "WaitingServer", Server)
-    balcony.serve_waiting_page("127.0.0.1", None)
+    monkeypatch.setattr(balcony_command, "WaitingServer", Server)
+    balcony_command.serve_waiting_page("127.0.0.1", None)
     assert tried == [7860, 7861, 7862]

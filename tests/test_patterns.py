@@ -8,11 +8,11 @@ import time
 
 import pytest
 
+import balcony.app
 import bert_core
-import ui
+from balcony.train.settings import with_labels
 from bert_core.machine import file_name
 from bert_core.storage.hub import is_hub_name
-from ui.train.settings import with_labels
 
 _LENGTH = 1000  # characters; a cubic pattern takes seconds for them and a linear one about 0.05 ms
 _SECONDS = 0.5
@@ -21,7 +21,7 @@ _SECONDS = 0.5
 def _patterns() -> dict[str, re.Pattern[str]]:
     """All patterns that a module of the program holds."""
     found = {}
-    for package in (bert_core, ui):
+    for package in (bert_core, balcony):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith("__main__"):
                 for name, value in vars(importlib.import_module(module.name)).items():

@@ -12,7 +12,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-import ui
+import balcony.app
 from bert_core.__main__ import _parser, main
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 
@@ -45,7 +45,7 @@ def test_a_space_can_read_the_front_matter():
     assert len(facts["emoji"]) == 1
 
 
-@pytest.mark.parametrize("package", ["bert_core", "ui"])
+@pytest.mark.parametrize("package", ["bert_core", "balcony"])
 def test_the_map_shows_every_folder_and_no_other(package):
     block = re.search(rf"^{package}/ .*\n((?:  .*\n)*)", HOW_IT_IS_BUILT, re.MULTILINE)[1]
     shown = [line.split()[0] for line in block.splitlines()]
@@ -54,7 +54,7 @@ def test_the_map_shows_every_folder_and_no_other(package):
 
 def test_the_map_shows_every_folder_of_the_root():
     shown = set(re.findall(r"^(\w+)/", HOW_IT_IS_BUILT, re.MULTILINE))
-    assert shown == {"bert_core", "ui", "assets", "checkpoints", "tests", "benchmarks"}
+    assert shown == {"bert_core", "balcony", "assets", "checkpoints", "tests", "benchmarks"}
     assert all((ROOT / folder).is_dir() for folder in shown)
 
 
@@ -70,7 +70,7 @@ def test_the_reading_list_has_the_lines_that_it_states():
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", *(f"checkpoints/{folder.name}/README.md" for folder in ui.SHIPPED)],
+    ["README.md", *(f"checkpoints/{folder.name}/README.md" for folder in balcony.app.SHIPPED)],
 )
 def test_lines_for_transformers_run_as_they_stand(page, tiny_checkpoint, tmp_path, monkeypatch):
     save_checkpoint(tiny_checkpoint, tmp_path / "my-model")

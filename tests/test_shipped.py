@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import BertForPreTraining, PreTrainedTokenizerFast
 
-import ui
+import balcony.app
 from bert_core import attention, encode, fill_mask, load_checkpoint, next_sentence
 from bert_core.probes.exam import exam
 from bert_core.probes.reading import unknown_words
@@ -17,10 +17,10 @@ from bert_core.runs.recipe import load_recipe
 from bert_core.storage.checkpoint import Checkpoint
 
 MEGABYTES = 10
-DIALOGUE, ENGLISH, POEMS = ui.SHIPPED
+DIALOGUE, ENGLISH, POEMS = balcony.app.SHIPPED
 
 
-@pytest.fixture(scope="module", params=ui.SHIPPED, ids=lambda folder: folder.name)
+@pytest.fixture(scope="module", params=balcony.app.SHIPPED, ids=lambda folder: folder.name)
 def folder(request: pytest.FixtureRequest) -> Path:
     return request.param
 

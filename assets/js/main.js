@@ -1,4 +1,4 @@
-// The entry: it mounts the views of ui/views.py, each from the script of its name, also those that Gradio had before the
+// The entry: it mounts the views of balcony/views.py, each from the script of its name, also those that Gradio had before the
 // scripts had loaded.
 
 import { watchRequests } from "./frame/messages.js";

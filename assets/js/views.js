@@ -1,4 +1,4 @@
-// The browser's half of ui/views.py, and what becomes of a view whose question has no answer.
+// The browser's half of balcony/views.py, and what becomes of a view whose question has no answer.
 
 import { button, el, note } from "./parts/elements.js";
 import { announce, latest, NO_ANSWER, on, visitor } from "./frame/page.js";

@@ -14,7 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, ViewportSize, expect
 from playwright.sync_api import Error as PlaywrightError
 
-from ui.server.scripts import sources
+from balcony.server.scripts import sources
 
 WAIT_MS = 45_000
 QUESTIONS = re.compile("/(run/predict|component_server)")  # requests to which a handler answers

@@ -90,11 +90,13 @@ def _pace_of(chosen: float, steps_to_watch: int | None = None) -> float | None:
 @pytest.fixture(scope="session")
 def address(service: Any, shipped: Path) -> Iterator[str]:
     """The address of the served page."""
-    import ui
-    import ui.train.tab
+    import balcony.app
+    import balcony.train.tab
 
-    ui.train.tab.pace_of = _pace_of
-    app, url, _ = ui.launch(service, shipped=[shipped], server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
+    balcony.train.tab.pace_of = _pace_of
+    app, url, _ = balcony.launch(
+        service, shipped=[shipped], server_name="127.0.0.1", prevent_thread_lock=True, quiet=True
+    )
     yield url
     app.get_blocks().close(verbose=False)
 

@@ -20,7 +20,7 @@ from test_screen_reader import grave_in_each_look
 ROOT = Path(__file__).resolve().parent.parent.parent
 SECTION = (ROOT / "README.md").read_text(encoding="utf-8").split("**A probe** is")[1].split("\n## ")[0]
 # The last file that a paragraph names, and the block below it.
-BLOCKS = re.findall(r"`((?:bert_core|ui|assets)/[\w/]+\.\w+)`[^`]*\n\n```\w+\n(.*?)```", SECTION, re.DOTALL)
+BLOCKS = re.findall(r"`((?:bert_core|balcony|assets)/[\w/]+\.\w+)`[^`]*\n\n```\w+\n(.*?)```", SECTION, re.DOTALL)
 
 
 def add(path: Path, text: str) -> None:
@@ -36,16 +36,16 @@ def add(path: Path, text: str) -> None:
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the program with what the README adds."""
     root = tmp_path_factory.mktemp("balcony")
-    for name in ("bert_core", "ui", "assets"):
+    for name in ("bert_core", "balcony", "assets"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.webp"))
-    for name in ("app.py", "balcony.py"):
+    for name in ("app.py",):
         shutil.copy(ROOT / name, root)
     (root / "checkpoints").symlink_to(ROOT / "checkpoints")
     assert 3 <= len(BLOCKS) <= 5
     for name, text in BLOCKS:
         add(root / name, text)
     [line] = re.findall(r"line `([^`]+)` in `TABS`", SECTION)
-    tabs = root / "ui/__init__.py"
+    tabs = root / "balcony/app.py"
     before = tabs.read_text(encoding="utf-8")
     tabs.write_text(
         re.sub(r"^(TABS = \(\n.*?)^\)", rf"\1    {line}\n)", before, flags=re.DOTALL | re.MULTILINE), "utf-8"

@@ -10,7 +10,7 @@ import pytest
 from browser_steps import serve_modules
 from playwright.sync_api import Browser, Page
 
-from ui.frame.question import SCHEMA, Question
+from balcony.frame.question import SCHEMA, Question
 
 QUESTIONS = 200
 TEXTS = [

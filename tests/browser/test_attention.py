@@ -20,8 +20,8 @@ from browser_steps import (
 )
 from playwright.sync_api import Page, ViewportSize, expect
 
+from balcony.attention import tab, values
 from bert_core.pages import attention as pages
-from ui.attention import tab, values
 
 LAPTOP: ViewportSize = {"width": 1366, "height": 657}  # without the bars of a browser
 

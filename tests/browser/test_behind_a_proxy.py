@@ -17,7 +17,7 @@ import pytest
 from browser_steps import WAIT_MS, press_save
 from playwright.sync_api import Browser, Page, expect
 
-import ui
+import balcony.app
 
 NGINX, OPENSSL = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin"), shutil.which("openssl")
 README = Path(__file__).resolve().parents[2] / "README.md"
@@ -38,7 +38,7 @@ def proxied(request: Any, service: Any, shipped: Path, tmp_path_factory: pytest.
     """The address at which nginx serves the page."""
     path, folder, port = request.param, tmp_path_factory.mktemp("nginx"), free_port()
     address = f"https://{NAME}:{port}{path}"
-    app, url, _ = ui.launch(
+    app, url, _ = balcony.launch(
         service,
         shipped=[shipped],
         server_name="127.0.0.1",

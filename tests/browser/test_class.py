@@ -25,9 +25,9 @@ TEACHER = "the-token"
 
 @pytest.fixture(scope="module")
 def class_tabs(tabs: Tabs, service: Any, shipped: Path) -> Iterator[Tabs]:
-    import ui
+    import balcony.app
 
-    app, url, _ = ui.launch(
+    app, url, _ = balcony.launch(
         *(service,), shipped=[shipped], teacher=TEACHER, server_name="0.0.0.0", prevent_thread_lock=True, quiet=True
     )
     own = Tabs(tabs.browser, url.replace("0.0.0.0", "localhost"))

@@ -4,9 +4,9 @@ import pytest
 from browser_steps import serve_modules
 from playwright.sync_api import Page, expect
 
+from balcony.parts.figures import curves
+from balcony.train.monitor import curve_options
 from tests.ui.test_colours import contrast
-from ui.parts.figures import curves
-from ui.train.monitor import curve_options
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ import pytest
 from browser_steps import FIRST, change_setting, download, grave, show, start, wait_for_answer, wait_for_status
 from playwright.sync_api import Page, expect
 
+from balcony.masked_words.closer_view import VIEWS
+from balcony.step_by_step.tab import STAGES
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
-from ui.masked_words.closer_view import VIEWS
-from ui.step_by_step.tab import STAGES
 
 # Of each tab an element that exists only once the server has answered.
 TABS = {

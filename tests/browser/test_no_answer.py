@@ -20,7 +20,7 @@ from browser_steps import (
 )
 from playwright.sync_api import Locator, Page, Route, expect
 
-from ui.server.probe_lock import probe_lock
+from balcony.server.probe_lock import probe_lock
 
 NO_ANSWER = "The server did not answer; try again."
 STALE = re.compile("is-stale")

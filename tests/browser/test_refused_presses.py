@@ -14,17 +14,17 @@ import pytest
 from browser_steps import WAIT_MS, Tabs, change_setting, expect_seen, open_tab, wait_for_status, wait_for_visitor
 from playwright.sync_api import Page, ViewportSize, expect
 
-import ui
-import ui.server.workspaces
+import balcony.app
+import balcony.server.workspaces
+from balcony import handlers
+from balcony.frame.tab import Tab
+from balcony.server.probe_lock import probe_lock
+from balcony.server.workspace import Workspace
+from balcony.server.workspaces import Workspaces
+from balcony.train.settings import with_labels
 from bert_core import load_recipe
 from bert_core.config import LOCAL
 from bert_core.runs.run import Run
-from ui import handlers
-from ui.frame.tab import Tab
-from ui.server.probe_lock import probe_lock
-from ui.server.workspace import Workspace
-from ui.server.workspaces import Workspaces
-from ui.train.settings import with_labels
 
 POLL_MS, QUIET_MS, PATIENCE_MS = 20, 800, 3_000
 LAPTOP: ViewportSize = {"width": 1366, "height": 657}
@@ -146,7 +146,7 @@ class Walk:
     def press_all(self, arrange: Callable[[], object], *, is_lost: bool = False) -> list[str]:
         """Press the buttons of all tabs; returns what is wrong. arrange: called before each press."""
         page, faults, pressed = self.page, [], set[str]()
-        for tab in (importlib.import_module(f"ui.{folder}.tab").TAB for folder in ui.TABS):
+        for tab in (importlib.import_module(f"balcony.{folder}.tab").TAB for folder in balcony.app.TABS):
             self.open(tab)
             page.evaluate(UNFOLD)
             self.settle()
@@ -205,7 +205,7 @@ class Walk:
 def walk(tabs: Tabs, service: Any, shipped: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Walk]:
     opened: list[Workspaces] = []
     said: list[str] = []
-    open_workspaces, sentence_of = ui.open_workspaces, handlers.sentence_of
+    open_workspaces, sentence_of = balcony.app.open_workspaces, handlers.sentence_of
 
     def kept(*arguments: Any, **options: Any) -> Workspaces:
         opened.append(open_workspaces(*arguments, **options))
@@ -215,9 +215,11 @@ def walk(tabs: Tabs, service: Any, shipped: Path, monkeypatch: pytest.MonkeyPatc
         said.append(sentence_of(error))
         return said[-1]
 
-    monkeypatch.setattr(ui, "open_workspaces", kept)
+    monkeypatch.setattr(balcony.app, "open_workspaces", kept)
     monkeypatch.setattr(handlers, "sentence_of", noted)
-    app, url, _ = ui.launch(service, shipped=[shipped], server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
+    app, url, _ = balcony.launch(
+        service, shipped=[shipped], server_name="127.0.0.1", prevent_thread_lock=True, quiet=True
+    )
     context = tabs.browser.new_context(viewport=LAPTOP)
     context.add_init_script("localStorage.setItem('balcony-tour', 'seen');" + COUNTING)
     page = context.new_page()
@@ -251,13 +253,13 @@ def test_every_press_is_answered_in_the_window(walk: Walk, service: Any, monkeyp
             start(paused=True)
 
     with monkeypatch.context() as patched:
-        patched.setattr(ui.server.workspaces, "MOST_TRAINING", 0)  # nobody may start a run
+        patched.setattr(balcony.server.workspaces, "MOST_TRAINING", 0)  # nobody may start a run
         page.set_viewport_size(PHONE)
         faults["no run"] = walk.press_all(lambda: None)
     run = start()
     run.wait()
     with monkeypatch.context() as patched:
-        patched.setattr(ui.server.workspaces, "MOST_TRAINING", 0)
+        patched.setattr(balcony.server.workspaces, "MOST_TRAINING", 0)
         patched.setattr(service, "limits", dataclasses.replace(LOCAL, steps=3))
         patched.setattr(probe_lock, "limit_seconds", 0.0)
         page.set_viewport_size(LAPTOP)

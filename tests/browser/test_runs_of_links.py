@@ -20,8 +20,8 @@ from browser_steps import (
 )
 from playwright.sync_api import Page, expect
 
+from balcony.server.workspace import NOT_YOURS
 from bert_core.runs.run import ENDED
-from ui.server.workspace import NOT_YOURS
 
 AGAIN = "a run here repeats the training, with the same recipe, settings and seed"
 TABS = ("masked-words", "next-sentence", "attention", "words-in-context", "step-by-step", "batch", "train")

@@ -49,17 +49,17 @@ SHOWN = f"""async () => {{
 @pytest.fixture(scope="module")
 def served(tabs: Tabs, service: Any, shipped: Path) -> Iterator[tuple[Tabs, Any]]:
     """A server with leases, and the workspaces of its visitors."""
-    import ui
+    import balcony.app
 
     found = []
-    opened, ui.open_workspaces = (
-        ui.open_workspaces,
+    opened, balcony.app.open_workspaces = (
+        balcony.app.open_workspaces,
         lambda *some, **named: found.append(opened(*some, **named)) or found[-1],
     )
-    app, url, _ = ui.launch(
+    app, url, _ = balcony.launch(
         service, shipped=[shipped], lease=LEASE, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True
     )
-    ui.open_workspaces = opened
+    balcony.app.open_workspaces = opened
     yield Tabs(tabs.browser, url), found[0]
     app.get_blocks().close(verbose=False)
 

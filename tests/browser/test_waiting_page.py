@@ -7,7 +7,7 @@ import pytest
 from browser_steps import expect_seen
 from playwright.sync_api import Browser, expect
 
-import balcony
+from balcony import __main__ as command
 
 
 class Ready(http.server.BaseHTTPRequestHandler):
@@ -18,10 +18,10 @@ class Ready(http.server.BaseHTTPRequestHandler):
 
 
 def test_the_waiting_page_is_readable_and_opens_the_app_where_the_address_points(browser: Browser) -> None:
-    waiting = balcony.serve_waiting_page("127.0.0.1", 0)
+    waiting = command.serve_waiting_page("127.0.0.1", 0)
     port = waiting.server_port
     with pytest.raises(OSError, match="in use"):
-        balcony.serve_waiting_page("127.0.0.1", port)
+        command.serve_waiting_page("127.0.0.1", port)
     page = browser.new_page()
     page.goto(f"http://127.0.0.1:{port}/#tab=attention")
     expect_seen(page.get_by_role("status"), "Balcony is starting")

@@ -5,6 +5,8 @@ import unicodedata
 
 import pytest
 
+from balcony.frame.masking import mask_words
+from balcony.frame.question import Question
 from bert_core.config import BertConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.sentences import split_sentences
@@ -16,8 +18,6 @@ from bert_core.probes.reading import read_words, unknown_words
 from bert_core.runs.prepare import preview
 from bert_core.runs.recipe import recipe_named
 from bert_core.storage.checkpoint import Checkpoint
-from ui.frame.masking import mask_words
-from ui.frame.question import Question
 
 SENTENCES = {
     "English": [

@@ -8,6 +8,8 @@ import pytest
 import torch
 import transformers
 
+from balcony.frame.question import Question
+from balcony.masked_words.closer_view import closer_value
 from bert_core.config import BertConfig
 from bert_core.data.encoding import IS_NEXT
 from bert_core.data.tokenizer import MASK
@@ -18,8 +20,6 @@ from bert_core.probes.masked_words import fill_mask, layer_lens
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.probes.stages import PARTS, activations, follow
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from ui.frame.question import Question
-from ui.masked_words.closer_view import closer_value
 
 SHIPPED = Path(__file__).resolve().parents[2] / "checkpoints"
 TEXTS = ("hello how [MASK] you i am romeo", "hello romeo my name is juliet")

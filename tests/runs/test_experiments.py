@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from balcony.compare.experiments import experiment_named
 from bert_core.data.batches import IGNORED, PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
@@ -21,7 +22,6 @@ from bert_core.runs.experiments import (
     outcome,
 )
 from bert_core.runs.recipe import load_recipe
-from ui.compare.experiments import experiment_named
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 7, "data.batch_size": 4})
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from helpers import PATIENCE, wait
 
+from balcony.handlers import SURPRISE, on_error
+from balcony.server import probe_lock
 from bert_core import atomic_folder
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
@@ -21,8 +23,6 @@ from bert_core.runs.service import TrainingService
 from bert_core.storage import checkpoint
 from bert_core.training import evaluation, losses, optimizer
 from bert_core.training.trainer import Trainer
-from ui.handlers import SURPRISE, on_error
-from ui.server import probe_lock
 
 TEXT = Corpus(tuple(tuple(f"w{i % 7} w{(i + j) % 5} w{j}" for j in range(4)) for i in range(12)))
 

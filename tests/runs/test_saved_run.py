@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from helpers import wait
 
+from balcony.server.workspace import Workspace
+from balcony.train.exam import exam_value
+from balcony.train.saved_run import OTHER_TEXT, File, report_file, resumed, state_file
 from bert_core import load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, CheckpointError, CorpusError, RunError
 from bert_core.runs.run import Run
 from bert_core.storage.checkpoint import pack_checkpoint
-from ui.server.workspace import Workspace
-from ui.train.exam import exam_value
-from ui.train.saved_run import OTHER_TEXT, File, report_file, resumed, state_file
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 24, "training.learning_rate": 0.004})
 OWN_TEXT = Corpus.from_text("one two three\nfour five six\nseven eight nine\nten eleven", name="Your text")

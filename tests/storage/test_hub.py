@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from balcony.models.tab import fetch_model
 from bert_core.__main__ import main
 from bert_core.errors import CheckpointError
 from bert_core.storage import hub
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
-from ui.models.tab import fetch_model
 
 NAME = "somebody/tiny-bert"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

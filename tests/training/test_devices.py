@@ -15,6 +15,7 @@ import torch
 from helpers import PATIENCE, make_batch, wait
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from balcony.handlers import TOO_LARGE, sentence_of
 from bert_core import __main__ as command_line
 from bert_core import costs
 from bert_core.config import BertConfig, TrainingConfig
@@ -30,7 +31,6 @@ from bert_core.runs.service import TrainingService
 from bert_core.training import distributed, optimizer
 from bert_core.training.optimizer import Optimizer
 from bert_core.training.trainer import Trainer
-from ui.handlers import TOO_LARGE, sentence_of
 
 CONFIG = BertConfig(vocab_size=41, hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=20)
 TEXT = Corpus((("a b c d", "b c d e", "c d e f"),))

@@ -2,9 +2,9 @@
 
 import pytest
 
+from balcony.server.workspace import Workspace
+from balcony.server.workspaces import Workspaces
 from bert_core import TrainingService
-from ui.server.workspace import Workspace
-from ui.server.workspaces import Workspaces
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ import pytest
 import torch
 from helpers import make_model
 
+from balcony.attention import values
+from balcony.frame.question import Question
 from bert_core import save_checkpoint, show
 from bert_core.errors import InputError
 from bert_core.model import BertForPreTraining
 from bert_core.pages import attention as pages
 from bert_core.probes.attention import attention, head_names, without_special
-from ui.attention import values
-from ui.frame.question import Question
 
 TEXTS = "how are you", "i am romeo"
 ASKED = Question(*TEXTS)

@@ -9,14 +9,14 @@ import pytest
 import torch
 from helpers import finished
 
+from balcony.batch.tab import COLUMNS, PAIRS_SHOWN, batch_table, batch_value, shapes
+from balcony.server.workspace import Workspace
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
 from bert_core.probes.batch import interleaved
 from bert_core.runs.prepare import prepare
 from bert_core.runs.run import Run
-from ui.batch.tab import COLUMNS, PAIRS_SHOWN, batch_table, batch_value, shapes
-from ui.server.workspace import Workspace
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 20, "data.batch_size": 7, "data.mask_share": 0.6})
 

@@ -16,7 +16,18 @@ from helpers import wait
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from balcony import teachers_token
+from balcony.__main__ import teachers_token
+from balcony.classroom import state
+from balcony.classroom.address import QUIET_ZONE, join_address, qr_code, show, welcome
+from balcony.classroom.board import MOST_POINTS
+from balcony.classroom.covered import Covered, _intervals
+from balcony.classroom.given import LONGEST_TEXT, MOST_VALUES
+from balcony.classroom.routes import ADDRESS, KEPT, class_routes
+from balcony.classroom.state import MOST_GUESSES, MOST_SHARED, PRESENT_SECONDS, Classroom
+from balcony.classroom.typed import cleaned
+from balcony.lessons import read_lesson
+from balcony.server.kept import digest
+from balcony.server.workspace import Workspace
 from bert_core.config import PUBLIC
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import InputError
@@ -24,17 +35,6 @@ from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 from bert_core.runs.run import ENDED, Run
-from ui.classroom import state
-from ui.classroom.address import QUIET_ZONE, join_address, qr_code, show, welcome
-from ui.classroom.board import MOST_POINTS
-from ui.classroom.covered import Covered, _intervals
-from ui.classroom.given import LONGEST_TEXT, MOST_VALUES
-from ui.classroom.routes import ADDRESS, KEPT, class_routes
-from ui.classroom.state import MOST_GUESSES, MOST_SHARED, PRESENT_SECONDS, Classroom
-from ui.classroom.typed import cleaned
-from ui.lessons import read_lesson
-from ui.server.kept import digest
-from ui.server.workspace import Workspace
 
 TOKEN = "teacher's own"
 RUN = {"title": "T", "status": "finished", "curve": [[1, 2.0, 0.7]], "verdict": ""}
@@ -86,7 +86,7 @@ def classroom() -> Classroom:
 @pytest.fixture
 def room(workspaces, classroom, monkeypatch) -> Room:
     limits, judged = workspaces.service.limits, []
-    monkeypatch.setattr("ui.classroom.routes.FOLLOW_SECONDS", -1.0)
+    monkeypatch.setattr("balcony.classroom.routes.FOLLOW_SECONDS", -1.0)
 
     def judge(space: Workspace, run: Run) -> str:
         judged.append(run)
@@ -641,7 +641,7 @@ def test_the_address_to_join_at(monkeypatch):
     assert join_address("192.168.1.5", 7861) == "http://192.168.1.5:7861/"
     assert join_address("::1", 7861) == "http://[::1]:7861/"
     assert join_address("127.0.0.1", 7861, "https://a.gradio.live") == "https://a.gradio.live"
-    monkeypatch.setattr("ui.classroom.address.own_address", lambda: "10.0.0.7")
+    monkeypatch.setattr("balcony.classroom.address.own_address", lambda: "10.0.0.7")
     assert join_address("0.0.0.0", 7860) == "http://10.0.0.7:7860/"
 
 

@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
+from balcony.parts import figures
+from balcony.server.workspace import MOST_RUNS, Workspace
 from bert_core.config import ASSETS
 from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_named
 from bert_core.runs.run import Run
-from ui.parts import figures
-from ui.server.workspace import MOST_RUNS, Workspace
 
 LIGHT, DARK = re.findall(
     r"\{\n((?: *--b-[^;]*; *\n| *\n)+)", re.sub(r"/\*.*?\*/", "", (ASSETS / "css" / "balcony.css").read_text("utf-8"))

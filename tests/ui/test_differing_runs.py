@@ -3,11 +3,11 @@
 import pytest
 from helpers import finished
 
+from balcony.compare.runs_list import begin_alike, differences, settings_of
 from bert_core.data.corpus import Corpus
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
 from bert_core.runs.service import TrainingService
-from ui.compare.runs_list import begin_alike, differences, settings_of
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 7, "data.batch_size": 4})
 

@@ -9,18 +9,18 @@ import json
 import pytest
 from helpers import make_model
 
+from balcony.attention.tab import CLEAR, clear_model
+from balcony.frame.page import PageRequest
+from balcony.frame.question import Question
+from balcony.next_sentence.pair_views import pair_numbers
+from balcony.parts.downloads import numbers_of_models, saved_name
+from balcony.parts.export import Numbers, write
+from balcony.server.workspace import Model
+from balcony.server.workspaces import Workspaces
 from bert_core import TrainingService
 from bert_core.errors import BertCoreError
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.storage.checkpoint import Checkpoint
-from ui.attention.tab import CLEAR, clear_model
-from ui.frame.page import PageRequest
-from ui.frame.question import Question
-from ui.next_sentence.pair_views import pair_numbers
-from ui.parts.downloads import numbers_of_models, saved_name
-from ui.parts.export import Numbers, write
-from ui.server.workspace import Model
-from ui.server.workspaces import Workspaces
 
 PAIR = Question("how are you", "i am romeo")
 

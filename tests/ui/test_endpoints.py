@@ -17,7 +17,8 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 from helpers import wait
 
-import ui
+import balcony.app
+from balcony.server.workspace import NOT_YOURS
 from bert_core import (
     TrainingService,
     attention,
@@ -29,7 +30,6 @@ from bert_core import (
 )
 from bert_core.config import ASSETS, LOCAL
 from bert_core.runs.run import ENDED
-from ui.server.workspace import NOT_YOURS
 
 TEXT = "hello [MASK] are you"
 
@@ -46,8 +46,10 @@ def shipped(service: TrainingService, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="module")
 def client(service: TrainingService, shipped: Path) -> Iterator[Client]:
-    folders = [shipped, *ui.SHIPPED[1:]]
-    app, url, _ = ui.launch(service, shipped=folders, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
+    folders = [shipped, *balcony.app.SHIPPED[1:]]
+    app, url, _ = balcony.launch(
+        service, shipped=folders, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True
+    )
     yield Client(url, verbose=False)
     app.get_blocks().close(verbose=False)
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from helpers import finished, wait
 
+from balcony.server.workspace import Workspace
+from balcony.train import exam
+from balcony.train.exam import exam_value
+from balcony.train.tab import slower
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.probes.exam import MOST_WORDS, PartExam, examine_part
 from bert_core.runs.run import Run
 from bert_core.training.verdicts import Tally
-from ui.server.workspace import Workspace
-from ui.train import exam
-from ui.train.exam import exam_value
-from ui.train.tab import slower
 
 RECIPE = load_recipe("romeo-juliet")
 WORDS = ("one", "two", "three", "four", "five", "six", "seven")

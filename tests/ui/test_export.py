@@ -10,21 +10,21 @@ from pathlib import Path
 import pytest
 import torch
 
+from balcony.app import open_workspaces
+from balcony.attention.head_switches import switches_code
+from balcony.attention.values import attention_code
+from balcony.frame.question import Question
+from balcony.masked_words.closer_view import LENS, MATTERED, SWEEP, closer_code
+from balcony.masked_words.tab import guesses_code
+from balcony.next_sentence.pair_views import matrix_code, pair_code
+from balcony.parts import export
+from balcony.parts.export import attention_numbers, guesses_numbers, table, write
+from balcony.words_in_context.tab import contexts_code
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError
 from bert_core.probes.attention import AttentionMaps, attention
 from bert_core.probes.masked_words import fill_mask
 from bert_core.storage.checkpoint import pack_checkpoint
-from ui import open_workspaces
-from ui.attention.head_switches import switches_code
-from ui.attention.values import attention_code
-from ui.frame.question import Question
-from ui.masked_words.closer_view import LENS, MATTERED, SWEEP, closer_code
-from ui.masked_words.tab import guesses_code
-from ui.next_sentence.pair_views import matrix_code, pair_code
-from ui.parts import export
-from ui.parts.export import attention_numbers, guesses_numbers, table, write
-from ui.words_in_context.tab import contexts_code
 
 NASTY = [
     "=1+1",

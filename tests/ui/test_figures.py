@@ -7,7 +7,7 @@ from pathlib import Path
 import plotly.graph_objects as go
 import pytest
 
-from ui.parts.figures import curves, literal, word_points
+from balcony.parts.figures import curves, literal, word_points
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKENS = ["[CLS]", "<b>hi</b>", "$x$", "שלום", "&lt;"]
@@ -62,7 +62,7 @@ def test_points_are_numbered_and_one_unit_is_as_long_both_ways() -> None:
 
 
 def test_a_loss_has_one_name_everywhere() -> None:
-    sources = [*ROOT.glob("ui/**/*.py"), *ROOT.glob("bert_core/**/*.py"), *ROOT.glob("assets/**/*.js*")]
+    sources = [*ROOT.glob("balcony/**/*.py"), *ROOT.glob("bert_core/**/*.py"), *ROOT.glob("assets/**/*.js*")]
     assert len(sources) > 100
     other = re.compile(r"(masked.word|next.sentence) loss", re.IGNORECASE)
     assert [path.name for path in sources if other.search(path.read_text(encoding="utf-8"))] == []

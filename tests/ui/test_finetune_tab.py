@@ -7,16 +7,8 @@ import gradio as gr
 import pytest
 from helpers import finished, labelled, wait
 
-from bert_core import load_recipe
-from bert_core.data.decoding import EncodingError
-from bert_core.errors import CorpusError, RunError
-from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
-from bert_core.runs.run import Run
-from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task
-from bert_core.tasks.texts import TextExample
-from bert_core.tasks.token_classification import TaggedExample, TagPrediction
-from ui.compare.trials import Trial, trial_news
-from ui.finetune.answers import (
+from balcony.compare.trials import Trial, trial_news
+from balcony.finetune.answers import (
     PAIR_HINT,
     cut,
     few_examples,
@@ -29,16 +21,24 @@ from ui.finetune.answers import (
     tried_value,
     word_spans,
 )
-from ui.finetune.tab import UNKNOWN, TaskForm, sample_of, task_facts
-from ui.finetune.transfer import Mark, answer, figure, measured, start_transfer
-from ui.frame.page import PageRequest
-from ui.frame.question import Question
-from ui.frame.shown_model import choices, description, shown_model
-from ui.models.tab import model_facts
-from ui.parts.export import write
-from ui.server.news import run_news
-from ui.server.workspace import Workspace
-from ui.server.workspaces import Workspaces
+from balcony.finetune.tab import UNKNOWN, TaskForm, sample_of, task_facts
+from balcony.finetune.transfer import Mark, answer, figure, measured, start_transfer
+from balcony.frame.page import PageRequest
+from balcony.frame.question import Question
+from balcony.frame.shown_model import choices, description, shown_model
+from balcony.models.tab import model_facts
+from balcony.parts.export import write
+from balcony.server.news import run_news
+from balcony.server.workspace import Workspace
+from balcony.server.workspaces import Workspaces
+from bert_core import load_recipe
+from bert_core.data.decoding import EncodingError
+from bert_core.errors import CorpusError, RunError
+from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
+from bert_core.runs.run import Run
+from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task
+from bert_core.tasks.texts import TextExample
+from bert_core.tasks.token_classification import TaggedExample, TagPrediction
 
 QUICK = {"epochs": 1, "batch_size": 20}
 

@@ -14,9 +14,9 @@ from gradio.networking import url_ok
 from gradio.state_holder import SessionState
 from gradio.utils import get_upload_folder
 
+from balcony import gradio_gaps
+from balcony.gradio_gaps import Sessions, finish_document, poll_seldom
 from bert_core.machine import temporary_folder
-from ui import gradio_gaps
-from ui.gradio_gaps import Sessions, finish_document, poll_seldom
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GAPS = ROOT / "ui" / "gradio_gaps.py"
@@ -86,11 +86,11 @@ def test_the_list_would_have(code: str) -> None:
 
 
 def test_nothing_is_sent_anywhere() -> None:
-    """Gradio reads both when it is imported, so ui/__init__.py begins with this module. They stay."""
+    """Gradio reads both when it is imported, so balcony/app.py begins with this module. They stay."""
     assert os.environ["GRADIO_ANALYTICS_ENABLED"] == "False"
     assert gr.Blocks().analytics_enabled is False
-    first = [line for line in (ROOT / "ui/__init__.py").read_text(encoding="utf-8").splitlines() if "gradio" in line][1]
-    assert first.startswith("from ui.gradio_gaps import")
+    first = [line for line in (ROOT / "balcony/app.py").read_text(encoding="utf-8").splitlines() if "gradio" in line][1]
+    assert first.startswith("from balcony.gradio_gaps import")
 
 
 def test_files_of_a_page_are_in_a_folder_of_its_user(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,8 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from bert_core.config import LOCAL, PUBLIC
-from ui.server import guard as module
-from ui.server.guard import (
+from balcony.server import guard as module
+from balcony.server.guard import (
     ADDRESS_BURST,
     COST_OF_A_NEW_PAGE,
     COST_OF_FILE,
@@ -28,7 +27,8 @@ from ui.server.guard import (
     UPLOADS_AT_ONCE,
     Guard,
 )
-from ui.server.probe_lock import asker
+from balcony.server.probe_lock import asker
+from bert_core.config import LOCAL, PUBLIC
 
 QUESTION, UPLOAD = "/gradio_api/component_server", "/gradio_api/upload"
 HOSTS = ("127.0.0.1", "localhost", "::1")

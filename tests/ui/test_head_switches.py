@@ -7,15 +7,15 @@ import json
 
 import pytest
 
+from balcony.attention import head_switches
+from balcony.attention.head_switches import LOSS_LEFT_OUT, hidden_position, switches_code, switches_value
+from balcony.frame.masking import maskable
+from balcony.frame.question import Question
+from balcony.parts.export import ablation_numbers, write
 from bert_core import save_checkpoint
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError
 from bert_core.probes.attention import ablation_map, answers, without
-from ui.attention import head_switches
-from ui.attention.head_switches import LOSS_LEFT_OUT, hidden_position, switches_code, switches_value
-from ui.frame.masking import maskable
-from ui.frame.question import Question
-from ui.parts.export import ablation_numbers, write
 
 ASKED = Question("how are you", "i am romeo")
 

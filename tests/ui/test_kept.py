@@ -8,6 +8,12 @@ from pathlib import Path
 import pytest
 from helpers import labelled, wait
 
+from balcony.app import build, open_workspaces
+from balcony.server import kept as module
+from balcony.server.kept import KeptRuns, digest
+from balcony.server.scripts import locales
+from balcony.server.workspace import NOT_YOURS
+from balcony.server.workspaces import Workspaces
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.errors import CheckpointError, RunError
@@ -15,12 +21,6 @@ from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskParts
-from ui import build, open_workspaces
-from ui.server import kept as module
-from ui.server.kept import KeptRuns, digest
-from ui.server.scripts import locales
-from ui.server.workspace import NOT_YOURS
-from ui.server.workspaces import Workspaces
 
 TEXT = Corpus((("a b c d", "b c d e", "c d e f"), ("d e f a", "e f a b")), "mine")
 

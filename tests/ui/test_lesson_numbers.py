@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from balcony.lessons import lessons
 from bert_core import attention, fill_mask, load_checkpoint, load_recipe, next_sentence
 from bert_core.config import ASSETS
 from bert_core.data.tokenizer import MASK
@@ -17,7 +18,6 @@ from bert_core.probes.stages import PARTS, follow
 from bert_core.probes.vectors import words_in_contexts
 from bert_core.runs.prepare import prepare
 from bert_core.runs.worker import Worker
-from ui.lessons import lessons
 
 BERT, HEADS, MEMORY, PRETRAINING, OTHERS = lessons()
 shipped = functools.cache(lambda name: load_checkpoint(ASSETS.parent / "checkpoints" / name))

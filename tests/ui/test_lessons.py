@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from balcony.lessons import LESSON_BYTES, LONGEST, MOST_STEPS, lessons, load_lesson, read_lesson
 from bert_core.config import ASSETS
 from bert_core.errors import BertCoreError
-from ui.lessons import LESSON_BYTES, LONGEST, MOST_STEPS, lessons, load_lesson, read_lesson
 
 STEP = {
     "question": {"tab": "attention", "text": "a b", "head": [1, 0], "hidden": None, "heads": {"mode": "lines"}},

@@ -12,15 +12,15 @@ from urllib.parse import parse_qs
 import pytest
 
 import bert_core.errors
+from balcony.compare.runs_list import settings_of
+from balcony.frame.question import SCHEMA
+from balcony.lessons import lessons
+from balcony.models.tab import CARD, card_of
+from balcony.server.scripts import locales, sources
+from balcony.train.settings import in_words, label_of, with_kind, with_labels
 from bert_core.config import ASSETS, CHECKPOINTS
 from bert_core.data.sentences import FORMATS
 from bert_core.runs.recipe import DEFAULT_RECIPE, FinetuningRecipe, Recipe, load_recipe
-from ui.compare.runs_list import settings_of
-from ui.frame.question import SCHEMA
-from ui.lessons import lessons
-from ui.models.tab import CARD, card_of
-from ui.server.scripts import locales, sources
-from ui.train.settings import in_words, label_of, with_kind, with_labels
 
 ROOT = ASSETS.parent
 ERRORS = {name for name in vars(bert_core.errors) if name.endswith("Error")}

@@ -8,6 +8,11 @@ import json
 import pytest
 import torch
 
+from balcony.frame.page import follows
+from balcony.frame.question import Question
+from balcony.next_sentence import pair_views as pairs
+from balcony.parts.export import write
+from balcony.parts.notes import NEXT
 from bert_core import save_checkpoint
 from bert_core.config import BertConfig
 from bert_core.data.corpus import Corpus
@@ -15,11 +20,6 @@ from bert_core.errors import InputError
 from bert_core.model import BertForPreTraining
 from bert_core.probes.attention import attention
 from bert_core.probes.sentence_pairs import PairMatrix, next_sentence, pair_matrix
-from ui.frame.page import follows
-from ui.frame.question import Question
-from ui.next_sentence import pair_views as pairs
-from ui.parts.export import write
-from ui.parts.notes import NEXT
 
 PAIR = Question("how are you", "i am romeo today")
 

@@ -6,16 +6,16 @@ import pytest
 from helpers import finished, wait
 from torch.testing import assert_close
 
+from balcony.frame.page import PageRequest
+from balcony.frame.question import LONGEST, SCHEMA, Question
+from balcony.frame.shown_model import choices, comparisons, description, repeated_run, shown_model
+from balcony.server.workspace import NOT_YOURS, Workspace
+from balcony.server.workspaces import Workspaces
 from bert_core import load_recipe
 from bert_core.config import LOCAL
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError
 from bert_core.runs.snapshots import thinned
-from ui.frame.page import PageRequest
-from ui.frame.question import LONGEST, SCHEMA, Question
-from ui.frame.shown_model import choices, comparisons, description, repeated_run, shown_model
-from ui.server.workspace import NOT_YOURS, Workspace
-from ui.server.workspaces import Workspaces
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 8})
 TEXT = Corpus.from_text("one two three\nfour five six\nseven eight nine\n", "lines", name="my.txt")

@@ -9,20 +9,20 @@ import torch
 from helpers import finished, wait
 from torch.testing import assert_close
 
+from balcony.compare.experiments import answer, experiment_named, start_experiment
+from balcony.compare.runs_list import curves_file, run_curve, run_row, what_differs
+from balcony.compare.trials import format_number, trial_news
+from balcony.frame.shown_model import choices
+from balcony.handlers import own
+from balcony.server.workspace import STOP_IT_FIRST, Workspace
+from balcony.server.workspaces import Workspaces
+from balcony.train.settings import in_words, label_of
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError, RunError
 from bert_core.runs.experiments import Marks, load_experiments
 from bert_core.runs.run import Run
 from bert_core.training.verdicts import Spread
-from ui.compare.experiments import answer, experiment_named, start_experiment
-from ui.compare.runs_list import curves_file, run_curve, run_row, what_differs
-from ui.compare.trials import format_number, trial_news
-from ui.frame.shown_model import choices
-from ui.handlers import own
-from ui.server.workspace import STOP_IT_FIRST, Workspace
-from ui.server.workspaces import Workspaces
-from ui.train.settings import in_words, label_of
 
 
 @pytest.fixture

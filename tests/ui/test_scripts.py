@@ -8,8 +8,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from balcony.server import scripts
 from bert_core.pages.offline import modules, style_sheet
-from ui.server import scripts
 
 # Of scripts and style sheet together, before compression.
 MOST_BYTES_AT_FIRST = 230_000

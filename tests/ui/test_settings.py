@@ -11,17 +11,10 @@ import pytest
 import torch
 from helpers import finished, wait
 
-from bert_core import TrainingService, load_recipe
-from bert_core.config import LOCAL, PUBLIC, Limits
-from bert_core.data.corpus import Corpus
-from bert_core.errors import BertCoreError, ConfigError, InputError
-from bert_core.runs.prepare import check_limits, largest_scale, prepare
-from bert_core.runs.recipe import BY_SIZE, FinetuningRecipe, Recipe, finetuning_recipe, recipe_for, recipe_names
-from bert_core.storage.checkpoint import Checkpoint
-from ui.finetune.tab import SHOWN as SHOWN_OF_A_TASK
-from ui.frame.page import open_page
-from ui.frame.shown_model import description, repeated_run
-from ui.train.form import (
+from balcony.finetune.tab import SHOWN as SHOWN_OF_A_TASK
+from balcony.frame.page import open_page
+from balcony.frame.shown_model import description, repeated_run
+from balcony.train.form import (
     OF_A_FILE,
     OWN_TEXT,
     PASTED,
@@ -37,9 +30,16 @@ from ui.train.form import (
     recipe_of,
     title_in_list,
 )
-from ui.train.form import typed as typed_text
-from ui.train.settings import label_of, overrides, settings_value, values_of, with_labels
-from ui.train.tab import AUTOMATIC, FIRST_RUN_SECONDS, FULL_SPEED, MEASURED, UNMEASURED, TrainTab
+from balcony.train.form import typed as typed_text
+from balcony.train.settings import label_of, overrides, settings_value, values_of, with_labels
+from balcony.train.tab import AUTOMATIC, FIRST_RUN_SECONDS, FULL_SPEED, MEASURED, UNMEASURED, TrainTab
+from bert_core import TrainingService, load_recipe
+from bert_core.config import LOCAL, PUBLIC, Limits
+from bert_core.data.corpus import Corpus
+from bert_core.errors import BertCoreError, ConfigError, InputError
+from bert_core.runs.prepare import check_limits, largest_scale, prepare
+from bert_core.runs.recipe import BY_SIZE, FinetuningRecipe, Recipe, finetuning_recipe, recipe_for, recipe_names
+from bert_core.storage.checkpoint import Checkpoint
 
 QUICK = load_recipe("romeo-juliet")
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
+from balcony.frame.question import Question
+from balcony.parts.export import write
+from balcony.step_by_step.tab import LINES, STAGES, inputs_value, selection_of, steps_code, steps_numbers, steps_value
 from bert_core import save_checkpoint
 from bert_core.errors import InputError
 from bert_core.probes.attention import attention
 from bert_core.probes.masked_words import fill_mask
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.probes.stages import PARTS, follow
-from ui.frame.question import Question
-from ui.parts.export import write
-from ui.step_by_step.tab import LINES, STAGES, inputs_value, selection_of, steps_code, steps_numbers, steps_value
 
 TEXTS = ("hello how are you i am romeo", "hello romeo my name is juliet")
 MASKED = ("hello how [MASK] you i am romeo", TEXTS[1])

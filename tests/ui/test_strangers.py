@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from helpers import wait
 
-import ui
+import balcony.app
+from balcony.handlers import MALFORMED, SURPRISE
+from balcony.server.workspace import Model, Workspace
+from balcony.server.workspaces import Workspaces
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.runs.run import Run
-from ui.handlers import MALFORMED, SURPRISE
-from ui.server.workspace import Model, Workspace
-from ui.server.workspaces import Workspaces
 
 SECRET = "zyzzyva"
 SESSION = "thesessionofalice"
@@ -29,15 +29,15 @@ SESSION = "thesessionofalice"
 def owner(service: TrainingService) -> Iterator[tuple[str, Workspaces, Workspace, Run]]:
     """A server with a visitor, whose text has a secret word."""
     made: list[Workspaces] = []
-    original = ui.open_workspaces
+    original = balcony.app.open_workspaces
 
     def remember(*arguments: Any, **named: Any) -> Workspaces:
         made.append(original(*arguments, **named))
         return made[0]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ui, "open_workspaces", remember)
-        app, url, _ = ui.launch(service, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
+        patch.setattr(balcony.app, "open_workspaces", remember)
+        app, url, _ = balcony.launch(service, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
     [workspaces] = made
     text = Corpus((tuple(f"{SECRET} {word} {SECRET}s {word}" for word in ("one", "two", "three", "four")),))
     space = workspaces.enter(None)

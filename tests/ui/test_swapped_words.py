@@ -4,13 +4,13 @@ import dataclasses
 
 import pytest
 
+from balcony.frame.question import Question
+from balcony.masked_words.closer_view import NO_MASK, NO_PLACE, closer_code, closer_numbers, closer_value
+from balcony.parts.export import write
 from bert_core import load_checkpoint
 from bert_core.config import CHECKPOINTS
 from bert_core.errors import InputError
 from bert_core.probes.masked_words import rate_guess
-from ui.frame.question import Question
-from ui.masked_words.closer_view import NO_MASK, NO_PLACE, closer_code, closer_numbers, closer_value
-from ui.parts.export import write
 
 DOCTOR = Question("the doctor said that [MASK] was late.", view="swap")
 TINY = Question("hello how are you i am romeo", "hello romeo", hidden=(2,), view="swap")

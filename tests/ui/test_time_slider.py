@@ -3,13 +3,13 @@
 import torch
 from helpers import finished
 
+from balcony.frame.question import Question
+from balcony.frame.shown_model import shown_model
+from balcony.masked_words.tab import guesses_value
+from balcony.next_sentence.tab import verdict_value
+from balcony.server.workspaces import Workspaces
 from bert_core import TrainingService, load_recipe, prepare
 from bert_core.storage.checkpoint import Checkpoint
-from ui.frame.question import Question
-from ui.frame.shown_model import shown_model
-from ui.masked_words.tab import guesses_value
-from ui.next_sentence.tab import verdict_value
-from ui.server.workspaces import Workspaces
 
 
 def test_a_moment_of_a_run_has_the_numbers_of_its_step() -> None:

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from helpers import PATIENCE, wait
 
+from balcony.app import MOST_THREADS
+from balcony.server import probe_lock as module
+from balcony.server.probe_lock import CROWDED, GONE, MOST_OF_A_PAGE, Asker, Turns, asker
 from bert_core.config import BertConfig
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import InputError
@@ -16,9 +19,6 @@ from bert_core.probes import forward
 from bert_core.probes.attention import attention
 from bert_core.probes.masked_words import fill_mask, sweep
 from bert_core.storage.checkpoint import Checkpoint
-from ui import MOST_THREADS
-from ui.server import probe_lock as module
-from ui.server.probe_lock import CROWDED, GONE, MOST_OF_A_PAGE, Asker, Turns, asker
 
 
 class Clock:

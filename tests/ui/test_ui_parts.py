@@ -14,6 +14,23 @@ import torch
 from helpers import make_model, wait
 from safetensors.torch import load_file
 
+from balcony.frame.masking import mask_words, words_value
+from balcony.frame.page import corpus_of
+from balcony.frame.question import Question
+from balcony.frame.shown_model import first_pair, shown_model
+from balcony.masked_words.closer_view import LENS, MATTERED, SWEEP, closer_code, closer_numbers, closer_value
+from balcony.masked_words.tab import all_guesses, beside_value, guesses_code, guesses_value, put_guess, still_hidden
+from balcony.models.tab import model_facts, name_in_files, open_files
+from balcony.next_sentence.tab import verdict_value
+from balcony.parts.export import history_numbers, write
+from balcony.parts.notes import PAIRS_ONLY
+from balcony.server.news import POINTS_LIVE, poll_delay, run_news, status_line, thin
+from balcony.server.workspace import Model, Workspace
+from balcony.server.workspaces import Workspaces
+from balcony.train.form import encoding_choices
+from balcony.train.guess_board import GuessBoard
+from balcony.train.monitor import baselines, run_guesses
+from balcony.train.tab import preview_value
 from bert_core import TrainingService, load_checkpoint, load_recipe, save_checkpoint
 from bert_core.config import CHECKPOINTS, BertConfig
 from bert_core.data.corpus import Corpus
@@ -25,23 +42,6 @@ from bert_core.runs.prepare import prepare, preview
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.losses import HELD_OUT
 from bert_core.training.metrics import StepMetrics
-from ui.frame.masking import mask_words, words_value
-from ui.frame.page import corpus_of
-from ui.frame.question import Question
-from ui.frame.shown_model import first_pair, shown_model
-from ui.masked_words.closer_view import LENS, MATTERED, SWEEP, closer_code, closer_numbers, closer_value
-from ui.masked_words.tab import all_guesses, beside_value, guesses_code, guesses_value, put_guess, still_hidden
-from ui.models.tab import model_facts, name_in_files, open_files
-from ui.next_sentence.tab import verdict_value
-from ui.parts.export import history_numbers, write
-from ui.parts.notes import PAIRS_ONLY
-from ui.server.news import POINTS_LIVE, poll_delay, run_news, status_line, thin
-from ui.server.workspace import Model, Workspace
-from ui.server.workspaces import Workspaces
-from ui.train.form import encoding_choices
-from ui.train.guess_board import GuessBoard
-from ui.train.monitor import baselines, run_guesses
-from ui.train.tab import preview_value
 
 
 def row(step: int, mlm_loss: float, nsp_loss: float = 0.7) -> SimpleNamespace:

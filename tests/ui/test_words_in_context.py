@@ -6,15 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from bert_core import load_checkpoint, save_checkpoint
-from bert_core.config import CHECKPOINTS
-from bert_core.data.corpus import Corpus
-from bert_core.errors import InputError
-from bert_core.probes.vectors import Occurrence, sentence_vectors, words_in_contexts
-from ui.frame.question import Question
-from ui.parts.export import write
-from ui.parts.notes import EACH_ALONE
-from ui.words_in_context.tab import (
+from balcony.frame.question import Question
+from balcony.parts.export import write
+from balcony.parts.notes import EACH_ALONE
+from balcony.words_in_context.tab import (
     BANK,
     CONTEXT,
     HINT,
@@ -31,6 +26,11 @@ from ui.words_in_context.tab import (
     snippet,
     telling,
 )
+from bert_core import load_checkpoint, save_checkpoint
+from bert_core.config import CHECKPOINTS
+from bert_core.data.corpus import Corpus
+from bert_core.errors import InputError
+from bert_core.probes.vectors import Occurrence, sentence_vectors, words_in_contexts
 
 SENTENCES = ["Hello, Romeo!", "", "thank you romeo, <b>romeo</b>"]
 

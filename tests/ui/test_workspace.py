@@ -10,15 +10,15 @@ from types import SimpleNamespace
 import pytest
 from helpers import wait
 
+from balcony.server.news import run_news
+from balcony.server.workspace import MODEL_BYTES, MOST_RUNS, NOT_YOURS, Model, Workspace
+from balcony.server.workspaces import MOST_TRAINING, Workspaces
+from balcony.train.monitor import run_guesses
 from bert_core import TrainingService, load_recipe
 from bert_core.errors import RunError
 from bert_core.runs.recipe import Recipe, finetuning_recipe
 from bert_core.runs.run import ENDED, FREE_AFTER, Run
 from bert_core.storage.checkpoint import Checkpoint
-from ui.server.news import run_news
-from ui.server.workspace import MODEL_BYTES, MOST_RUNS, NOT_YOURS, Model, Workspace
-from ui.server.workspaces import MOST_TRAINING, Workspaces
-from ui.train.monitor import run_guesses
 
 LEASE = 60
 

@@ -1,4 +1,4 @@
-// What this page knows of its class (ui/classroom/state.py), and how it takes part.
+// What this page knows of its class (balcony/classroom/state.py), and how it takes part.
 
 import { announce, keep, kept, NO_ANSWER, on, polling, say, visitor } from "../frame/page.js";
 import { address } from "../frame/question.js";
@@ -6,7 +6,7 @@ import { count } from "../parts/numbers.js";
 
 /** @typedef {{number: number, version: number, name: string, colour: string, isDotted: boolean, title: string, recipe: string, seed: string, rate: number, text: string, sentences: number, status: keyof typeof import("../compare/runs.js").STATUS_NAMES, step: number, steps: number, losses: (number | null)[], curve: [step: number, mlm: number | null, nsp: number | null][], verdict: string}} SharedRun */
 /** @typedef {[word: string, count: number, probability?: number | null, isRight?: boolean]} Guessed by the room, and once it is uncovered by the model */
-/** @typedef {{number: number, kind: "words" | "follows" | "loss", about: {title?: string, steps?: number, rate?: number, blind?: number}, texts: string[], gaps: number, open: boolean, count: number, bars: Guessed[][], own: string[] | null, link?: string, model?: string, right?: string[], nearest?: string}} Round see ui/classroom/covered.py */
+/** @typedef {{number: number, kind: "words" | "follows" | "loss", about: {title?: string, steps?: number, rate?: number, blind?: number}, texts: string[], gaps: number, open: boolean, count: number, bars: Guessed[][], own: string[] | null, link?: string, model?: string, right?: string[], nearest?: string}} Round see balcony/classroom/covered.py */
 /** @typedef {{number: number, kind: "seed" | "rate" | "text", value?: string, count?: number}} Given its value, of a text the beginning; for the teacher, how many have one */
 /** @typedef {{number: number, title: string, link: string, lesson: boolean, together: boolean}} Sent lesson: whether the teacher has made it; together: whether it opens by itself */
 

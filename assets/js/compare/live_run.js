@@ -13,7 +13,7 @@ const HIDDEN_MS = 60000; // a hidden page only renews the lease
 const RETRY_MS = 2000;
 const FIRST = [0, -1, 0]; // the cursors of a new page; later ones come with each answer
 
-/** News of a run since the cursors, see ui/server/news.py. */
+/** News of a run since the cursors, see balcony/server/news.py. */
 async function news(run, more, cursors) {
   const answer = await fetch(new URL("balcony/news", document.baseURI), {
     method: "POST",

@@ -1,4 +1,4 @@
-// The statuses of a run, as ui and bert_core/runs/run.py name them, and the runs that are chosen.
+// The statuses of a run, as balcony and bert_core/runs/run.py name them, and the runs that are chosen.
 
 import { announce, keep, kept } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";

@@ -1,5 +1,5 @@
 // A trial: the progress of several runs, then a sentence that answers its question, with a table or a chart. Experiments are
-// trials, and so is what pre-training bought; ui/compare/trials.py is the other half.
+// trials, and so is what pre-training bought; balcony/compare/trials.py is the other half.
 
 import { progress, row, scrolling, table } from "../controls.js";
 import { button, dot, el, fill, note } from "../parts/elements.js";

@@ -7,11 +7,11 @@ import { percent } from "../parts/numbers.js";
 import { ask, question, replace } from "../frame/question.js";
 
 /** @typedef {[text: string, kind: string][]} Pieces of a text; kind "" between the marked ones */
-/** @typedef {{guess?: string, bars?: [name: string, probability: number][], marked?: Pieces}} Answer see prediction_value in ui/finetune/answers.py */
+/** @typedef {{guess?: string, bars?: [name: string, probability: number][], marked?: Pieces}} Answer see prediction_value in balcony/finetune/answers.py */
 /** @typedef {{text: string, pair?: string, choices?: string[], label?: string, true?: Pieces, right: boolean | null}} LabelledParts right: null for a number */
 /** @typedef {Answer & LabelledParts} Example */
 /**
- * @typedef {object} Results See results_value in ui/finetune/answers.py; without a run there are no examples.
+ * @typedef {object} Results See results_value in balcony/finetune/answers.py; without a run there are no examples.
  * @property {string} [key]
  * @property {number | null} step
  * @property {string} name

@@ -1,4 +1,4 @@
-// Asks the server what the open tab shows: the answers that its tab declares with `Page.on` in ui/frame/page.py.
+// Asks the server what the open tab shows: the answers that its tab declares with `Page.on` in balcony/frame/page.py.
 
 import { announce, latest, orError } from "./page.js";
 import { question } from "./question.js";

@@ -1,4 +1,4 @@
-// The file that a button of Gradio's asks the server for; `Page.save` in ui/frame/page.py gives it.
+// The file that a button of Gradio's asks the server for; `Page.save` in balcony/frame/page.py gives it.
 
 import { saveFile } from "../parts/downloads.js";
 

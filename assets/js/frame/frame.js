@@ -18,7 +18,7 @@ const REPLAY = "Show each kept step in turn";
 const LIVE_MS = 1000; // at most so often a view follows a run that is shown live
 const MOST_STEPS = 60; // the server keeps about 40 snapshots; with more here, ask which are left
 
-/** @typedef {Record<string, any>} ShownModel see shown_model in ui/frame/shown_model.py */
+/** @typedef {Record<string, any>} ShownModel see shown_model in balcony/frame/shown_model.py */
 /** @typedef {{visitor: string, run?: string | null, show?: string}} Value of the view: the visitor's token and run, and the model to show */
 
 /** The place of the step that is nearest to another one. @param {number[]} steps @param {number} step */

@@ -1,6 +1,6 @@
 // Sentences that stand in the window wherever the page is scrolled: why a press was refused, beside the pressed button, and
 // that the server does not answer. A handler of the server sends one as the value of this view (`Page.say` in
-// ui/frame/page.py), a script by the event "said".
+// balcony/frame/page.py), a script by the event "said".
 
 import { button, draws, el, note, putBelow } from "../parts/elements.js";
 import { announce, NO_ANSWER, on, orError, say } from "./page.js";

@@ -1,4 +1,4 @@
-// What a person looks at, as one value (ui/frame/question.py). `ask` changes it, the address keeps it, and every view
+// What a person looks at, as one value (balcony/frame/question.py). `ask` changes it, the address keeps it, and every view
 // hears of a change by the event "question". The part after # never reaches the server.
 
 import { announce, on } from "./page.js";

@@ -11,7 +11,7 @@ import { field, named } from "./field.js";
 const UNKNOWN = "The model never learned this word";
 const FIELDS = /** @type {const} */ (["text", "pair"]);
 
-/** @typedef {Record<string, any>} Words see words_value in ui/frame/masking.py */
+/** @typedef {Record<string, any>} Words see words_value in balcony/frame/masking.py */
 /**
  * @typedef {object} Sentences The sentences of the bar and their words.
  * @property {Words} words
@@ -132,7 +132,7 @@ function chip({ words, cuts, known }, index, onclick) {
 
 /**
  * The line below the sentences, and what paints all words.
- * @param {HTMLElement} root @param {Record<string, any>} tabs see ui/frame/tab.py @param {Sentences} state
+ * @param {HTMLElement} root @param {Record<string, any>} tabs see balcony/frame/tab.py @param {Sentences} state
  * @param {ReturnType<typeof field>[]} fields @param {(update: object) => void} give
  */
 function painter(root, tabs, state, fields, give) {

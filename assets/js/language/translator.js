@@ -7,7 +7,7 @@
 
 const ATTRIBUTES = ["title", "aria-label", "aria-valuetext", "placeholder", "alt", "data-name"];
 const NOT_OURS = "[translate=no], bdi:not([translate]), .textpoint, td.filename, code, pre, script, style"; // a person's words, a model's, a program's
-const OWN = /\u2068[^\u2069]*\u2069/g; // a person's words within a text, see `own` in ui/handlers.py
+const OWN = /\u2068[^\u2069]*\u2069/g; // a person's words within a text, see `own` in balcony/handlers.py
 const FIRST_SIGN = 0xe000; // of Unicode's signs without a meaning: one stands for each of these words
 const SIGNS = /[\ue000-\uf8ff]/g;
 const NUMBER = String.raw`\d+(?:,\d{3})*(?:\.\d+)?`;

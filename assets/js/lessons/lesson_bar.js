@@ -15,7 +15,7 @@ import { tour } from "./tour.js";
 const OWN = "file";
 const NOT_IN_LINK = "A link does not carry the lesson of a file. Open the file under Lessons.";
 
-/** @typedef {{question: Record<string, any>, text: string, ask: string, choices: string[], right: number | null, answer: string, hide: string[]}} Step see read_lesson in ui/lessons.py */
+/** @typedef {{question: Record<string, any>, text: string, ask: string, choices: string[], right: number | null, answer: string, hide: string[]}} Step see read_lesson in balcony/lessons.py */
 /** @typedef {{title: string, steps: Step[], error?: string}} Lesson */
 
 /** The lesson that the page shows, the number of its step, and whether it came from a file. @type {{lesson: Lesson | null, at: number, isOwn: boolean}} */

@@ -1,4 +1,4 @@
-// Controls that show and change one part of the question (see ui/parts/controls.py), and lists of choices of forms.
+// Controls that show and change one part of the question (see balcony/parts/controls.py), and lists of choices of forms.
 
 import { toggle } from "../controls.js";
 import { changes, el, fill } from "./elements.js";

@@ -3,7 +3,7 @@
 /** @typedef {Record<string, any>} Attributes a function is called at the event that its name ends with; null and undefined are left out */
 /** @typedef {Node | string | null | undefined | false | 0 | "" | Child[]} Child nothing where it is empty; a list stands for its children */
 
-/** What a person wrote, within a text of the page: `own` in ui/handlers.py marks it so, and it is never translated. */
+/** What a person wrote, within a text of the page: `own` in balcony/handlers.py marks it so, and it is never translated. */
 const OWN = /\u2068([^\u2069]*)\u2069/;
 /** Mark a text as a person's own. @param {string} text */
 export const own = (text) => `\u2068${text.replaceAll(/[\u2068\u2069]/g, "")}\u2069`;

@@ -14,7 +14,7 @@ const MOST_VALUES = 6; // of the weighted sum
 
 /** @typedef {import("../parts/elements.js").Child} Child */
 /**
- * @typedef {object} Steps See steps_value in ui/step_by_step/tab.py.
+ * @typedef {object} Steps See steps_value in balcony/step_by_step/tab.py.
  * @property {string[]} tokens
  * @property {number[]} ids
  * @property {number[]} segments

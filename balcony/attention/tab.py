@@ -1,0 +1,155 @@
+"""Attention: which words each head attends to."""
+
+from typing import Any
+
+import gradio as gr
+
+from balcony.attention import values as attention
+from balcony.attention.head_switches import head_switches
+from balcony.frame.page import Page, PageRequest
+from balcony.frame.question import MODEL, TEXTS, Head, Question
+from balcony.frame.shown_model import caption
+from balcony.frame.tab import Tab
+from balcony.handlers import on_error
+from balcony.parts.controls import control
+from balcony.parts.downloads import exporter, numbers_of_models
+from balcony.parts.export import Numbers, attention_numbers
+from balcony.parts.notes import alone_note
+from balcony.server.probe_lock import probe_lock
+from balcony.views import hint, view
+from bert_core.pages.attention import ShownAttention, attention_page, detail_value, grid_value
+from bert_core.storage.checkpoint import Checkpoint
+
+HINT = (
+    "Attention shows which words a head attends to. It does not explain an answer: to see what an answer depends on, "
+    "switch a head off at its map or below, or click a word above to hide it."
+)
+CLEAR = "english-mini"  # a model with heads that stand out
+LATER = {"names": None, "more": "names"}  # the answer that gives the heads their names
+GRID, DETAIL = "attention-heads", "attention-map"  # elem_ids
+PLACE = "attention-place"
+OTHER_GRID, OTHER_DETAIL = "attention-other-heads", "attention-other-map"
+HIDDEN = {OTHER_GRID: {"hidden": True}, OTHER_DETAIL: None}
+
+
+def lay_out(page: Page) -> None:
+    view("step_by_step/place", elem_id=PLACE)
+    with gr.Column(elem_id="attention-stage"):
+        view("attention/head_grid", options={"switches": True}, elem_id=GRID)
+        view("attention/head_detail", options={"unfolds": True}, elem_id=DETAIL)
+        view("attention/unfolded_cell", server_functions=page.functions(unfold), elem_id="attention-cell")
+        view("attention/head_grid", elem_id=OTHER_GRID)
+        view("attention/head_detail", elem_id=OTHER_DETAIL)
+    info = "The remaining weights of each row are scaled to sum to 1."
+    control("checkbox", "hide_special", label="Hide [CLS] and [SEP]", info=info, elem_id="attention-hide")
+    hint(HINT)
+    exporter(
+        *(page, "the attention"),
+        of="attention-stage",
+        elem_id="attention-download",
+        name="attention",
+        numbers=numbers,
+        code=lambda asked: attention.attention_code(asked.checkpoint, asked.question),
+        html=html,
+    )
+    head_switches(page)
+    page.on("heads", (*TEXTS, "hidden", "hide_special", "other"), show, no_heads)
+    page.on("layer", ("head",), show_layer, no_layer, part_of="heads")
+    page.on("place", MODEL, place, lambda sentence: {PLACE: None})
+    page.on("names", (), names, lambda sentence: {GRID: {"unnamed": sentence}})
+
+
+TAB = Tab(
+    "attention",
+    "Attention",
+    lay_out,
+    hint="Click a word to hide it from the model.",
+    press="hidden",
+    compares=True,
+    story=(3, "Now see what each head attends to"),
+)
+
+
+def unfold(asked: PageRequest) -> dict[str, Any]:
+    return attention.head_value(asked.checkpoint, asked.question)
+
+
+def show(asked: PageRequest) -> dict[str, Any]:
+    """All heads and one layer of them, of the model and of the one to compare with."""
+    question, model = asked.question, asked.model
+    if not question.text.strip():
+        return no_heads("")
+    first = attention_of(model.checkpoint, question)
+    head = attention.nearest_head(question.head, model.checkpoint.config)
+    notes = first.note + alone_note(model.checkpoint, question.pair)
+    others = show_beside(first, head, asked)
+    value = grid_value(first, head, others.pop("apart", None))
+    value |= LATER | {"notes": notes, "caption": caption(model) if question.other else "", "clear": clear_model(asked)}
+    return {GRID: value, DETAIL: detail_value(first, head), **others}
+
+
+def clear_model(asked: PageRequest) -> str:
+    """A model to try where no head stands out; "" where there is none, or it is shown."""
+    return CLEAR if CLEAR in asked.workspaces.shipped_names and asked.question.model != CLEAR else ""
+
+
+@on_error(lambda sentence: HIDDEN | {OTHER_GRID: {"error": sentence}})
+def show_beside(first: ShownAttention, head: Head, asked: PageRequest) -> dict[str, Any]:
+    """The two views of the model to compare with; under "apart", how much its heads differ."""
+    if (model := asked.other) is None:
+        return HIDDEN.copy()
+    second = attention_of(model.checkpoint, asked.question)
+    head, apart = attention.nearest_head(head, model.checkpoint.config), attention.differences(first, second)
+    value = grid_value(second, head, apart)
+    notes = [*value["notes"], attention.difference_note(apart, first.shown.start)]
+    return {
+        OTHER_GRID: value | LATER | {"caption": caption(model), "notes": notes, "clear": ""},
+        OTHER_DETAIL: detail_value(second, head, apart),
+        "apart": apart,
+    }
+
+
+def no_heads(sentence: str) -> dict[str, Any]:
+    return {GRID: {"error": sentence} if sentence else {}, DETAIL: None} | HIDDEN
+
+
+def show_layer(asked: PageRequest) -> dict[str, Any]:
+    """One layer in detail, and its heads where one layer is shown at a time; else the grids mark the chosen head by
+    themselves."""
+    values = show(asked)
+    is_part = {each: values[each].get("of", 0) > values[each].get("layers", 0) for each in (GRID, OTHER_GRID)}
+    return {each: value for each, value in values.items() if is_part.get(each, True)}
+
+
+def no_layer(sentence: str) -> dict[str, Any]:
+    return {DETAIL: {"error": sentence}, OTHER_DETAIL: None}
+
+
+def place(asked: PageRequest) -> dict[str, Any]:
+    """How many layers and heads the small map of the model has."""
+    config = asked.checkpoint.config
+    return {PLACE: {"layers": config.num_hidden_layers, "heads": config.num_attention_heads}}
+
+
+def names(asked: PageRequest) -> dict[str, Any]:
+    """The names of the heads, which take much longer than their weights."""
+    value = {GRID: {"names": attention.shown_names(asked.checkpoint, asked.question)}}
+    if model := asked.other:
+        value[OTHER_GRID] = {"names": attention.shown_names(model.checkpoint, asked.question)}
+    return value
+
+
+def attention_of(checkpoint: Checkpoint, question: Question, *, is_named: bool = False) -> ShownAttention:
+    """What is shown of a model, when its turn has come."""
+    with probe_lock:
+        return attention.shown_attention(checkpoint, question, is_named=is_named)
+
+
+def numbers(asked: PageRequest) -> Numbers | dict[str, Numbers]:
+    return numbers_of_models(asked, lambda each: attention_numbers(attention_of(each, asked.question).maps))
+
+
+def html(asked: PageRequest) -> str:
+    first = attention_of(asked.checkpoint, asked.question, is_named=True)
+    head = attention.nearest_head(asked.question.head, asked.checkpoint.config)
+    return attention_page(first, head, f"Attention: {caption(asked.model)}")

@@ -1,0 +1,108 @@
+"""The attention that a question asks for, of one model and of two, and Python code for it."""
+
+from typing import Any
+
+from torch import Tensor
+
+from balcony.frame.masking import mask_words
+from balcony.frame.question import Head, Question
+from balcony.parts.export import python_code
+from balcony.server.probe_lock import probe_lock
+from bert_core.config import BertConfig
+from bert_core.errors import InputError, percent
+from bert_core.pages.attention import ShownAttention, shown_layers
+from bert_core.pages.offline import packed
+from bert_core.probes.attention import SPECIAL, attention, difference, head_names, layer_names
+from bert_core.probes.reading import encode_text
+from bert_core.probes.stages import follow
+from bert_core.storage.checkpoint import Checkpoint
+
+
+def shown_attention(checkpoint: Checkpoint, question: Question, *, is_named: bool = True) -> ShownAttention:
+    """Everything that the page shows of a model's attention, where hidden words are [MASK]s.
+
+    is_named: with the names of the heads, which take much longer. Raises InputError for an empty or too long text.
+    """
+    texts, layers = texts_and_layers(checkpoint, question)
+    names = head_names(checkpoint, *texts, layers=layers) if is_named else None
+    maps = attention(checkpoint, *texts)
+    return ShownAttention.of(maps, names, hide_special=question.hide_special, layer=layers.start)
+
+
+def shown_names(checkpoint: Checkpoint, question: Question) -> list[list[str]]:
+    """The names of the heads that `shown_attention` shows. Others may ask between two layers."""
+    texts, layers = texts_and_layers(checkpoint, question)
+    names, found = layer_names(checkpoint, *texts, layers=layers), []
+    for _ in layers:
+        with probe_lock:
+            found.append(next(names))
+    return found
+
+
+def texts_and_layers(checkpoint: Checkpoint, question: Question) -> tuple[tuple[str, str | None], range]:
+    """The texts with their hidden words as [MASK]s, and the layers whose heads are shown.
+
+    Raises InputError for an empty or too long text.
+    """
+    if not question.text.strip():
+        raise InputError("There is no sentence yet; type or choose one first.")
+    texts, config = mask_words(checkpoint, question)[0].texts, checkpoint.config
+    T = len(encode_text(checkpoint, *texts))
+    return texts, shown_layers(config.num_hidden_layers, config.num_attention_heads, T, question.head[0])
+
+
+def differences(one: ShownAttention, other: ShownAttention) -> Tensor | None:
+    """How much each head differs between two models, (L, H); None where tokens, layers or heads differ."""
+    same = one.maps.tokens == other.maps.tokens and one.maps.weights.shape == other.maps.weights.shape
+    same &= one.shown == other.shown
+    return difference(one.maps.weights, other.maps.weights) if same else None
+
+
+def difference_note(apart: Tensor | None, first: int = 0) -> str:
+    """A sentence on what `differences` returns. first: the number of its first layer."""
+    if apart is None:
+        return "The two models differ in tokens, layers or heads, so their weights are not subtracted."
+    H = apart.shape[1]
+    least, most = (divmod(first * H + int(at), H) for at in (apart.argmin(), apart.argmax()))
+    mean, lowest, highest = (percent(each.item()) for each in (apart.mean(), apart.min(), apart.max()))
+    return (
+        f"On average, {mean} of a word's attention goes to other words than in the other model: "
+        f"from {lowest} (layer {least[0] + 1}, head {least[1] + 1}) to {highest} "
+        f"(layer {most[0] + 1}, head {most[1] + 1})."
+    )
+
+
+def head_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
+    """The tokens of the question, and the query, key and value of each in its head, base64 of float32. words: the
+    positions of those that are not special."""
+    layer, head = question.head
+    with probe_lock:
+        found = follow(checkpoint, *mask_words(checkpoint, question)[0].texts, layer=layer)
+    if not 0 <= head < len(found.layer["query"]):
+        raise InputError(f"The model has {len(found.layer['query'])} heads in a layer, and no head {head + 1}.")
+    vectors = {name: packed(found.layer[name][head]) for name in ("query", "key", "value")}
+    words = [i for i, token in enumerate(found.tokens) if token not in SPECIAL]
+    return {"tokens": found.tokens, "words": words, **vectors}
+
+
+def nearest_head(head: Head, config: BertConfig) -> Head:
+    """The chosen head, or the last one of a smaller model."""
+    layer, number = head
+    return max(0, min(layer, config.num_hidden_layers - 1)), max(0, min(number, config.num_attention_heads - 1))
+
+
+def attention_code(checkpoint: Checkpoint, question: Question) -> str:
+    layer, head = nearest_head(question.head, checkpoint.config)
+    texts_and_layers(checkpoint, question)  # or it raises
+    texts = mask_words(checkpoint, question)[0].texts_code
+    return python_code(
+        checkpoint.name,
+        ["attention", "average", "head_facts", "head_names", "rollout", "without_special"],
+        f"maps = attention(checkpoint, {texts})",
+        "facts = head_facts(maps)  # facts.facts['entropy'][layer, head]",
+        f"names = head_names(checkpoint, {texts})  # names[layer][head]",
+        "flow = rollout(maps.weights)  # (layers, T, T)",
+        *(["maps = without_special(maps)"] if question.hide_special else []),
+        f"one = maps.weights[{layer}, {head}]  # (T, T): layer {layer + 1}, head {head + 1}; rows attend to columns",
+        f"mean = average(maps.weights)[{layer}]  # (T, T)",
+    )

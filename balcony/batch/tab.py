@@ -1,0 +1,179 @@
+"""The Batch tab: what the model was given in a training step, what it was asked for, and what it predicts now."""
+
+from typing import Any
+
+from balcony.frame.page import Page, PageRequest
+from balcony.frame.tab import Tab
+from balcony.parts.downloads import exporter
+from balcony.parts.export import Numbers, table
+from balcony.parts.notes import pair_labels
+from balcony.server.probe_lock import probe_lock
+from balcony.server.workspace import NO_MODEL_YET, Workspace, is_finetuning
+from balcony.server.workspaces import functions
+from balcony.views import view
+from bert_core.config import DataConfig
+from bert_core.errors import InputError, RunError
+from bert_core.probes.batch import BatchView, RowJudgement, RowView
+from bert_core.runs.run import ENDED, Run
+from bert_core.storage.checkpoint import Checkpoint
+
+PAIRS_SHOWN = 4
+NO_RUN = "Press Start under Train; the batch of the newest step appears here."
+NO_RUN_SELECTED = "This model has no batches; choose one of your runs above."
+READY_MADE = "This model was trained elsewhere, and the text of its batches did not come with it. "
+HINT = (
+    "In this step the model was asked for some words of each pair, and whether B follows A. Every step draws new pairs "
+    "and new words. The curve shows the loss before the update; these answers come after it, with dropout off."
+)
+PAIRING = (
+    "In half of the pairs B is the sentence after A (IsNext); in the others it was drawn at random from elsewhere in "
+    "the text, and never is the true next one (NotNext)."
+)
+ASKED = ("masked", "replaced", "kept")
+WHY = "Why not always [MASK]? Later texts have none, so any visible word may be asked, or be the wrong one."
+COLUMNS = ("pair", "label", "position", "segment", "kind", "shown", "true", "guess", "probability", "loss")
+
+
+def lay_out(page: Page) -> None:
+    def batch(space: Workspace, key: str | None, step: int | None, first: int, again: int) -> dict[str, Any]:
+        """Some pairs of the batch of a step, None for the newest."""
+        if (run := space.runs.get(key or "")) is None or is_finetuning(run):
+            return {"text": ("" if run else READY_MADE) + (NO_RUN_SELECTED if space.runs else NO_RUN)}
+        return batch_value(space, run, step, max(0, first), max(0, again))
+
+    [served] = functions(page.workspaces, batch, error="text")
+
+    # The browser sends back only {run, step, first, again} as the value, and keeps the rest.
+    options = {"pairs": PAIRS_SHOWN, "hint": HINT, "pairing": PAIRING, "why": WHY}
+    view("batch/batch", server_functions=[served], options=options, elem_id="batch")
+
+    def numbers(asked: PageRequest, at: object) -> Numbers:
+        if not isinstance(at, dict):
+            raise InputError(NO_RUN)
+        value = served([asked.space.token, *(at.get(name) for name in ("run", "step", "first", "again"))])
+        if "text" in value:
+            raise InputError(value["text"])
+        return table(COLUMNS, batch_table(value))
+
+    exporter(
+        *(page, "the batch"),
+        of="batch",
+        elem_id="batch-download",
+        name="batch",
+        numbers=numbers,
+        title=(),
+        with_value="batch",
+    )
+
+
+TAB = Tab("batch", "Batch", lay_out, story=(5, "See what one step asks"))
+
+
+def batch_value(space: Workspace, run: Run, step: int | None, first: int, again: int) -> dict[str, Any]:
+    """PAIRS_SHOWN pairs from index `first` on, as the batch view shows them.
+
+    step: of a snapshot, None for the newest, and of its batch; step 0 shows the untrained model the first batch. again:
+    1, 2, ... to draw other masks. Raises RunError before the first batch.
+    """
+    if (found := space.checkpoint(run, step)) is None:
+        if run.status in ENDED:
+            raise RunError("Your run ended before its first batch; start another one.")
+        raise RunError(NO_MODEL_YET)
+    at, checkpoint = found
+    batch = run.batch_at(max(1, at), again=again, rows=slice(first, first + PAIRS_SHOWN))
+    with probe_lock:
+        judged = batch.judge(checkpoint) if batch.rows else ()
+    rows = [_row(row, judged_row) for row, judged_row in zip(batch.rows, judged, strict=True)]
+    return {
+        "run": run.id,
+        "step": at,
+        "first": first,
+        "again": again,
+        "pairs": batch.shape[0],
+        "length": batch.shape[1],
+        "shapes": shapes(batch, checkpoint),
+        "label": pair_labels(checkpoint)[0],
+        "rows": rows,
+        "right": right_by_kind(rows),
+        "legend": legend(run.recipe.data),
+    }
+
+
+def _row(row: RowView, judged: RowJudgement) -> dict[str, Any]:
+    return {
+        "tokens": list(row.tokens),
+        "kinds": list(row.kinds),
+        "segments": list(row.segments),
+        "number": row.number,
+        "is_next": row.is_next,
+        "is_next_probability": round(judged.is_next, 6),
+        "guesses": {
+            str(guess.position): {
+                "label": row.labels[guess.position],
+                "token": guess.token,
+                "probability": round(guess.probability, 6),
+                "loss": round(guess.loss, 4),
+                "is_right": guess.is_right,
+            }
+            for guess in judged.guesses
+        },
+    }
+
+
+def shapes(batch: BatchView, checkpoint: Checkpoint) -> list[list[str]]:
+    """[name, shape in letters, sizes, what it has] of each tensor of the whole batch, from the tokens to the scores."""
+    config, (B, T), M = checkpoint.config, batch.shape, batch.asked
+    D, V = config.hidden_size, config.vocab_size
+    read = "each pair's [CLS], the row b × T" if config.pooler == "first" else "the mean of each pair's vectors"
+    sizes = {"B": B, "T": T, "B·T": B * T, "D": D, "M": M, "V": V, "2": 2}
+    found = {
+        "input_ids": (("B", "T"), "the tokens of B pairs, each filled up to T"),
+        "token_type_ids": (("B", "T"), "0 in A and 1 in B"),
+        "attention_mask": (("B", "T"), "1 at tokens and 0 at padding"),
+        "labels": (("B", "T"), "the true token where the model is asked, else -100"),
+        "next_sentence_label": (("B",), "0 for IsNext and 1 for NotNext"),
+        "vectors": (("B·T", "D"), "the last layer's vectors of all pairs, one row below the other"),
+        "asked positions": (("M",), "the numbers of the asked rows among these, from 0"),
+        "asked vectors": (("M", "D"), "only these rows: the other positions need no word scores"),
+        "word scores": (("M", "V"), "a score for each token of the vocabulary; MLM's loss compares them with M labels"),
+        "pair scores": (("B", "2"), f"from {read}; NSP's loss compares them with B labels"),
+    }
+    rows = []
+    for name, (letters, text) in found.items():
+        shape = f"({letters[0]},)" if len(letters) == 1 else f"({', '.join(letters)})"
+        rows.append([name, shape, " × ".join(f"{sizes[each]:,}" for each in letters), text])
+    return rows
+
+
+def right_by_kind(rows: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
+    """(kind, right, of how many) for each kind of asked word that the rows have."""
+    asked = [(row["kinds"][int(at)], guess["is_right"]) for row in rows for at, guess in row["guesses"].items()]
+    of = {kind: [right for each, right in asked if each == kind] for kind in ASKED}
+    return [(kind, sum(right), len(right)) for kind, right in of.items() if right]
+
+
+def legend(data: DataConfig) -> list[list[str]]:
+    """[kind, explanation] each, with the fractions of this run; the asked words come first."""
+    kept = 1 - data.mask_share - data.random_share
+    return [
+        ["masked", f"shown as [MASK] ({data.mask_share:.0%} of the asked words)"],
+        ["replaced", f"shown as a random word ({data.random_share:.0%})"],
+        ["kept", f"left unchanged but asked ({kept:.0%})"],
+        ["untouched", "shown, and not asked"],
+        ["special", "[CLS] begins a pair, and NSP reads its last vector; [SEP] ends A and B; never asked"],
+        ["padding", "fills up shorter pairs; gets no attention and has no loss"],
+    ]
+
+
+def batch_table(value: dict[str, Any]) -> list[list[Any]]:
+    """The value of `batch_value` as rows of COLUMNS, one for each position; cells without a value are None."""
+    label = value["label"]
+    other = "NotNext" if label == "IsNext" else f"not {label}"
+    rows = []
+    for number, row in enumerate(value["rows"], value["first"] + 1):
+        pair_label = (label if row["is_next"] else other) if 1 in row["segments"] else None  # A alone
+        for position, (token, kind, segment) in enumerate(zip(row["tokens"], row["kinds"], row["segments"])):
+            guess = row["guesses"].get(str(position), {})
+            values = [guess.get(name) for name in ("label", "token", "probability", "loss")]
+            rows.append([number, pair_label, position, "AB"[segment], kind, token, *values])
+    return rows

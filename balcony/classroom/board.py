@@ -1,0 +1,72 @@
+"""The runs on the board of a class: what it shows of each, its chart, and its table as a file."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from balcony.classroom.typed import cleaned
+from balcony.parts.export import Numbers, table
+from balcony.parts.figures import loss_curves
+from balcony.server.news import CURVES, LAST_STEPS, thin
+from balcony.server.workspace import Workspace
+from bert_core.runs.run import Run
+
+MOST_POINTS = 60  # of a curve
+LONGEST_TITLE = 80  # characters
+OBJECTIVES = CURVES[:2]
+COLUMNS = ("name", "run", "settings", "text", "sentences", "seed", "learning_rate", "step", "steps", "status")
+CHART = {"figures": [loss_curves()] * 2, "series": OBJECTIVES, "id": "class-curves"}
+
+
+@dataclass(eq=False)
+class Shared:
+    """A run on the board. text: its name, where the teacher has given it. judged: the number of its steps when its
+    verdict was asked for, None before. seen: what it was when `has_news` looked."""
+
+    space: Workspace
+    run: Run
+    text: str = ""
+    judged: int | None = None
+    verdict: str = ""
+    seen: tuple[str, ...] = ()
+
+    def is_listed(self) -> bool:
+        """Whether its person has not removed it."""
+        return self.run.id in self.space.runs
+
+    def has_news(self) -> bool:
+        """Whether it is another than at the look before; a run that its person has removed stays as it was."""
+        if not self.is_listed():
+            return False
+        before, self.seen = self.seen, (self.run.status, f"{self.run.steps_done}", self.space.title_of(self.run))
+        return before != self.seen
+
+    def described(self) -> dict[str, Any]:
+        """What the board shows of it: its title, settings and losses, and not its text."""
+        run, recipe = self.run, self.run.recipe
+        return {
+            "title": cleaned(self.space.title_of(run), LONGEST_TITLE),
+            "recipe": f"{recipe.model.in_words}, {recipe.data.batch_size} pairs a step",
+            "seed": str(recipe.seed),  # as text: a JavaScript number cannot hold every seed
+            "rate": recipe.training.learning_rate,
+            "text": self.text,
+            "sentences": len(run.prepared.source.sentences) if run.prepared else 0,
+            "status": run.status,
+            "step": run.steps_done,
+            "steps": recipe.training.total_steps,
+            "curve": thin(run.history(), MOST_POINTS, OBJECTIVES),
+            "losses": last_losses(run),
+            "verdict": self.verdict if self.judged == run.steps_done else "",
+        }
+
+
+def last_losses(run: Run) -> list[float | None]:
+    """The losses of OBJECTIVES of a run with a step, means over its last ones; None for an objective that it lacks."""
+    return thin(run.history(since=max(0, run.steps_done - LAST_STEPS)), 1, OBJECTIVES)[0][1:]
+
+
+def board_numbers(runs: Iterable[dict[str, Any]]) -> Numbers:
+    """A row for each run of the board; the losses are means over the last steps."""
+    names = {"run": "title", "settings": "recipe", "learning_rate": "rate"}
+    rows = [(*(run.get(names.get(each, each)) for each in COLUMNS), *run["losses"], run["verdict"]) for run in runs]
+    return table((*COLUMNS, *OBJECTIVES, "verdict"), rows)

@@ -1,0 +1,167 @@
+"""The list of a visitor's runs: their last numbers, the settings that differ, and starting one again."""
+
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from textwrap import shorten
+from typing import Any
+
+import gradio as gr
+import torch
+
+from balcony.frame.page import Page
+from balcony.handlers import QUIET, own, sent
+from balcony.parts.downloads import PICTURES
+from balcony.parts.export import file_text, history_numbers
+from balcony.server.news import LAST_STEPS, POINTS_AT_FIRST, thin
+from balcony.server.workspace import Workspace, own_text_of
+from balcony.server.workspaces import functions
+from balcony.train.monitor import curve_options
+from balcony.train.settings import in_words, label_of
+from balcony.train.tab import TrainTab
+from balcony.views import view
+from bert_core.data.corpus import Corpus
+from bert_core.errors import RunError
+from bert_core.machine import file_name, give_back_memory
+from bert_core.runs.recipe import Recipe
+from bert_core.runs.run import Run
+from bert_core.runs.snapshots import Snapshot
+
+HINT = (
+    "The ticked runs are drawn below. Numbers are means over the last 20 steps, while the model was still learning; "
+    "the sentence beside “Finished” in Train tests the finished model. “Run again” trains the same run once more; "
+    "“Reset” does so too, but pauses before the first step. Both begin with the same weights, bit for bit."
+)
+LONGEST_BEGIN = 40  # letters of a text
+
+
+def runs_list(page: Page, training: TrainTab) -> None:
+    """Lay out the list and connect its buttons, which start a run like the chosen one."""
+
+    def listing(space: Workspace) -> list[dict[str, Any]]:
+        rows = [run_row(space, run) for run in space.pretraining_runs]
+        return [row | {"notes": space.dropped_notes} for row in rows[:1]] + rows[1:]
+
+    def differing(space: Workspace, ids: list) -> dict[str, Any]:
+        return what_differs(space, [space.run(run_id) for run_id in ids])
+
+    def table(space: Workspace, ids: list, kind: str) -> dict[str, Any]:
+        return curves_file(space, [space.run(run_id) for run_id in ids], kind)
+
+    def start(space: Workspace, event: gr.EventData) -> None:
+        page.workspaces.repeat(space, space.run(sent(event, "run", str)), paused=sent(event, "paused", bool))
+
+    def curve(space: Workspace, run_id: str) -> dict[str, Any]:
+        return run_curve(space, space.run(run_id))
+
+    def remove(space: Workspace, event: gr.EventData) -> None:
+        space.remove(sent(event, "run", str))
+        give_back_memory()
+
+    served = functions(page.workspaces, listing, differing, curve, table)
+    options = curve_options() | {"hint": HINT}
+    runs = view("compare/runs_list", events=("remove",), server_functions=served, options=options, elem_id="runs-list")
+    runs.select(training.showing(start), page.visitor, training.live, **QUIET)
+    runs.remove(training.showing(remove), page.visitor, training.live, trigger_mode="multiple", **QUIET)
+
+
+def run_curve(space: Workspace, run: Run) -> dict[str, Any]:
+    """A run's whole curve, thinned, to draw beside those of others."""
+    entry = space.entries[run.id]
+    return {
+        "name": space.shown_title(run.id, space.title_of(run)),
+        "colour": entry.colour,
+        "isDotted": entry.is_dotted,
+        "steps": run.recipe.training.total_steps,
+        "points": thin(run.history(), POINTS_AT_FIRST),
+    }
+
+
+def curves_file(space: Workspace, runs: Sequence[Run], kind: str) -> dict[str, Any]:
+    """A file's name without its ending, which names the runs as the list does, and their numbers as its content, or the
+    title of its picture. Raises RunError without a run that has numbers."""
+    named = {f"{space.entries[run.id].number} · {listed_title(space, run)}": run for run in runs if run.history()}
+    if not named:
+        raise RunError("No ticked run has numbers yet; tick one that has.")
+    name = file_name(*named, "curves")
+    if kind in PICTURES:
+        return {"name": name, "title": "Compared runs"}
+    numbers = {title: history_numbers(run.history(), run.evaluations()) for title, run in named.items()}
+    return {"name": name, "content": file_text(kind, numbers)}
+
+
+def listed_title(space: Workspace, run: Run) -> str:
+    """A run's title in the list, where its number has a place of its own."""
+    return space.names.get(run.id) or space.plain_title(run)
+
+
+def run_row(space: Workspace, run: Run) -> dict[str, Any]:
+    """A row of the list. title: without the number, which has a place of its own. numbers, held: of the last steps and
+    of the last held-out evaluation, in the order of CURVES; None where there are none. The seed is text: a JavaScript
+    number cannot hold every seed."""
+    entry, progress = space.entries[run.id], run.progress()
+    rows, evaluations = run.history(since=max(0, progress.step - LAST_STEPS)), run.evaluations()
+    return {
+        "run": run.id,
+        "number": entry.number,
+        "variant": entry.variant,
+        "colour": entry.colour,
+        "isDotted": entry.is_dotted,
+        "title": space.shown_title(run.id, listed_title(space, run)),
+        "seed": str(run.recipe.seed),
+        "status": progress.status,
+        "reason": progress.reason,
+        "step": progress.step,
+        "steps": progress.steps,
+        "numbers": thin(rows, 1)[0][1:] if rows else None,
+        "held": thin(evaluations[-1:], 1)[0][1:] if evaluations else None,
+        "canRepeat": run.prepared is not None,
+    }
+
+
+def what_differs(space: Workspace, runs: Sequence[Run]) -> dict[str, Any]:
+    """The settings that differ between runs as [label, name, a value for each run], and whether all began with the
+    same weights, None if that is unknown. Raises RunError for a run without a text."""
+    texts, settings = [], []
+    for run in runs:
+        if run.prepared is None:
+            raise RunError(f"Run {space.entries[run.id].number} is not prepared yet, or its text is no longer kept.")
+        texts.append(text := run.prepared.source)
+        begin = own(shorten(text.sentences[0], LONGEST_BEGIN, placeholder="…"))
+        first = {"text": "", "text_begins": begin, "vocabulary": f"{run.prepared.tokenizer.get_vocab_size():,}"}
+        settings.append(first | settings_of(run.recipe, text))
+    found = differences(settings)
+    if "text" in found:
+        names = [own(text.name) if own_text_of(run) else text.name for run, text in zip(runs, texts, strict=True)]
+        found["text"] = [f"{name}, {len(text.sentences):,} sentences" for name, text in zip(names, texts, strict=True)]
+    return {
+        "runs": [space.entries[run.id].number for run in runs],
+        "rows": [[label_of(name), name, *(in_words(value) for value in values)] for name, values in found.items()],
+        "alike": begin_alike([run.snapshots for run in runs]),
+    }
+
+
+def settings_of(recipe: Recipe, corpus: Corpus) -> dict[str, Any]:
+    """All settings of a run with a prepared recipe, by names such as "data.batch_size"; the text by its fingerprint."""
+    content = recipe.content()
+    flat = {"text": corpus.fingerprint, "seed": content.pop("seed")}
+    content["training"]["steps"] = recipe.training.total_steps
+    del content["title"], content["description"], content["scale"]
+    for name in ("file", "kind", "needs"):  # the fingerprint says more
+        del content["corpus"][name]
+    return flat | {f"{section}.{name}": value for section, values in content.items() for name, value in values.items()}
+
+
+def differences(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The settings that are not the same in all runs, with the value of each run."""
+    columns = {name: [each[name] for each in settings] for name in settings[0]}
+    return {name: values for name, values in columns.items() if any(value != values[0] for value in values)}
+
+
+def begin_alike(runs: Sequence[Sequence[Snapshot]]) -> bool | None:
+    """Whether runs, given by their snapshots, began with identical weights; None where the first snapshots that are
+    kept are identical and others are not kept."""
+    first = [snapshots[0] for snapshots in runs if snapshots and snapshots[0].step == 0]
+    all_tensors = zip_longest(*(each.weights.values() for each in first), fillvalue=torch.empty(0))
+    if not all(torch.equal(tensors[0], other) for tensors in all_tensors for other in tensors[1:]):
+        return False
+    return True if len(first) == len(runs) else None

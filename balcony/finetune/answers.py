@@ -1,0 +1,260 @@
+"""A fine-tuned model's answers as the page shows them: about labelled examples, and about the page's sentences."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+from balcony.frame.page import PageRequest
+from balcony.frame.question import Question
+from balcony.frame.shown_model import caption
+from balcony.parts.export import Numbers
+from balcony.parts.notes import unknown_note
+from balcony.server.probe_lock import probe_lock
+from balcony.server.workspace import Model, is_finetuning
+from bert_core.errors import InputError, RunError, percent
+from bert_core.pages.report import task_report
+from bert_core.probes.reading import read_words
+from bert_core.storage.checkpoint import Checkpoint
+from bert_core.tasks.examples import TaskParts, learned_columns
+from bert_core.tasks.multiple_choice import ChoiceExample
+from bert_core.tasks.prediction import Judged, Review, predict, review, task_of
+from bert_core.tasks.question_answering import AnswerExample, AnswerPrediction
+from bert_core.tasks.task import Example, Prediction
+from bert_core.tasks.texts import LabelPrediction, TextExample
+from bert_core.tasks.token_classification import TaggedExample, TagPrediction, entities
+
+MOST_JUDGED = 200  # examples
+FEWEST = 8  # held-out examples that measure something
+SAMPLES = 3
+MOST_SHOWN = 25
+MOST_BARS = 8
+LONGEST_SHOWN = 4_000  # characters of a text
+COLUMNS = ("text", "pair", "label", "guess", "right")
+NO_EXAMPLES = "Fine-tune a model first; its answers about held-out examples can be saved then."
+NOTHING = "no answer"
+HINTS = {
+    "multiple-choice": "Type a sentence above, and below at least two choices, one on each line.",
+    "question-answering": "Type a question above, and in the second box the text that has the answer.",
+}
+PAIR_HINT = "This model learned from pairs of texts: type a sentence into both boxes above, or press an example."
+HINT = "Type a sentence above, or press an example."
+ALONE = "This model learned from single texts; the second sentence above is not used."
+
+Span = tuple[str, int, int]  # kind, first character, and the one after the last
+Pieces = list[list[str]]  # of a text: [characters, kind], "" between the marked ones
+
+
+class TaskModel(NamedTuple):
+    """A model that does a task. key, step: by which the page shows it. parts: its run's examples, if there is a run."""
+
+    model: Model
+    key: str
+    step: int | None
+    parts: TaskParts | None
+
+
+def task_model(asked: PageRequest) -> TaskModel | None:
+    """The shown model if it does a task, else that of the newest run that fine-tunes; None if there is neither.
+
+    Of a run it is the best step, unless the page shows another."""
+    space, question = asked.space, asked.question
+    run = space.runs.get(question.model)
+    if run is None and asked.checkpoint.head is not None:
+        return TaskModel(asked.model, question.model, None, None)
+    is_shown = run is not None and is_finetuning(run)
+    run = run if is_shown else space.finetuning_run
+    best = run.best.step if run and run.best else None
+    step = question.step if is_shown and question.step is not None else best
+    if run is None or (found := space.checkpoint(run, step)) is None:
+        return None
+    title = space.title_of(run)
+    model = Model(title, f"step {found[0]:,}", found[1], space.shown_title(run.id, title))
+    return TaskModel(model, run.id, found[0], run.prepared.parts if run.prepared else None)
+
+
+def results_value(asked: PageRequest) -> dict[str, Any]:
+    """How the fine-tuned model does on held-out examples, {} without a model. See `Results` in
+    assets/js/finetune/results.js."""
+    if (shown := task_model(asked)) is None:
+        return {}
+    checkpoint = shown.model.checkpoint
+    value: dict[str, Any] = {
+        "key": shown.key,
+        "step": shown.step,
+        "name": caption(shown.model),
+        "task": task_of(checkpoint).name,
+        "before": comparison_key(asked),
+    }
+    if shown.parts is None:
+        return value
+    found, name = _reviewed(checkpoint, shown.parts)
+    return value | {
+        "part": f"{len(found.judged):,} {name} examples",
+        "notes": [*other_examples(shown.parts), *few_examples(len(found.judged))],
+        "measures": [[title.replace("_", " "), round(number, 4)] for title, number in found.measures.items()],
+        "count": len(found.judged),
+        "mistakes": sum(each.is_right is False for each in found.judged),
+        "labels": list(found.labels),
+        "confusion": [list(row) for row in found.confusion],
+        "examples": [example_value(each, found.labels) for each in found.judged[:MOST_SHOWN]],
+    }
+
+
+def other_examples(parts: TaskParts) -> list[str]:
+    if parts.test is None or parts.validation is None:
+        return []
+    count = len(parts.validation.examples)
+    return [f"The curve is of {count:,} held-out examples after each epoch, these numbers are of the test examples."]
+
+
+def few_examples(count: int) -> list[str]:
+    said = f"So few held-out examples ({count}) measure nothing: one more right moves the accuracy by "
+    said += f"{percent(1 / count)}. Give a test file, or at least {10 * FEWEST} examples."
+    return [said] if count < FEWEST else []
+
+
+def results_numbers(asked: PageRequest) -> Numbers:
+    """A row for each shown example; JSON: all of `results_value`. Raises InputError without examples."""
+    value = results_value(asked)
+    if "examples" not in value:
+        raise InputError(NO_EXAMPLES)
+    return Numbers(COLUMNS, [[each.get(name) for name in COLUMNS] for each in value["examples"]], lambda: value)
+
+
+def results_page(asked: PageRequest) -> str:
+    """The report of the shown fine-tuned model's run. Raises InputError without a run of this visitor."""
+    shown = task_model(asked)
+    if shown is None or shown.parts is None:
+        raise InputError(NO_EXAMPLES)
+    run, checkpoint = asked.space.runs[shown.key], shown.model.checkpoint
+    found, _ = _reviewed(checkpoint, shown.parts)
+    return task_report(checkpoint, run.recipe, shown.parts, run.history()[: shown.step], run.evaluations(), found)
+
+
+def _reviewed(checkpoint: Checkpoint, parts: TaskParts) -> tuple[Review, str]:
+    """How a model does on examples that it has not learned from, and what these are called."""
+    part = parts.test or parts.validation
+    if part is None:
+        raise RunError("The examples of this run are no longer kept; fine-tune it again.")
+    with probe_lock:
+        return review(checkpoint, part.sample(MOST_JUDGED, 0)), "test" if parts.test else "held-out"
+
+
+def comparison_key(asked: PageRequest) -> str:
+    """The shown model in the list of models to compare with."""
+    key = asked.question.model or asked.workspaces.shipped_names[0]
+    run = asked.space.runs.get(key)
+    found = asked.space.checkpoint(run, asked.question.step) if run else None
+    return f"{key}@{found[0]}" if found else key
+
+
+def example_value(judged: Judged, labels: Sequence[str]) -> dict[str, Any]:
+    """A labelled example beside what the model predicted."""
+    example, text = judged.example, judged.example.texts[0]
+    spans = word_spans(example.words) if isinstance(example, TaggedExample) else []
+    found = prediction_value(example, judged.prediction, labels, text, spans)
+    return labelled(example) | {"right": judged.is_right} | found
+
+
+def labelled(example: Example) -> dict[str, Any]:
+    """An example, whose label it has as "true" or as "label"."""
+    text = example.texts[0]
+    value: dict[str, Any] = {"text": text[:LONGEST_SHOWN]}
+    if isinstance(example, TaggedExample):
+        return value | {"true": cut(text, tagged(example.right, word_spans(example.words)))}
+    value["label"] = example.in_words(example.right) or NOTHING
+    if isinstance(example, ChoiceExample):
+        return value | {"choices": list(example.choices)}
+    return value | {"pair": "".join(example.texts[1:])[:LONGEST_SHOWN]}
+
+
+def samples(examples: Sequence[Example]) -> list[dict[str, Any]]:
+    """Three examples of a task, with different labels where it has them."""
+    first: dict[str, Example] = {}
+    for example in examples[:MOST_JUDGED]:
+        first.setdefault(example.in_words(example.right), example)
+    chosen = [first[label] for label in sorted(first, key=lambda label: not label)]  # entities and answers first
+    chosen += [example for example in examples[: 2 * SAMPLES] if example not in chosen]
+    return [labelled(example) for example in chosen[:SAMPLES]]
+
+
+def tried_value(asked: PageRequest) -> dict[str, Any]:
+    """The fine-tuned model's answer about the page's sentences, {} without a model, {"hint"} without a sentence."""
+    if (shown := task_model(asked)) is None:
+        return {}
+    checkpoint, question = shown.model.checkpoint, asked.question
+    task = task_of(checkpoint)
+    learned = len(learned_columns(checkpoint)) - 1 if task.has_pairs else 0
+    is_alone = learned == 1
+    if (example := example_of(checkpoint, question, is_alone=is_alone)) is None:
+        return {"hint": HINTS.get(task.name, HINT)}
+    if learned == 2 and not question.pair.strip():
+        return {"hint": PAIR_HINT}
+    with probe_lock:
+        [found] = predict(checkpoint, [example])
+    text, spans = question.text, []
+    if isinstance(example, TaggedExample):
+        spans = [(word.start, word.end) for word in read_words(checkpoint, text) if not word.is_special]
+    assert checkpoint.head is not None
+    value = prediction_value(example, found, checkpoint.head.labels, text, spans)
+    notes = unknown_note(checkpoint, text) + ([ALONE] if is_alone and question.pair.strip() else [])
+    return value | {"name": caption(shown.model), "notes": notes}
+
+
+def example_of(checkpoint: Checkpoint, question: Question, *, is_alone: bool) -> Example | None:
+    """The page's sentences as an example of the model's task, None if one is missing. is_alone: without the second."""
+    task, (text, pair) = task_of(checkpoint).name, question.texts
+    if not text.strip():
+        return None
+    if task == "multiple-choice":
+        choices = tuple(choice for choice in question.choices or () if choice.strip())
+        return ChoiceExample(text, choices, None) if len(choices) > 1 else None
+    if task == "question-answering":
+        return AnswerExample(text, pair, None) if pair and pair.strip() else None
+    if task == "token-classification":
+        words = tuple(word.text for word in read_words(checkpoint, text) if not word.is_special)
+        return TaggedExample(words, None) if words else None
+    return TextExample(text, None if is_alone else pair, None)
+
+
+def prediction_value(
+    example: Example, found: Prediction, labels: Sequence[str], text: str, spans: Sequence[tuple[int, int]]
+) -> dict[str, Any]:
+    """A prediction: "guess" in words, "bars" with the likeliest answers, "marked" with the parts of a text.
+
+    spans: characters of the text that each word of a `TaggedExample` has.
+    """
+    if isinstance(found, TagPrediction):
+        return {"marked": cut(text, tagged(found.tags, spans))}
+    if isinstance(found, AnswerPrediction):
+        best, context = found.answers[0], cast(AnswerExample, example).context
+        bars = [[answer.text or NOTHING, round(answer.probability, 6)] for answer in found.answers[:MOST_BARS]]
+        span = [("answer", best.start, best.start + len(best.text))] if best.text else []
+        return {"guess": best.text or NOTHING, "bars": bars, "marked": cut(context[:LONGEST_SHOWN], span)}
+    assert isinstance(found, LabelPrediction)
+    names = example.choices if isinstance(example, ChoiceExample) else labels
+    likeliest = sorted(zip(names, found.probabilities), key=lambda each: -each[1])[:MOST_BARS]
+    bars = [[name, round(probability, 6)] for name, probability in likeliest]
+    return {"guess": example.in_words(found.value), "bars": bars}
+
+
+def word_spans(words: Sequence[str]) -> list[tuple[int, int]]:
+    """The characters of each word in the words joined by spaces."""
+    spans, start = [], 0
+    for word in words:
+        spans.append((start, start + len(word)))
+        start += len(word) + 1
+    return spans
+
+
+def tagged(tags: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[Span]:
+    """The entities that tags mark, in characters."""
+    return [(kind, spans[first][0], spans[after - 1][1]) for kind, first, after in entities(tags)]
+
+
+def cut(text: str, marks: Sequence[Span]) -> Pieces:
+    """A text in pieces, of which some have a kind. marks: in order, not overlapping."""
+    pieces, end = [], 0
+    for kind, start, after in marks:
+        pieces += [[text[end:start], ""], [text[start:after], kind]]
+        end = after
+    return [piece for piece in [*pieces, [text[end:], ""]] if piece[0]]

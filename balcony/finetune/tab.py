@@ -1,0 +1,299 @@
+"""The Fine-tune tab: choose a task and initial weights, train, try the model, see its mistakes."""
+
+import dataclasses
+import functools
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from balcony.compare.trials import begun_trials, seeds_control, trial_view
+from balcony.finetune.answers import few_examples, results_numbers, results_page, results_value, samples, tried_value
+from balcony.finetune.transfer import start_transfer
+from balcony.frame.page import Page
+from balcony.frame.question import MODEL, Values
+from balcony.frame.tab import Tab
+from balcony.handlers import FOLLOWING, QUIET, on_error, own
+from balcony.parts.downloads import exporter
+from balcony.parts.figures import task_curves
+from balcony.parts.notes import no_facts
+from balcony.server.workspace import Workspace
+from balcony.server.workspaces import Workspaces, functions
+from balcony.train.form import SHOWN_MODEL, begun, encoding_choices, encoding_control, known, select
+from balcony.train.settings import overrides, settings_value, settings_view, with_labels
+from balcony.views import view
+from bert_core.config import ASSETS
+from bert_core.data.decoding import EncodingError
+from bert_core.data.encoding import MANY_UNKNOWN
+from bert_core.data.tokenizer import UNK
+from bert_core.errors import CorpusError, RunError, first_three, percent
+from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
+from bert_core.storage.checkpoint import Checkpoint
+from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task, read_parts
+
+RANDOM = "Random weights of the same sizes"
+STARTS = (SHOWN_MODEL, RANDOM)
+SHOWN = (  # settings
+    "training.epochs",
+    "training.learning_rate",
+    "data.batch_size",
+    "data.most_examples",
+    "training.frozen_layers",
+    "data.sequence_length",
+    "data.stride",
+    "data.best_answers",
+    "training.evaluate_every",
+)
+PARTS = {"train": "Training file", "validation": "Validation file", "test": "Test file"}
+OWN_EXAMPLES = "Your own examples are used. To use those of the task, empty the fields under “Examples of your own”."
+PASTED = "Your examples"  # the name of examples that were pasted
+MOST_READ = 200  # examples whose words are counted
+UNKNOWN = "The shown model knows few of these words. Choose one at the top that does, such as english-mini."
+TUNED = "The shown model is fine-tuned already; its encoder learns on, with a new output layer."
+
+
+class TaskForm:
+    """The controls for a task, its examples and its training. examples: those on which the facts depend."""
+
+    def __init__(self) -> None:
+        recipes = finetuning_recipes()
+        titles = [(each.title if each.files else f"{each.title} (needs your file)", each.name) for each in recipes]
+        self.task = select(titles, recipes[0].name, label="Task", elem_id="task")
+        self.start = gr.Button("Fine-tune", variant="primary", elem_id="task-start")
+        self.facts = view("train/facts", elem_id="task-facts")
+        self.initial = gr.Radio(
+            list(STARTS), value=STARTS[0], label="Initial weights", elem_id="initial", elem_classes="b-list"
+        )
+        with gr.Accordion("Examples of your own", open=False, elem_id="own-examples"):
+            self.form = view("train/facts", form_of(recipes[0]), elem_id="task-form")
+            self.sample = gr.Button("Download a sample file", elem_id="task-sample")
+            label, info = "Paste examples", "As in the sample file. Not used when there is a training file."
+            self.pasted = gr.Textbox(label=label, info=info, lines=4, max_lines=10, elem_id="task-pasted")
+            self.files = {part: gr.File(label=PARTS[part], elem_id=f"task-{part}", height=140) for part in PARTS}
+            self.encoding = encoding_control("task-encoding")
+            info = "The texts, then the label: review,sentiment, or 1,2 without a header. Empty: as found."
+            self.columns = gr.Textbox(label="Columns", info=info, max_lines=1, elem_id="task-columns")
+            label, info = "Between several labels of one text", "Empty: each text has one label."
+            self.separator = gr.Textbox(label=label, info=info, max_lines=1, elem_id="label-separator")
+        with gr.Accordion("Training settings", open=False, elem_id="task-settings"):
+            self.settings = settings_view(recipes[0], SHOWN, prefix="task", elem_id="task-all-settings")
+            self.seed = gr.Number(0, label="Seed", precision=0, elem_id="task-seed")
+        files = list(self.files.values())
+        self.examples = {self.task, self.pasted, self.encoding, self.columns, self.separator, *files}
+        self.all = {*self.examples, self.initial, self.seed, self.settings}
+        shown = [self.form, self.columns, self.separator, self.settings]
+        self.task.input(show_task, self.task, shown, **FOLLOWING)
+        # Connects what follows a chosen file, whose encoding is known by then.
+        self.read = gr.on([each.change for each in files], encoding_choices, files, self.encoding, **FOLLOWING).then
+
+    def parts(self, values: Values, workspaces: Workspaces) -> TaskParts:
+        """The examples of the files or those pasted, or else those of the recipe. Raises CorpusError."""
+        recipe = recipe_of(values[self.task])
+        paths = {part: path for part, file in self.files.items() if (path := values[file])}
+        if not self.is_own(values):
+            return recipe.source()
+        pasted = values[self.pasted] or ""
+        if "train" not in paths and not pasted.strip():
+            raise CorpusError("Choose a training file first; validation and test go with it.")
+        read = functools.partial(
+            load_task,
+            task=recipe.task,
+            columns=(values[self.columns] or "") if TASKS[recipe.task].columns else "",
+            label_separator=values[self.separator] or None,
+            limits=workspaces.service.limits,
+        )
+        with tempfile.TemporaryDirectory(prefix="balcony-examples-") as scratch:
+            if "train" not in paths:
+                paths["train"] = f"{scratch}/{PASTED}"
+                Path(paths["train"]).write_text(pasted, encoding="utf-8", errors="surrogatepass")
+            return read_parts(functools.partial(read_part, read, values[self.encoding]), paths)
+
+    def is_own(self, values: Values) -> bool:
+        return bool((values[self.pasted] or "").strip()) or any(values[file] for file in self.files.values())
+
+    def recipe(self, values: Values) -> FinetuningRecipe:
+        """The recipe with the settings of the form. Raises ConfigError."""
+        recipe = recipe_of(values[self.task])
+        recipe = recipe.override(overrides(recipe, values[self.settings])).with_seed(int(values[self.seed] or 0))
+        return dataclasses.replace(recipe, random_weights=values[self.initial] == RANDOM)
+
+
+class FinetuneTab:
+    def __init__(self, page: Page) -> None:
+        self.page, self.workspaces = page, page.workspaces
+        with gr.Row(elem_classes="b-split"):
+            with gr.Column(scale=4, min_width=320):
+                self.form = TaskForm()
+                with gr.Row():
+                    self.seeds = seeds_control("transfer-seeds")
+                    compare = gr.Button("What did pre-training buy?", elem_id="transfer-start", min_width=200)
+            with gr.Column(scale=8, min_width=340):
+                self.monitor = view(
+                    "finetune/run",
+                    server_functions=[
+                        *page.functions(results_value, tried_value),
+                        *functions(self.workspaces, command),
+                    ],
+                    options={"figures": [task_curves()], "series": ["loss", "measure"], "id": "task-curves"}
+                    | {"alone": self.workspaces.alone},
+                    elem_id="fine-tune",
+                )
+                self.samples = view("finetune/samples", elem_id="task-samples")
+                exporter(
+                    *(page, "the answers"),
+                    of="task-results",
+                    elem_id="task-download",
+                    name="answers",
+                    numbers=results_numbers,
+                    title=(),
+                    html=results_page,
+                )
+                self.transfer = trial_view(self.workspaces, "transfer", "Progress of the comparison")
+        form, live = self.form, {self.form.facts, self.samples, page.messages, page.visitor, page.frame}
+        page.visitor.enter(self.restore, page.visitor, self.monitor, **FOLLOWING)
+        inputs = {*page.inputs, *form.examples}
+        described, fields = [form.facts, self.samples], [form.pasted, form.columns, form.separator]
+        changes = [form.task.input, form.encoding.input, *(field.change for field in fields)]
+        gr.on(changes, self.describe, inputs, described, **FOLLOWING)
+        for changed in (form.read, page.changed(*MODEL)):
+            changed(self.describe, inputs, described, **FOLLOWING)
+        form.sample.click(on_error(page.say)(self.save_sample), inputs, [page.file, page.messages], **QUIET)
+        inputs = {*page.inputs, *form.all}
+        form.start.click(self.start, inputs, {*live, self.monitor}, **QUIET)
+        compare.click(self.compare, {*inputs, self.seeds}, {*live, self.transfer}, **QUIET)
+
+    def restore(self, token: str | None) -> dict[str, Any] | None:
+        """The run after a reload; the Train tab gives a new visitor a workspace."""
+        space = self.workspaces.lookup(token)
+        return shown_run(space) if space else None
+
+    def describe(self, values: Values) -> dict[Any, Any]:
+        """What the task asks of the shown model, and three of its examples."""
+        about = [OWN_EXAMPLES] if self.form.is_own(values) else []
+
+        @on_error(
+            lambda sentence: {self.form.facts: no_facts(with_labels(sentence), about), self.samples: {"examples": []}}
+        )
+        def described() -> dict[Any, Any]:
+            recipe, parts = recipe_of(values[self.form.task]), self.form.parts(values, self.workspaces)
+            facts = task_facts(recipe, parts, self.page.asked(values).checkpoint)
+            if not about:  # nobody has to know the columns of these files
+                facts["notes"] = [note for note in facts["notes"] if note not in parts.train.notes]
+            facts["notes"][:0] = about or [recipe.description]
+            return {self.form.facts: facts, self.samples: {"examples": samples(parts.train.examples)}}
+
+        return described()
+
+    def save_sample(self, values: Values) -> dict[Any, Any]:
+        """Give the person a file of examples of the chosen task. Raises InputError."""
+        path = sample_of(recipe_of(values[self.form.task]))
+        return self.page.save(f"{path.parent.name}-{path.name}", lambda to: shutil.copyfile(path, to))
+
+    def start(self, values: Values) -> dict[Any, Any]:
+        space, shown = self._started(values, self.workspaces.finetune)
+        return shown | {self.monitor: shown_run(space)}
+
+    def compare(self, values: Values) -> dict[Any, Any]:
+        """Start the runs that show what pre-training bought."""
+        begin = functools.partial(start_transfer, self.workspaces, seeds=values[self.seeds])
+        space, shown = self._started(values, begin)
+        return shown | {self.transfer: begun_trials(space)}
+
+    def _started(self, values: Values, begin: Callable[..., Any]) -> tuple[Workspace, dict[Any, Any]]:
+        """Begin with the workspace, recipe, model and examples of the form; the page says why that fails."""
+        space, page, form = self.workspaces.enter(values[self.page.visitor]), self.page, self.form
+
+        def start() -> None:
+            begin(space, form.recipe(values), page.asked(values).checkpoint, form.parts(values, self.workspaces))
+
+        problem, dropped = begun(space, start)
+        shown = page.say(with_labels(problem)) if problem else self.describe(values)
+        if not problem:
+            shown[form.facts]["notes"][:0] = dropped
+        return space, shown | {page.visitor: space.token, page.frame: {"visitor": space.token}}
+
+
+TAB = Tab("fine-tune", "Fine-tune", FinetuneTab, hint="", reads_parts=True)
+
+
+def command(space: Workspace, run_id: str, what: str) -> None:
+    run = space.run(run_id)
+    commands: dict[str, Callable[[], object]] = {
+        "pause": run.pause,
+        "resume": run.resume,
+        "stop": lambda: run.stop(wait=False),
+        "remove": lambda: space.remove(run_id),
+    }
+    if what not in commands:
+        raise RunError("There is no such command; reload the page.")
+    commands[what]()
+
+
+def form_of(recipe: FinetuningRecipe) -> dict[str, Any]:
+    """What a file with examples of a task has, as the view of facts shows it."""
+    form = f"A file with {TASKS[recipe.task].form}"
+    return no_facts(notes=[f"{form}. Without a validation file, a part of the training file is held out."])
+
+
+def sample_of(recipe: FinetuningRecipe) -> Path:
+    """A training file of the program with examples of the recipe's task."""
+    files = next(each.files for each in (recipe, *finetuning_recipes()) if each.files and each.task == recipe.task)
+    return ASSETS / "tasks" / recipe.task / files["train"]
+
+
+def read_part(
+    read: Callable[..., TaskData], encoding: str | None, path: str, train: TaskData | None = None
+) -> TaskData:
+    """The examples of one file. encoding: of a file that is not UTF-8; the others are read as they are."""
+    try:
+        return read(path, train=train)
+    except EncodingError:
+        if not encoding:
+            raise
+        return read(path, train=train, encoding=encoding)
+
+
+def recipe_of(task: Any) -> FinetuningRecipe:
+    """The recipe that is chosen in the list of tasks. Raises InputError for one that the list does not have."""
+    return finetuning_recipe(known(task, [recipe.name for recipe in finetuning_recipes()]))
+
+
+@on_error(lambda sentence: [gr.skip() for _ in range(4)])
+def show_task(name: str) -> list[Any]:
+    """What a file of another task has, and the fields that the task has."""
+    recipe = recipe_of(name)
+    has = bool(TASKS[recipe.task].columns), recipe.task == "text-classification"
+    return [form_of(recipe), *(gr.update(visible=shown) for shown in has), settings_value(recipe)]
+
+
+def shown_run(space: Workspace) -> dict[str, Any]:
+    """The value of the view that watches a run."""
+    run = space.finetuning_run
+    return {"visitor": space.token, "run": run.id if run else None}
+
+
+def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoint) -> dict[str, Any]:
+    """What a task asks, its examples, and how many of their words the model lacks. Raises CorpusError for examples
+    that cannot be learned."""
+    train, labels = parts.train, parts.train.labels()
+    count = len((parts.test or parts.validation or train).examples)
+    share = 1.0 if parts.others else recipe.data.validation_share
+    texts = [text for example in train.examples[:MOST_READ] for text in example.texts]
+    tokenized = checkpoint.tokenizer.encode_batch(texts, add_special_tokens=False)
+    tokens = [token for encoding in tokenized for token in encoding.tokens]
+    unknown = tokens.count(UNK) / max(1, len(tokens))
+    held_out = parts.validation and f"{len(parts.validation.examples):,}"
+    facts = [
+        ["Kind", recipe.task.replace("-", " ")],
+        ["Examples", f"{len(train.examples):,}"],
+        ["Held out", held_out or f"{recipe.data.validation_share:.0%} of them"],
+        *([["To test", f"{len(parts.test.examples):,}"]] if parts.test else []),
+        ["Unknown words", percent(unknown)],
+        *([["Labels", first_three(map(own, labels))]] if labels else []),
+    ]
+    warnings = {UNKNOWN: unknown > MANY_UNKNOWN, TUNED: checkpoint.head is not None}
+    notes = [*parts.notes, *(note for note, applies in warnings.items() if applies)]
+    return {"facts": facts, "notes": [*notes, *few_examples(max(1, round(share * count)))]}

@@ -1,0 +1,147 @@
+"""The model that the page shows: its name, its steps, the models to choose from, and how a link describes it."""
+
+import itertools
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from balcony.server.news import series_of, thin
+from balcony.server.workspace import Model, Workspace, is_finetuning
+from balcony.server.workspaces import Workspaces
+from bert_core.config import LOCAL, MAX_SEED
+from bert_core.data.corpus import Corpus
+from bert_core.errors import ConfigError
+from bert_core.runs.prepare import check_steps
+from bert_core.runs.recipe import Recipe, recipe_named, recipe_names
+from bert_core.runs.run import ACTIVE, Run
+
+MOST_STEPS = 12  # of one run in the list of models to compare with
+CURVE_POINTS = 60
+NOT_OF_A_LINK = ("scale", "corpus.kind")  # it has what is scaled, and a text of the program that is read as it is
+LINKED = [name for name in Recipe.settings() if name not in NOT_OF_A_LINK]
+_repeated: WeakKeyDictionary[Run, dict[str, Any]] = WeakKeyDictionary()  # the descriptions of runs started for links
+STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the program's, as in compare/runs.js
+
+
+def caption(model: Model) -> str:
+    """The model's name above its view."""
+    return f"{model.shown or model.title}, {model.detail}"
+
+
+def choices(workspaces: Workspaces, space: Workspace) -> list[list[str]]:
+    """All models that the visitor can choose: key, name and detail of each."""
+    shipped = [[name, name, "comes with Balcony"] for name in workspaces.shipped_names]
+    runs = [[run.id, space.title_of(run), STATUS_NAMES.get(run.status, run.status)] for run in space.runs.values()]
+    models = [[key, space.names.get(key) or model.title, model.detail] for key, model in list(space.models.items())]
+    return [*shipped, *reversed(runs), *models]
+
+
+def comparisons(workspaces: Workspaces, space: Workspace) -> list[list[str]]:
+    """Models to compare with, key and caption of each; of a run some of its steps, the newest run and step first."""
+    found = [[key, name] for key, name, _ in choices(workspaces, space) if key not in space.runs]
+    for run in reversed(list(space.runs.values())):
+        steps = [snapshot.step for snapshot in run.snapshots]
+        some = dict.fromkeys(steps[:: -(-len(steps) // MOST_STEPS) or 1] + steps[-1:])
+        found += [[f"{run.id}@{step}", f"Step {step:,} · {space.title_of(run)}"] for step in reversed(some)]
+    return found
+
+
+def shown_model(workspaces: Workspaces, space: Workspace, key: str, step: int | None) -> dict[str, Any]:
+    """What the page's frame shows of a model.
+
+    key, name, detail. own: whether the visitor may rename it. run: its id, None for another model. steps: of its
+    snapshots. at: the shown one, None for the newest or one to come. curve: [step, MLM loss] points. recipe: what a
+    link says of it, see `description`. Raises RunError for a model that the visitor does not have.
+    """
+    run = space.runs.get(key)
+    if run is None:
+        model = workspaces.model(space, key)
+        shown = {"key": key or workspaces.shipped_names[0], "name": model.title, "detail": model.detail}
+        return shown | {"own": key in space.models, "run": None, "steps": [], "at": None}
+    is_active = run.status in ACTIVE  # read first: the snapshots of a run that has ended are all there
+    steps = [snapshot.step for snapshot in run.snapshots]
+    detail = "" if steps else "preparing" if is_active else "ended before it had a model"
+    near = steps if steps and (not is_active or (step or 0) <= steps[-1]) else []
+    return {
+        "key": key,
+        "name": space.title_of(run),
+        "detail": detail,
+        "own": True,
+        "run": run.id,
+        "steps": steps,
+        "at": None if step is None else min(near, key=lambda each: abs(each - step), default=None),
+        "curve": [point[:2] for point in thin(run.history(), CURVE_POINTS, series_of(run)[0])],
+        "active": is_active,
+        "recipe": description(run),
+    }
+
+
+def first_pair(corpus: Corpus) -> tuple[str, str]:
+    """Two neighbours from the start of a text, or its only sentence."""
+    pairs = (pair for document in corpus.documents for pair in itertools.pairwise(document))
+    return next(pairs, (corpus.sentences[0], ""))
+
+
+def description(run: Run) -> dict[str, Any]:
+    """How a link describes a run: recipe, seed and changed settings, with which it trains again bit for bit; or, for a
+    text of one's own or settings that were changed during the run, why it cannot: {"missing": sentence}."""
+    return _described(run, run.recipe)
+
+
+def _described(run: Run, recipe: Any) -> dict[str, Any]:
+    if is_finetuning(run):
+        return {"missing": f"It was fine-tuned, which a link does not repeat: {recipe.title}."}
+    if run.prepared is None or run.recipe.corpus.file is None:
+        return {"missing": f"It was trained on a text that a link does not carry: {recipe.title}."}
+    if recipe.start is not None:
+        return {"missing": f"It went on from another model, which a link does not carry: {recipe.title}."}
+    program = recipe_named(recipe.name).at_scale() if recipe.name in recipe_names() else None
+    if program is None or (program.corpus.file, program.corpus.kind) != (recipe.corpus.file, recipe.corpus.kind):
+        return {"missing": f"It was trained with a recipe file, which a link does not carry: {recipe.title}."}
+    own, changed = _settings(program), _settings(recipe)
+    for each in (own, changed):  # nothing is held out of the short texts of the program, unless a person says so
+        each["corpus.validation_share"] = each["corpus.validation_share"] or 0.0
+    settings = {name: value for name, value in changed.items() if value != own[name]}
+    if "training.steps" in settings:  # it overrides the recipe's epochs and parts
+        settings = {name: value for name, value in settings.items() if name != "training.epochs"}
+        if not recipe.training.parts:
+            settings.pop("training.parts", None)
+    if "training.parts" in settings:
+        return {"missing": "Its learning rate or number of steps was changed while it trained."}
+    return {"recipe": recipe.name, "seed": str(recipe.seed), "settings": settings}
+
+
+def _is(run: Run, described: Any) -> bool:
+    """Whether a run that has models, or is to have them, is the described one: as it was asked for or, in a link to it,
+    with what was settled then, such as the precision."""
+    if not (run.snapshots or run.status in ACTIVE):
+        return False
+    found = description(run)
+    return described in (found, _repeated.get(run)) or ("recipe" in found and described == _described(run, run.asked))
+
+
+def repeated_run(workspaces: Workspaces, space: Workspace, described: Any, step: int | None = None) -> Run:
+    """The visitor's run with such a description, or a new one, which keeps a step. Raises BertCoreError."""
+    for run in space.runs.values():
+        if _is(run, described) and (step is None or run.keep_step(step)):
+            return run
+    if not isinstance(described, dict) or not isinstance(settings := described.get("settings"), dict):
+        raise ConfigError("This link describes no model; ask for it again.")
+    seed = str(described.get("seed"))
+    if not seed.isdecimal() or len(seed) > len(str(MAX_SEED)):
+        raise ConfigError(f"The seed is {seed[:60]!r}; it must be a whole number up to {MAX_SEED}.")
+    if foreign := sorted(map(str, settings.keys() - LINKED)):
+        raise ConfigError(f"A link cannot set {foreign[0][:60]}; ask for it again.")
+    recipe = recipe_named(str(described.get("recipe"))).override(settings)
+    space.refuse_if_active()
+    limits = LOCAL if described in workspaces.lesson_runs else workspaces.service.limits
+    if recipe.training.epochs is None:
+        check_steps(recipe.at_scale().training.total_steps, limits)
+    run = workspaces.start(space, recipe, None, int(seed), keep_step=step, limits=limits)
+    _repeated[run] = described
+    return run
+
+
+def _settings(recipe: Recipe) -> dict[str, Any]:
+    """The settings of a link, by names such as "data.batch_size", as JSON has them."""
+    content = recipe.content()
+    return {name: content[section][key] for name in LINKED for section, _, key in [name.partition(".")]}

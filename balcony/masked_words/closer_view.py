@@ -1,0 +1,323 @@
+"""Closer views of masked words: layer by layer, every word hidden once, one more word hidden, and other words in the
+place of one."""
+
+import contextlib
+import dataclasses
+import math
+from typing import Any
+
+from balcony.frame.masking import MaskedWord, mask_words, maskable, rated_guess
+from balcony.frame.question import Question
+from balcony.parts.export import Numbers, python_code, table
+from balcony.parts.notes import unknown_note
+from bert_core.data.tokenizer import MASK, UNK
+from bert_core.errors import InputError
+from bert_core.probes.masked_words import LeaveOneOut, fill_mask, layer_lens, leave_one_out, sweep
+from bert_core.probes.reading import Word, tokenize, unknown_words
+from bert_core.storage.checkpoint import Checkpoint
+
+LENS, MATTERED, SWEEP, SWAP = VIEWS = ("lens", "mattered", "sweep", "swap")
+LABELS = {
+    LENS: "Layer by layer",
+    MATTERED: "Which words mattered",
+    SWEEP: "Every word once",
+    SWAP: "Other words in one place",
+}
+MOST_BARS = 200
+NO_MASK = "Click a word above to hide it; this view shows one hidden word."
+LENS_HINT = (
+    "The output head for masked words was trained on the last layer. The table shows where this head can read the "
+    "answer, not where the answer appears: an earlier layer may hold it in a form that this head cannot read."
+)
+PATH = "If “{word}” is right, the loss is −ln {p} = {loss:.4f}; a uniform guess has ln {size:,} = {chance:.4f}. "
+MATTERED_HINT = (
+    "Each of the other words was hidden too, one at a time. The numbers are the change of the probability of {answer} "
+    "in percentage points; a minus means that the word helped. Words that stand in for each other can each change "
+    "little. Click a guess of the list to ask about that word."
+)
+NOT_ASKED = "“{guess}” is not one word of this model, so it cannot be asked about at this mask. "
+NOT_KNOWN = "This model does not know “{hidden}”, so the view follows its likeliest guess, “{answer}”. "
+SWEEP_HINT = (
+    "Each word was hidden once; the stronger the colour, the likelier the model finds the word. Click a word to see "
+    "alternatives. Mean log-probability {mean} (0 is certain): how well words fit their positions, each predicted "
+    "from all the others. It is not the probability of the sentence."
+)
+SWAP_HINT = (
+    "Each word of the list stands in turn in the place of “{word}”; the bars show how likely each answer then is at "
+    "{mask}. What changes with a name or a profession, the model has taken from the texts that it was trained on."
+)
+NO_PLACE = "All words are hidden; click one to show it, so that others can stand in its place."
+MOST_SWAPS, MOST_ANSWERS = 30, 4
+# Of a model that knows them: in the place of one of these, all of them; and of the answers, both.
+PERSONS = ("doctor", "nurse", "teacher", "soldier", "farmer", "king", "queen", "john", "mary")
+PRONOUNS = ("he", "she")
+
+
+def closer_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
+    """The question's view of VIEWS, as the page draws it."""
+    if question.view == SWEEP:
+        return sweep_value(checkpoint, question)
+    masked, words = mask_words(checkpoint, question)
+    if not words:
+        return {"kind": "", "text": NO_MASK}
+    names = [word.word.text if word.index is not None else MASK for word in words]
+    number = shown_mask(question, words)
+    if question.view == SWAP:
+        return swap_value(checkpoint, question) | {"masks": names, "mask": number}
+    show = lens_value if question.view == LENS else mattered_value
+    return show(checkpoint, masked, words[number]) | {"masks": names, "mask": number}
+
+
+def shown_mask(question: Question, words: list[MaskedWord]) -> int:
+    """Number of the masked word that the view shows: the chosen one, or the nearest one that exists."""
+    return min(max(question.mask, 0), len(words) - 1)
+
+
+def lens_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> dict[str, Any]:
+    """Layers, each with its best guess, the candidates' probabilities and the rank of the watched word: of a guess that
+    was pressed or typed, else of the hidden word. words: the likeliest of all `size` tokens after the last layer."""
+    asked = lens_words(word, masked.guess)
+    lens = layer_lens(checkpoint, *masked.texts, mask=word.mask, words=asked)
+    tokens = {each: _token(checkpoint, each, lens.candidates) for each in asked}
+    followed = next(filter(tokens.get, asked), lens.candidates[0])
+    watched = tokens.get(followed, followed)
+    column = lens.candidates.index(watched)
+    rows = [
+        {"cells": cells, "rank": ranks[column], "best": list(best)}
+        for cells, ranks, best in zip(lens.probabilities.tolist(), lens.ranks.tolist(), lens.best)
+    ]
+    p, size = max(rows[-1]["cells"][column], 1e-38), checkpoint.tokenizer.get_vocab_size()
+    digits = max(4, 3 - math.floor(math.log10(p)))  # four of a small number count, so that its logarithm is the loss
+    path = PATH.format(word=watched, p=f"{p:.{digits}f}", loss=-math.log(p), size=size, chance=math.log(size))
+    piece = f" The first of its {word.masks} pieces is shown." if word.masks > 1 else ""
+    return {
+        "kind": LENS,
+        "text": _not_followed(masked, word, followed) + path + LENS_HINT + piece,
+        "candidates": list(lens.candidates),
+        "watched": watched,
+        "rows": rows,
+        "size": size,
+        "words": fill_mask(checkpoint, *masked.texts, top_k=MOST_BARS)[word.mask],
+    }
+
+
+def lens_words(word: MaskedWord, guess: str) -> list[str]:
+    """The words that the lens shows besides the model's guesses, and of which it follows the first one that is a token:
+    a guess that was pressed or typed, and the hidden word or its first piece."""
+    text, cuts = word.word.text, word.word.cuts
+    first = text[: cuts[1]] if word.masks > 1 else text
+    hidden = first if word.index is not None and word.word.is_known else ""
+    return [each for each in (guess.strip(), hidden) if each]
+
+
+def _token(checkpoint: Checkpoint, word: str, candidates: tuple[str, ...]) -> str:
+    """The one known token that a word is, "" for none. A pressed guess may be one that cannot be typed, such as ##s."""
+    if word in candidates:
+        return word
+    tokens = tokenize(checkpoint, word, add_special_tokens=False).tokens
+    return tokens[0] if len(tokens) == 1 and tokens != [UNK] else ""
+
+
+def _not_followed(masked: Question, word: MaskedWord, answer: str) -> str:
+    """What a view cannot follow: a guess that was pressed or typed, the hidden word. answer: what it follows."""
+    guess = masked.guess.strip()
+    if guess == answer:
+        return ""
+    said = NOT_ASKED.format(guess=guess) if guess else ""
+    is_unknown = word.index is not None and not word.word.is_known
+    return said + (NOT_KNOWN.format(hidden=word.word.text, answer=answer) if is_unknown else "")
+
+
+def mattered_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> dict[str, Any]:
+    """The words of both sentences, each with the change of the answer's probability when it is hidden too."""
+    answer, left = left_out(checkpoint, masked, word)
+    named = answer if answer and len(left.answer) == word.masks else " ".join(left.answer)
+    words = [
+        {"word": each.text, "sentence": each.sentence, "start": each.start, "change": without - left.probability}
+        for each, without in zip(left.words, left.without.tolist(), strict=True)
+    ]
+    return {
+        "kind": MATTERED,
+        "text": _not_followed(masked, word, answer or named) + MATTERED_HINT.format(answer=f"“{named}”"),
+        "answer": named,
+        "probability": left.probability,
+        "words": words,
+    }
+
+
+def left_out(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> tuple[str | None, LeaveOneOut]:
+    """The word whose probability is followed and its probabilities: a guess that was pressed or typed, else the hidden
+    word, else None for the likeliest guess."""
+    hidden = word.word.text if word.index is not None and word.word.is_known else ""
+    for answer in filter(None, (masked.guess.strip(), hidden)):
+        with contextlib.suppress(InputError):  # a person's own guess that does not fit here
+            return answer, leave_one_out(checkpoint, *masked.texts, mask=word.mask, answer=answer)
+    return None, leave_one_out(checkpoint, *masked.texts, mask=word.mask)
+
+
+def sweep_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
+    """The words of both sentences, each with its own probability and the likeliest alternatives."""
+    if not question.text.strip():
+        return {"kind": "", "text": "Type or choose a sentence first."}
+    swept = sweep(checkpoint, *question.texts)
+    words = [
+        {
+            "word": entry.word.text,
+            "sentence": entry.word.sentence,
+            "probability": entry.own.probability if entry.own else None,
+            "log_probability": entry.own.log_probability if entry.own else None,
+            "pieces": list(entry.word.pieces),
+            "rivals": [[list(guess) for guess in rivals] for rivals in entry.rivals],
+        }
+        for entry in swept.words
+    ]
+    mean = f"{swept.mean_log_probability:.2f}".replace("-", "−")
+    caption = "The model knows none of these words." if mean == "nan" else SWEEP_HINT.format(mean=mean)
+    return {"kind": SWEEP, "text": caption, "words": words}
+
+
+@dataclasses.dataclass(frozen=True)
+class Swap:
+    """What stands in whose place. places: the words that are seen, by their numbers. place: the one that is replaced.
+    words: that stand there in turn. answers: that are rated."""
+
+    places: dict[int, Word]
+    place: int
+    words: tuple[str, ...]
+    answers: tuple[str, ...]
+
+
+def chosen_swap(checkpoint: Checkpoint, question: Question) -> Swap:
+    """What the question asks for; where it says nothing, an example: known persons in the place of a person, else the
+    model's own guesses there. Raises InputError where all words are hidden, and for too long lists."""
+    words = mask_words(checkpoint, question)[1]
+    number, seen = shown_mask(question, words), maskable(checkpoint, question)
+    places = {i: word for i, word in enumerate(seen) if i not in question.hidden}
+    if not places:
+        raise InputError(NO_PLACE)
+    here = words[number].word.sentence
+    first = min(
+        places,
+        key=lambda i: (places[i].text.lower() not in PERSONS, places[i].sentence != here, -len(places[i].text)),
+    )
+    place = question.place if question.place in places else first
+    word = places[place]
+
+    def guesses(of: Question, at: int) -> list[str]:
+        found, asked = mask_words(checkpoint, of)
+        mask = next(each.mask for each in asked if each.index == at) if at >= 0 else asked[number].mask
+        tokens = (token for token, _ in fill_mask(checkpoint, *found.texts)[mask])
+        return [token for token in tokens if not token.startswith(("##", "["))]
+
+    swaps, answers = question.swaps, question.answers
+    if swaps is None and word.text.lower() in PERSONS:
+        swaps = tuple(each for each in PERSONS if not unknown_words(checkpoint, each))
+    elif swaps is None:
+        hidden = dataclasses.replace(question, hidden=tuple(sorted({*question.hidden, place})))
+        swaps = tuple(dict.fromkeys([word.text, *guesses(hidden, place)]))
+    if answers is None:
+        likely = guesses(question, -1)[:2]
+        rated = PRONOUNS if set(likely) & set(PRONOUNS) else likely
+        answers = tuple(dict.fromkeys(filter(None, (question.guess.strip(), *rated))))
+    for texts, most in ((swaps, MOST_SWAPS), (answers, MOST_ANSWERS)):
+        if len(texts) > most:
+            raise InputError(f"This list has {len(texts):,} words; the view shows {most}. Remove some.")
+    return Swap(places, place, swaps, answers)
+
+
+def swapped(checkpoint: Checkpoint, question: Question, place: int, word: Word, other: str) -> Question:
+    """The question with another text in the place of a word; the hidden words stay hidden."""
+    if MASK in other:
+        raise InputError("The list has [MASK]; write only words that are to stand in the text.")
+    name = ("text", "pair")[word.sentence]
+    source = getattr(question, name)
+    edited = dataclasses.replace(question, **{name: source[: word.start] + other + source[word.end :]})
+    added = len(maskable(checkpoint, edited)) - len(maskable(checkpoint, question))
+    return dataclasses.replace(edited, hidden=tuple(i + added * (i > place) for i in question.hidden))
+
+
+def swap_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
+    """The words that stand in the place of one, each with the probability of every answer at the shown mask; None for
+    an answer that the model cannot give there."""
+    chosen = chosen_swap(checkpoint, question)
+    number = shown_mask(question, mask_words(checkpoint, question)[1])
+    word, rows = chosen.places[chosen.place], []
+    for other in chosen.words:
+        asked = swapped(checkpoint, question, chosen.place, word, other)
+        rated = [rated_guess(checkpoint, asked, number, answer) for answer in chosen.answers]
+        rows.append({"word": other, "cells": [each.get("probability") for each in rated]})
+    return {
+        "kind": SWAP,
+        "text": SWAP_HINT.format(word=word.text, mask=MASK),
+        "places": [[i, each.text] for i, each in chosen.places.items()],
+        "place": chosen.place,
+        "swaps": chosen.words,
+        "answers": chosen.answers,
+        "rows": rows,
+        "notes": unknown_note(checkpoint, *chosen.words, *chosen.answers),
+    }
+
+
+def closer_numbers(value: dict[str, Any]) -> Numbers:
+    """The numbers of `closer_value`. Raises InputError when it shows none."""
+    if value["kind"] == LENS:
+        rows = [
+            [layer, candidate, p]
+            for layer, row in enumerate(value["rows"])
+            for candidate, p in zip(value["candidates"], row["cells"])
+        ]
+        return table(["layer", "token", "probability"], rows)
+    if value["kind"] == MATTERED:
+        rows = [[word["sentence"] + 1, word["word"], word["change"]] for word in value["words"]]
+        return table(["sentence", "hidden_too", "change_of_probability"], rows)
+    if value["kind"] == SWEEP:
+        rows = [[w["sentence"] + 1, w["word"], w["probability"], w["log_probability"]] for w in value["words"]]
+        return table(["sentence", "word", "probability", "log_probability"], rows)
+    if value["kind"] == SWAP:
+        pairs = [(row["word"], zip(value["answers"], row["cells"])) for row in value["rows"]]
+        return table(["word", "answer", "probability"], [[word, *cell] for word, cells in pairs for cell in cells])
+    raise InputError(value["text"])
+
+
+def closer_code(checkpoint: Checkpoint, question: Question) -> str:
+    """Python code that computes the same numbers. Raises InputError without a mask."""
+    if question.view == SWAP and question.text.strip():
+        return swap_code(checkpoint, question)
+    if question.view == SWEEP:
+        function, options, fields = "sweep", "", ["words", "mean_log_probability"]
+    else:
+        question, words = mask_words(checkpoint, question)
+        if not words:
+            raise InputError(NO_MASK)
+        word = words[shown_mask(question, words)]
+        if question.view == LENS:
+            function, fields = "layer_lens", ["candidates", "probabilities", "ranks", "best"]
+            options = f", mask={word.mask}, words={lens_words(word, question.guess)!r}"
+        else:
+            function, fields = "leave_one_out", ["answer", "probability", "words", "without"]
+            options = f", mask={word.mask}, answer={left_out(checkpoint, question, word)[0]!r}"
+    return python_code(
+        checkpoint.name,
+        [function],
+        f"found = {function}(checkpoint, {question.texts_code}{options})",
+        ", ".join(f"found.{field}" for field in fields),
+        off=question.heads_off(checkpoint),
+    )
+
+
+def swap_code(checkpoint: Checkpoint, question: Question) -> str:
+    words = mask_words(checkpoint, question)[1]
+    if not words:
+        raise InputError(NO_MASK)
+    chosen, mask = chosen_swap(checkpoint, question), words[shown_mask(question, words)].mask
+    word, mark = chosen.places[chosen.place], "{word}"
+    texts = mask_words(checkpoint, swapped(checkpoint, question, chosen.place, word, mark))[0].texts
+    written = ", ".join(f"{text!r}.replace({mark!r}, word)" for text in texts if text is not None)
+    return python_code(
+        checkpoint.name,
+        ["rate_guess"],
+        f"for word in {list(chosen.words)!r}:",
+        f"    for answer in {list(chosen.answers)!r}:",
+        f"        print(word, answer, rate_guess(checkpoint, answer, {written}, mask={mask}).probability)",
+        off=question.heads_off(checkpoint),
+    )

@@ -1,0 +1,269 @@
+"""Masked words: hide words of a sentence and see the model's guesses for them, and what they depend on."""
+
+import contextlib
+import dataclasses
+import math
+from typing import Any
+
+import gradio as gr
+
+from balcony.frame.masking import MaskedWord, asked_of, mask_words, maskable, rated_guess
+from balcony.frame.page import Page, PageRequest
+from balcony.frame.question import TEXTS, Question
+from balcony.frame.shown_model import caption
+from balcony.frame.tab import Tab
+from balcony.handlers import on_error
+from balcony.masked_words.closer_view import LABELS, VIEWS, closer_code, closer_numbers, closer_value
+from balcony.parts.controls import control
+from balcony.parts.downloads import exporter, numbers_of_models
+from balcony.parts.export import Numbers, guesses_numbers, python_code
+from balcony.parts.notes import HEADS_OFF, ONE_OFF, alone_note, unknown_note
+from balcony.server.probe_lock import probe_lock
+from balcony.views import view
+from bert_core.data.tokenizer import MASK
+from bert_core.errors import InputError
+from bert_core.probes.forward import Guess
+from bert_core.probes.masked_words import fill_mask, rate_guess
+from bert_core.storage.checkpoint import Checkpoint
+
+MOST_GUESSES = 5
+NO_WORDS = "Type or choose a sentence first."
+NO_GUESSES: dict[str, Any] = {"masks": [], "notes": []}
+HINT = "Click words to hide them from the model; double-click a word to hide only that one."
+
+
+GUESSES, BESIDE, CLOSER = "masked-guesses", "masked-other-guesses", "masked-closer"  # elem_ids
+SWAPS, ANSWERS = "masked-swaps", "masked-answers"
+
+
+def lay_out(page: Page) -> None:
+    with gr.Row(elem_classes="b-split", elem_id="masked-row"):
+        with gr.Column(scale=5, min_width=340):
+            with gr.Column(elem_id="masked-stage"):
+                view("masked_words/guesses", server_functions=page.functions(put), elem_id=GUESSES)
+                view("masked_words/guesses", elem_id=BESIDE)
+            info = "Any word: its probability and rank at each mask."
+            control("text", "guess", label="My guess", info=info, elem_id="masked-own")
+            exporter(
+                *(page, "the guesses"),
+                of="masked-stage",
+                elem_id="masked-download",
+                name="guesses",
+                numbers=numbers,
+                code=lambda asked: guesses_code(asked.checkpoint, asked.question),
+            )
+        with gr.Column(scale=7, min_width=340, elem_id="masked-beside"):
+            choices = [(key, LABELS[key]) for key in VIEWS]
+            control("radio", "view", label="A closer view", choices=choices, elem_id="masked-kind")
+            with gr.Row(elem_id="masked-swap"):
+                control("lines", "swaps", label="Words to put there, one per line", elem_id=SWAPS)
+                control("lines", "answers", label="Answers to compare, one per line", elem_id=ANSWERS)
+            view("masked_words/closer_view", elem_id=CLOSER)
+            exporter(
+                *(page, "this view"),
+                of=CLOSER,
+                elem_id="masked-closer-download",
+                name="closer-view",
+                numbers=numbers_of_view,
+                code=code_of_view,
+            )
+    page.on("guesses", (*TEXTS, "hidden", "guess", "other", "off"), guess, no_guesses)
+    reads = (*TEXTS, "hidden", "guess", "view", "mask", "place", "swaps", "answers", "off")
+    page.on("closer", reads, look_closer, no_view)
+
+
+TAB = Tab(
+    "masked-words",
+    "Masked words",
+    lay_out,
+    hint="Click a word to hide it from the model; double-click to hide only that one.",
+    press="hidden",
+    compares=True,
+    story=(1, "Now hide a word"),
+)
+
+
+def put(asked: PageRequest, mask: int, piece: int, guess: str) -> dict[str, Any]:
+    """The texts with a guess in them, and the words that stay hidden."""
+    question, checkpoint = asked.question, asked.checkpoint
+    word = mask_words(checkpoint, question)[1][mask]
+    edited = put_guess(question, word, piece, guess[:200])
+    return {"text": edited.text, "pair": edited.pair, "hidden": still_hidden(checkpoint, question, edited, word)}
+
+
+def guess(asked: PageRequest) -> dict[str, Any]:
+    """The guesses, and those of the model to compare with."""
+    with probe_lock:
+        value = guesses_value(asked.answering, asked.question)
+    off = asked.question.heads_off(asked.checkpoint)
+    if off and value["masks"]:
+        value |= {"hint": ONE_OFF if len(off) == 1 else HEADS_OFF.format(off=len(off))}
+    if not asked.question.other:
+        return {GUESSES: value, BESIDE: NO_GUESSES}
+    return {GUESSES: value | {"caption": caption(asked.model)}, BESIDE: guess_beside(asked)}
+
+
+@on_error(lambda sentence: NO_GUESSES | {"error": sentence, "caption": "The other model"})
+def guess_beside(asked: PageRequest) -> dict[str, Any]:
+    model = asked.other
+    assert model is not None
+    with probe_lock:
+        return beside_value(asked.answering, model.checkpoint, asked.question) | {"caption": caption(model)}
+
+
+def no_guesses(sentence: str) -> dict[str, Any]:
+    return {GUESSES: NO_GUESSES | {"error": sentence}, BESIDE: NO_GUESSES}
+
+
+def look_closer(asked: PageRequest) -> dict[str, Any]:
+    with probe_lock:
+        value = closer_value(asked.answering, asked.question)
+    lists = {SWAPS: {"first": value["swaps"]}, ANSWERS: {"first": value["answers"]}} if "swaps" in value else {}
+    return {CLOSER: value, **lists}
+
+
+def no_view(sentence: str) -> dict[str, Any]:
+    return {CLOSER: {"kind": "", "error": sentence}}
+
+
+def numbers(asked: PageRequest) -> Numbers | dict[str, Numbers]:
+    first, question = asked.answering, asked.question
+    return numbers_of_models(asked, lambda each: all_guesses(each, asked_of(first, each, question)), first)
+
+
+def numbers_of_view(asked: PageRequest) -> Numbers:
+    with probe_lock:
+        return closer_numbers(closer_value(asked.answering, asked.question))
+
+
+def code_of_view(asked: PageRequest) -> str:
+    with probe_lock:
+        return closer_code(asked.checkpoint, asked.question)
+
+
+def guesses_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
+    """The guesses for every hidden word and every typed [MASK], in reading order, as the guesses view shows them."""
+    masked, words = mask_words(checkpoint, question)
+    if not words:
+        return NO_GUESSES | {"hint": HINT if maskable(checkpoint, question) else NO_WORDS}
+    guesses = fill_mask(checkpoint, *masked.texts, top_k=MOST_GUESSES)
+    masks = []
+    for number, word in enumerate(words):
+        listed = guesses[word.mask : word.mask + word.masks]
+        answers = hidden_pieces(checkpoint, masked, word, listed)
+        own = rated_guess(checkpoint, question, number, question.guess) if question.guess.strip() else None
+        masks.append(
+            {
+                "word": "" if word.index is None else word.word.text,
+                "is_lacking": word.index is not None and not word.word.is_known,
+                "pieces": [{"answer": answer, "guesses": each} for answer, each in zip(answers, listed)],
+                "own": own,
+            }
+        )
+    notes = alone_note(checkpoint, question.pair)
+    return {"masks": masks, "sentences": around_masks(question, words), "notes": notes}
+
+
+def hidden_pieces(
+    checkpoint: Checkpoint, masked: Question, word: MaskedWord, guesses: list[list[Guess]]
+) -> list[list[Any] | None]:
+    """For each piece of a hidden word [token, probability, rank]; None for a typed [MASK] or an unknown word.
+
+    guesses: those listed for each piece.
+    """
+    pieces = word.word.pieces
+    if word.index is None or not word.word.is_known:
+        return [None] * len(pieces)
+    found: list[list[Any] | None] = [
+        next(([token, p, rank] for rank, (token, p) in enumerate(listed, 1) if token == piece), None)
+        for piece, listed in zip(pieces, guesses)
+    ]
+    if None in found:
+        with contextlib.suppress(InputError):  # of a tokenizer that cuts the word otherwise where it stands alone
+            rated = rate_guess(checkpoint, word.word.text, *masked.texts, mask=word.mask)
+            if rated.pieces == pieces:
+                found = [list(each) for each in zip(pieces, map(math.exp, rated.log_probabilities), rated.ranks)]
+    return [each or [piece, None, None] for piece, each in zip(pieces, found)]
+
+
+def around_masks(question: Question, words: list[MaskedWord]) -> list[list[str | int]]:
+    """Each sentence as its texts and, in place of a masked word, the number of that."""
+    sources, ends = (question.text, question.pair), [0, 0]
+    parts: list[list[str | int]] = [[], []]
+    for number, word in enumerate(words):
+        sentence = word.word.sentence
+        parts[sentence] += [sources[sentence][ends[sentence] : word.word.start], number]
+        ends[sentence] = word.word.end
+    return [[*part, source[end:]] for part, source, end in zip(parts, sources, ends) if source.strip()]
+
+
+def beside_value(first: Checkpoint, other: Checkpoint, question: Question) -> dict[str, Any]:
+    """Another model's guesses for the words hidden from the first, and both probabilities of each word hidden alike.
+
+    Raises InputError when the other model does not read a hidden word as one or more words.
+    """
+    there = asked_of(first, other, question)
+    found = [each.word for each in mask_words(other, there)[1]]
+    numbers = {(each.sentence, each.start, each.end): at for at, each in enumerate(found)}
+    comparison = []
+    for number, word in enumerate(mask_words(first, question)[1]):
+        at = numbers.get((word.word.sentence, word.word.start, word.word.end))
+        if word.index is None or at is None:
+            continue
+        here, before = (
+            rated_guess(*each, word.word.text).get("probability")
+            for each in ((other, there, at), (first, question, number))
+        )
+        if here is not None and before is not None:
+            comparison.append({"word": word.word.text, "here": here, "there": before})
+    value = guesses_value(other, there)
+    texts = (text.replace(MASK, " ") for text in question.texts if text)
+    value["notes"] = unknown_note(other, *texts) + value["notes"]  # the words above are those of the first model
+    return value | {"beside": True, "comparison": comparison}
+
+
+def put_guess(question: Question, masked: MaskedWord, piece: int, token: str) -> Question:
+    """The question with a masked word of its texts, or one piece of it, replaced by a guess."""
+    word = masked.word
+    name = ("text", "pair")[word.sentence]
+    source = getattr(question, name)
+    start, end = word.start, word.end
+    if len(word.pieces) > 1:
+        cuts = [*word.cuts, len(word.text)]
+        start, end = word.start + cuts[piece], word.start + cuts[piece + 1]
+    if token.startswith("##") and len(token) > 2:
+        token = token[2:]
+        if start == word.start:  # the piece continues the word before it
+            start = len(source[:start].rstrip())
+    return dataclasses.replace(question, **{name: source[:start] + token + source[end:]})
+
+
+def still_hidden(checkpoint: Checkpoint, question: Question, edited: Question, put: MaskedWord) -> list[int]:
+    """Numbers of the words that stay hidden after a guess was put in: one for a typed [MASK] is a new word, after which
+    the others have other numbers."""
+    before, place = maskable(checkpoint, question), (put.word.sentence, put.word.start)
+    added = len(maskable(checkpoint, edited)) - len(before)
+    first = sum((word.sentence, word.start) < place for word in before)
+    return [index + added * (index >= first) for index in question.hidden if index != put.index]
+
+
+def all_guesses(checkpoint: Checkpoint, question: Question) -> Numbers:
+    """The same guesses for a file. Raises InputError when no word is hidden."""
+    masked = checked_mask(checkpoint, question)
+    with probe_lock:
+        return guesses_numbers(*masked.texts, fill_mask(checkpoint, *masked.texts, top_k=MOST_GUESSES))
+
+
+def guesses_code(checkpoint: Checkpoint, question: Question) -> str:
+    """Python code that computes the same guesses. Raises InputError when no word is hidden."""
+    texts = checked_mask(checkpoint, question).texts_code
+    call = f"guesses = fill_mask(checkpoint, {texts}, top_k={MOST_GUESSES})"
+    return python_code(checkpoint.name, ["fill_mask"], call, off=question.heads_off(checkpoint))
+
+
+def checked_mask(checkpoint: Checkpoint, question: Question) -> Question:
+    """The question with [MASK]s in its texts. Raises InputError when no word is hidden."""
+    masked, words = mask_words(checkpoint, question)
+    if not words:
+        raise InputError(HINT)
+    return masked

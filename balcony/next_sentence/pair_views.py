@@ -1,0 +1,186 @@
+"""The values that the views of sentence pairs draw, the same numbers for files, and Python code for them."""
+
+import math
+from typing import Any
+
+import torch
+
+from balcony.frame.question import Question
+from balcony.parts.export import Numbers, python_code, table
+from balcony.parts.notes import NEXT, pair_labels
+from balcony.server.probe_lock import probe_lock
+from bert_core.data.corpus import Corpus
+from bert_core.errors import InputError, percent
+from bert_core.probes.attention import across, attention
+from bert_core.probes.sentence_pairs import UNLABELLED, PairMatrix, next_sentence, window
+from bert_core.storage.checkpoint import Checkpoint
+
+MOST, FEWEST = 32, 6  # sentences of a window
+WORK = 1_000_000_000  # parameters x pairs, so that nobody waits long
+
+
+def window_size(checkpoint: Checkpoint) -> int:
+    """How many sentences of a text are paired with each other: fewer with a large model."""
+    return max(FEWEST, min(MOST, math.isqrt(WORK // checkpoint.config.parameter_count())))
+
+
+def matrix_value(matrix: PairMatrix, corpus: Corpus, size: int, checkpoint: Checkpoint) -> dict[str, Any]:
+    """The matrix as its view draws it. size: number of sentences in the window."""
+    probabilities, labels = matrix.probabilities.tolist(), pair_labels(checkpoint)
+    return {
+        "start": matrix.start,
+        "size": size,
+        "total": len(corpus.sentences),
+        "numbers": [number + 1 for number in matrix.numbers],
+        "sentences": list(matrix.sentences),
+        "probabilities": [[None if math.isnan(p) else round(p, 6) for p in row] for row in probabilities],
+        "pair_labels": matrix.labels.tolist(),
+        "labels": list(labels),
+        "notes": matrix_notes(matrix, labels) + subject_note(checkpoint, matrix, window(corpus, size, matrix.start)[1]),
+    }
+
+
+def matrix_notes(matrix: PairMatrix, labels: tuple[str, str]) -> list[str]:
+    asked, right, true = matrix.is_asked, int(matrix.is_right.sum()), matrix.labels == 1
+    notes = []
+    if labels == NEXT:
+        found, of = matrix.found
+        notes.append(f"Ranks the true next sentence first for {found} of {of} sentences.")
+    total, positive = int(asked.sum()), int((asked & true).sum())
+    missed, taken = (int((asked & ~matrix.is_right & part).sum()) for part in (true, ~true))
+    negative = total - positive
+    wrong = f" (wrong: {missed} of {positive} {labels[0]}, {taken} of {negative} {labels[1]})" if right < total else ""
+    notes.append(f"Judges {right} of {total} pairs right{wrong}. Always {labels[1]} would be right for {negative}.")
+    if long := int(matrix.probabilities.isnan().sum()):
+        notes.append(f"Pairs left out because they are longer than the model reads: {long}.")
+    return notes
+
+
+def subject_note(checkpoint: Checkpoint, matrix: PairMatrix, part: Corpus) -> list[str]:
+    """A sentence on why a model that was trained on many documents takes most pairs of one document for IsNext; nothing
+    where it does not. part: the window of the matrix."""
+    recipe = (checkpoint.recipe or {}).get("corpus")
+    if not isinstance(recipe, dict) or recipe.get("kind") != "documents" or part.labels is not None:
+        return []
+    of_sentence = [number for number, document in enumerate(part.documents) for _ in document]
+    document = torch.tensor([of_sentence[number - matrix.start] for number in matrix.numbers])
+    same, taken = document[:, None] == document, matrix.probabilities >= 0.5
+    within, across = (
+        (int((taken & pairs & matrix.is_asked).sum()), int((pairs & matrix.is_asked).sum())) for pairs in (same, ~same)
+    )
+    if within[0] <= within[1] / 2:
+        return []
+    others = f", and {across[0]} of {across[1]} pairs from two" if across[1] else ""
+    return [
+        f"It takes {within[0]} of {within[1]} pairs from one document for IsNext{others}: in its training, NotNext "
+        "sentences came from other documents, so it judges by subject."
+    ]
+
+
+def difference_note(one: PairMatrix, other: PairMatrix) -> str:
+    if one.sentences != other.sentences:
+        return "The two models leave out different sentences, so their numbers are not subtracted."
+    both = ~one.probabilities.isnan() & ~other.probabilities.isnan()
+    gap = (one.probabilities - other.probabilities)[both].abs()
+    flips = ((one.probabilities >= 0.5) != (other.probabilities >= 0.5))[both].sum()
+    return (
+        f"The two models are {gap.mean() * 100:.0f} percentage points apart on average and judge {flips} of "
+        f"{int(both.sum())} pairs differently."
+    )
+
+
+def matrix_numbers(matrix: PairMatrix) -> Numbers:
+    """A row for each pair; no probability for a pair that is too long, no label where the text has none."""
+    header = ("first", "second", "first_sentence", "second_sentence", "probability", "is_true")
+    rows = [
+        (
+            matrix.numbers[i] + 1,
+            matrix.numbers[j] + 1,
+            matrix.sentences[i],
+            matrix.sentences[j],
+            None if math.isnan(p) else p,
+            None if matrix.labels[i, j] == UNLABELLED else int(matrix.labels[i, j]),
+        )
+        for i, row in enumerate(matrix.probabilities.tolist())
+        for j, p in enumerate(row)
+    ]
+    return table(header, rows)
+
+
+def matrix_code(folder: str, corpus: Corpus, start: int, size: int) -> str:
+    """Python code that computes the same matrix. folder: with the model's files."""
+    part = window(corpus, size, start)[1]
+    documents = "".join(
+        f"    ({''.join(f'{sentence!r}, ' for sentence in document)}),\n" for document in part.documents
+    )
+    labels = "" if part.labels is None else f", labels={part.labels!r}"
+    return python_code(
+        folder,
+        ["Corpus", "pair_matrix"],
+        f"corpus = Corpus((\n{documents}){labels})",
+        "matrix = pair_matrix(checkpoint, corpus)",
+        "matrix.probabilities  # (sentences, sentences): rows are first sentences",
+        "matrix.found  # how many sentences rank their true next sentence first, and how many have one",
+    )
+
+
+def across_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
+    """How [CLS] and the words of the first sentence attend to those of the second, by the head of `question.across`."""
+    rows, columns, weights = across(attention(checkpoint, *question.texts))
+    if len(rows) == 1 or not columns:
+        raise InputError("One of the sentences has no word that the model reads; type another.")
+    H = weights.shape[1]
+    fractions = weights[..., 1:, :].sum(-1).mean(-1)  # (L, H), of the words
+    heads = [divmod(int(at), H) for at in fractions.flatten().argsort(descending=True, stable=True)]
+    head = question.across if question.across in heads else None
+    shown = weights.mean((0, 1)) if head is None else weights[head]
+    return {
+        "rows": rows,
+        "columns": columns,
+        "weights": [[round(weight, 5) for weight in row] for row in shown.tolist()],
+        "head": head,
+        "choices": [
+            [None, f"mean of all heads ({percent(fractions.mean().item())})"],
+            *([each, f"{head_label(each)} ({percent(fractions[each].item())})"] for each in heads),
+        ],
+        "note": f"{percent(shown[1:].sum(-1).mean().item())} of the first sentence's attention goes to the second, and "
+        f"{percent(shown[0].sum().item())} of that of [CLS], whose vector decides whether the second follows.",
+    }
+
+
+def head_label(head: tuple[int, int] | None) -> str:
+    """A head, counted from 1, for people."""
+    return "mean" if head is None else f"layer {head[0] + 1}, head {head[1] + 1}"
+
+
+def pair_numbers(checkpoint: Checkpoint, question: Question) -> Numbers:
+    """P(IsNext) of the pair and a row for each attention weight from the first sentence to the second."""
+    with probe_lock:
+        shown = across_value(checkpoint, question)
+        is_next = round(next_sentence(checkpoint, question.text, question.pair), 6)
+    heads = head_label(shown["head"])
+    rows = [
+        (is_next, heads, i, a, j, c, shown["weights"][i - 1][j - 1])
+        for i, a in enumerate(shown["rows"], 1)
+        for j, c in enumerate(shown["columns"], 1)
+    ]
+    content = {
+        "sentence_a": question.text,
+        "sentence_b": question.pair,
+        "is_next": is_next,
+        "attention": {"heads": heads, "from": shown["rows"], "to": shown["columns"], "weights": shown["weights"]},
+    }
+    header = ("is_next", "heads", "from_position", "from_token", "to_position", "to_token", "weight")
+    return Numbers(header, rows, lambda: content)
+
+
+def pair_code(checkpoint: Checkpoint, question: Question) -> str:
+    head = question.across
+    return python_code(
+        checkpoint.name,
+        ["across", "attention", "next_sentence"],
+        f"pair = {question.texts_code}",
+        "is_next = next_sentence(checkpoint, *pair)",
+        "rows, columns, weights = across(attention(checkpoint, *pair))  # (layers, heads, rows, columns)",
+        "shown = weights.mean((0, 1))  # of all heads" if head is None else f"shown = weights[{head[0]}, {head[1]}]",
+    )

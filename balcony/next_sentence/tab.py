@@ -1,0 +1,181 @@
+"""Next sentence: does the second sentence follow the first? One pair in detail, and every pair of the text."""
+
+from typing import Any
+
+import gradio as gr
+
+from balcony.frame.page import Page, PageRequest, follows
+from balcony.frame.question import MODEL, TEXTS, Question
+from balcony.frame.shown_model import caption
+from balcony.frame.tab import Tab
+from balcony.handlers import on_error
+from balcony.next_sentence import pair_views as pairs
+from balcony.parts.downloads import exporter, numbers_of_models
+from balcony.parts.export import Numbers
+from balcony.parts.notes import NEXT, pair_labels, unknown_note
+from balcony.server.probe_lock import probe_lock
+from balcony.server.workspace import Model
+from balcony.views import view
+from bert_core.errors import BertCoreError, InputError
+from bert_core.probes.sentence_pairs import PairMatrix, next_sentence, pair_matrix
+from bert_core.storage.checkpoint import Checkpoint
+
+# Keys: whether class 0 is IsNext, and whether the model predicts class 0.
+VERDICTS = {
+    (True, True): "The model judges that the second sentence follows the first:",
+    (True, False): "The model judges that the second sentence does not follow the first:",
+    (False, True): "The model judges that this pair belongs to the class {label}:",
+    (False, False): "The model judges that this pair does not belong to the class {label}:",
+}
+HINT = "Type or choose two sentences; the model judges whether the second follows the first."
+ALL = "Every sentence with every other"
+HIDDEN = {"hidden": True}
+
+
+VERDICT, ACROSS, MATRIX, BESIDE = "next-verdict", "next-across", "next-matrix", "next-other-matrix"  # elem_ids
+
+
+def lay_out(page: Page) -> None:
+    with gr.Column(elem_id="next-stage"):
+        with gr.Column(elem_id="next-all"):
+            with gr.Column(elem_id="next-matrices"):
+                view("next_sentence/matrix", elem_id=MATRIX)
+                view("next_sentence/matrix", elem_id=BESIDE)
+            exporter(
+                *(page, "the matrix"),
+                of="next-matrices",
+                elem_id="next-matrix-download",
+                name="matrix",
+                numbers=numbers_of_matrix,
+                title=(),
+                code=code_of_matrix,
+            )
+        with gr.Column(elem_id="next-one"):
+            with gr.Column(elem_id="next-pair"):
+                view("next_sentence/verdict", elem_id=VERDICT)
+                view("next_sentence/across", elem_id=ACROSS)
+            exporter(
+                *(page, "the pair"),
+                of="next-pair",
+                elem_id="next-download",
+                name="pair",
+                numbers=numbers_of_pair,
+                code=code_of_pair,
+            )
+    page.on("verdict", (*TEXTS, "other"), judge, lambda sentence: {VERDICT: {"error": sentence}})
+    page.on("across", (*TEXTS, "across"), cross, lambda sentence: {ACROSS: {"error": sentence}})
+    reads = (*MODEL, "other", "start")
+    page.on("matrix", reads, judge_all, lambda sentence: {MATRIX: {"error": sentence}, BESIDE: HIDDEN})
+
+
+TAB = Tab(
+    "next-sentence",
+    "Next sentence",
+    lay_out,
+    hint="",
+    compares=True,
+    draws_strangers=True,
+    story=(2, "Now judge a pair of sentences"),
+)
+
+
+def is_whole(question: Question) -> bool:
+    return bool(question.text.strip() and question.pair.strip())
+
+
+def judge(asked: PageRequest) -> dict[str, Any]:
+    """The answer for the pair, and that of the model to compare with."""
+    if not is_whole(asked.question):
+        return {VERDICT: {"hint": HINT}}
+    value = verdict_value(asked.checkpoint, asked.question) | {"follows": follows(asked.corpus, asked.question)}
+    if asked.question.other:
+        value |= {"caption": caption(asked.model), "other": judge_beside(asked)}
+    return {VERDICT: value}
+
+
+@on_error(lambda sentence: {"error": sentence})
+def judge_beside(asked: PageRequest) -> dict[str, Any]:
+    model = asked.other
+    assert model is not None
+    notes = unknown_note(model.checkpoint, asked.question.text, asked.question.pair)
+    return verdict_value(model.checkpoint, asked.question) | {"caption": caption(model), "notes": notes}
+
+
+def cross(asked: PageRequest) -> dict[str, Any]:
+    if not is_whole(asked.question):
+        return {ACROSS: HIDDEN}
+    with probe_lock:
+        return {ACROSS: pairs.across_value(asked.checkpoint, asked.question)}
+
+
+def judge_all(asked: PageRequest) -> dict[str, Any]:
+    """All pairs of the window, by the model and by the one to compare with."""
+    model, corpus = asked.model, asked.corpus
+    try:
+        second, why = asked.other, ""
+    except BertCoreError as error:
+        second, why = None, str(error)
+    size = min(pairs.window_size(each.checkpoint) for each in (model, second) if each)
+    one = matrix_of(asked, model.checkpoint, size)
+    value = pairs.matrix_value(one, corpus, size, model.checkpoint)
+    if second is None:
+        return {MATRIX: value | {"caption": ALL}, BESIDE: {"error": why} if why else HIDDEN}
+    return {MATRIX: value | {"caption": caption(model)}, BESIDE: matrix_beside(asked, second, size, one)}
+
+
+@on_error(lambda sentence: {"error": sentence})
+def matrix_beside(asked: PageRequest, model: Model, size: int, one: PairMatrix) -> dict[str, Any]:
+    """The same pairs by the model to compare with. one: the first model's."""
+    two = matrix_of(asked, model.checkpoint, size)
+    value = pairs.matrix_value(two, asked.corpus, size, model.checkpoint)
+    notes = [*value["notes"], pairs.difference_note(one, two)]
+    return value | {"caption": caption(model), "notes": notes, "beside": True}
+
+
+def matrix_of(asked: PageRequest, checkpoint: Checkpoint, size: int) -> PairMatrix:
+    """Every pair of `size` sentences of the text."""
+    with probe_lock:
+        return pair_matrix(checkpoint, asked.corpus, limit=size, start=asked.question.start)
+
+
+def numbers_of_pair(asked: PageRequest) -> Numbers | dict[str, Numbers]:
+    check_pair(asked)
+    return numbers_of_models(asked, lambda each: pairs.pair_numbers(each, asked.question))
+
+
+def code_of_pair(asked: PageRequest) -> str:
+    check_pair(asked)
+    return pairs.pair_code(asked.checkpoint, asked.question)
+
+
+def check_pair(asked: PageRequest) -> None:
+    if not is_whole(asked.question):
+        raise InputError(HINT)
+
+
+def numbers_of_matrix(asked: PageRequest) -> Numbers | dict[str, Numbers]:
+    size = shown_size(asked)
+    return numbers_of_models(asked, lambda each: pairs.matrix_numbers(matrix_of(asked, each, size)))
+
+
+def code_of_matrix(asked: PageRequest) -> str:
+    return pairs.matrix_code(asked.checkpoint.name, asked.corpus, asked.question.start, shown_size(asked))
+
+
+def shown_size(asked: PageRequest) -> int:
+    """Number of sentences in the window that is on the page."""
+    return min(pairs.window_size(each.checkpoint) for each in (asked.model, asked.other) if each)
+
+
+def verdict_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
+    """The answer in words, its probability, and the probability of IsNext."""
+    with probe_lock:
+        is_next = next_sentence(checkpoint, question.text, question.pair)
+    labels = pair_labels(checkpoint)
+    return {
+        "sentence": VERDICTS[labels == NEXT, is_next >= 0.5].format(label=labels[0]),
+        "labels": list(labels),
+        "probability": max(is_next, 1 - is_next),
+        "is_next": is_next,
+        "notes": [],
+    }

@@ -1,0 +1,341 @@
+"""The workspaces of all visitors, found by token, and their lease.
+
+Every request renews the lease; closing or reloading a page ends nothing. The training service checks the leases: it
+pauses and later frees the runs of a visitor who stays away, and has the workspace dropped here.
+"""
+
+import inspect
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from balcony.handlers import MALFORMED, on_error
+from balcony.server.kept import KeptRuns, digest
+from balcony.server.workspace import NO_MODEL_YET, NOT_YOURS, Model, Workspace
+from bert_core.data.corpus import Corpus
+from bert_core.errors import BertCoreError, InputError, RunError, one_line
+from bert_core.machine import give_back_memory
+from bert_core.runs.recipe import FinetuningRecipe, Recipe
+from bert_core.runs.run import ACTIVE, FREE_AFTER, TRAINING, Run, Source
+from bert_core.runs.service import TrainingService
+from bert_core.storage.checkpoint import Checkpoint
+from bert_core.tasks.examples import TaskParts
+
+ENGLISH = "english-mini"  # the shipped model that learns the tasks of programs
+LEASE_SECONDS = 600.0
+MOST_TRAINING = 500  # visitors at once
+MOST_PROGRAMS = 64  # runs of programs that have not ended
+PROGRAM_BYTES = 2**24  # of a program's run: a larger one keeps its first, its newest and its best weights alone
+MOST_SPACES = 5_000
+
+_log = logging.getLogger(__name__)
+
+
+class Workspaces:
+    """All visitors of one server.
+
+    shipped: loaders of the models that come with the program, by name; a new visitor gets the first. lease: seconds
+    without a request after which a visitor's runs are paused; after FREE_AFTER leases they are freed. None, as on
+    one's own machine: never.
+    """
+
+    def __init__(
+        self, service: TrainingService, shipped: Mapping[str, Callable[[], Checkpoint]], *, lease: float | None = None
+    ) -> None:
+        self.service = service
+        self.shipped_names = tuple(shipped)
+        self._load_shipped = shipped
+        self._shipped: dict[str, Checkpoint] = {}
+        self._loading = threading.Lock()
+        self._lease = lease
+        self._lock = threading.Lock()  # taken while the service's own is held, never the other way round
+        self._spaces: dict[str, Workspace] = {}  # by digest of the token; the one seen last comes last
+        self.kept: KeptRuns | None = None
+        self.lesson_runs: list[Any] = []  # as links describe them: no limit of a class is for them
+        if lease is not None:
+            service.watch(self)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether visitors other than the machine's owner may come."""
+        return self._lease is not None
+
+    @property
+    def losses(self) -> str:
+        """What a visitor loses by a restart, for the page."""
+        ended = "" if self.kept is None else "ended "
+        lost = f"When the server restarts, your {ended}runs and models are lost"
+        lost += "." if self.kept is None else "; unfinished runs continue."
+        return lost + (f" They are lost {self._free_after} after your last visit, too." if self._lease else "")
+
+    @property
+    def alone(self) -> str:
+        """What becomes of a run whose page cannot reach the server."""
+        if self._lease is None:
+            return "If the server is still there, the run continues without this page."
+        return (
+            f"If the server is still there, the run continues without this page for {_duration(self._lease)}, and then "
+            f"it pauses; after {self._free_after} it is lost."
+        )
+
+    @property
+    def _free_after(self) -> str:
+        return _duration(FREE_AFTER * (self._lease or 0))
+
+    def enter(self, token: str | None) -> Workspace:
+        """The workspace of a token, or a new one with a new token: a client never chooses its token."""
+        return self.lookup(token) or self._add(Workspace(secrets.token_hex(16), self.service.budget()))
+
+    def find(self, token: str | None) -> Workspace:
+        """The workspace of a token; RunError with the same sentence as for an unknown run."""
+        if (space := self.lookup(token)) is None:
+            raise RunError(NOT_YOURS)
+        return space
+
+    def count_rows(self, token: str | None, run_id: str) -> int:
+        """The number of steps that a visitor's run has done, 0 for any other."""
+        space = self.lookup(token)
+        run = space.runs.get(run_id) if space and isinstance(run_id, str) else None
+        return run.steps_done if run else 0
+
+    def start(
+        self,
+        space: Workspace,
+        recipe: Recipe,
+        corpus: Source = None,
+        seed: int = 0,
+        *,
+        variant: str = "",
+        **options: Any,
+    ) -> Run:
+        """Start a visitor's run, queued after the active ones. variant: title of its variant in an experiment. options:
+        as for `TrainingService.start`. RunError when too many visitors train already, or the visitor has named too
+        many runs."""
+        return self._begin(space, self.service.start, recipe, corpus, seed, variant=variant, **options)
+
+    def _begin(self, space: Workspace, begin: Callable[..., Run], *what: Any, variant: str = "", **options: Any) -> Run:
+        """Let the service begin a visitor's run, and list it."""
+        self._check_room(space)
+        run = begin(*what, lease=self._lease, budget=space.budget, **options)
+        space.add_run(run, variant)
+        return run
+
+    def finetune(
+        self, space: Workspace, recipe: FinetuningRecipe, start: Checkpoint, parts: TaskParts, *, listed: bool = True
+    ) -> Run:
+        """Start a visitor's run that fine-tunes the model `start`, queued after the active ones. Errors as for `start`.
+
+        listed: whether it is among the visitor's runs, or only for the caller, who removes it from `unlisted`."""
+        self._check_room(space)
+        run = self.service.finetune(recipe, start, parts, lease=self._lease, budget=space.budget)
+        space.add_run(run) if listed else space.unlisted.append(run)
+        return run
+
+    def repeat(self, space: Workspace, run: Run, *, paused: bool = False, **changes: Any) -> Run:
+        """Start a run with the same settings, text and seed; it begins with the same weights, bit for bit.
+
+        paused: before its first step. changes: of its settings, as `Recipe.override` takes them. Raises RunError while
+        another run is active, or if the text is no longer kept.
+        """
+        space.refuse_if_active()
+        if run.prepared is None:
+            raise RunError("The text of this run is no longer kept; start it from the form.")
+        text, variant, start = run.prepared.source, space.entries[run.id].variant, None
+        if run.recipe.start is not None:
+            if not run.snapshots or run.snapshots[0].step:
+                raise RunError("The weights from which this run went on are no longer kept; start it from the form.")
+            start = run.snapshots[0].checkpoint()
+        recipe = run.recipe.override(changes)
+        return self.start(space, recipe, text, run.recipe.seed, paused=paused, variant=variant, start=start)
+
+    def resume(self, space: Workspace, folder: Path, corpus: Corpus | None = None) -> Run:
+        """Resume a saved run. Errors as for `start` and `TrainingService.resume`."""
+        return self._begin(space, self.service.resume, folder, corpus)
+
+    def start_for_program(
+        self, recipe: Recipe | FinetuningRecipe, corpus: Corpus | None = None, seed: int = 0, *, caller: str = ""
+    ) -> Run:
+        """Start a run in a workspace of its own, whose token is the run's id. One that fine-tunes begins as the
+        shipped model ENGLISH, on the recipe's examples. caller: address of the program. Errors as for `start` and
+        `shipped`, and RunError when the caller's runs or those of all programs are too many."""
+        active = [space.caller for space in self._all() if space.caller is not None and space.active_run]
+        most = self.service.limits.program_runs
+        if active.count(caller) >= most or len(active) >= MOST_PROGRAMS:
+            raise RunError(
+                f"{active.count(caller)} runs of programs at your address and {len(active)} in all have not ended; the "
+                f"limits here are {most} and {MOST_PROGRAMS}. Stop one, or try again later."
+            )
+        space = Workspace("", self.service.budget(PROGRAM_BYTES), caller=caller)
+        if isinstance(recipe, FinetuningRecipe):
+            start = self.shipped(ENGLISH).checkpoint
+            run = self.finetune(space, recipe.with_seed(seed), start, recipe.source())
+        else:
+            run = self.start(space, recipe, corpus, seed)
+        space.token = run.id
+        self._add(space)
+        return run
+
+    def remove(self, run_id: str) -> None:
+        """Stop a program's run and forget it with all that it keeps. RunError for any other."""
+        space = self.find(run_id)
+        if space.caller is None:
+            raise RunError(NOT_YOURS)
+        space.run(run_id).free("Removed.")
+        with self._lock:
+            self._spaces.pop(digest(run_id), None)
+        give_back_memory()
+
+    def _check_room(self, visitor: Workspace) -> None:
+        visitor.refuse_if_full()
+        if visitor.caller is not None:
+            return
+        others = [space for space in self._all() if space is not visitor and space.caller is None]
+        training = sum(any(run.status in TRAINING for run in space.all_runs) for space in others)
+        if training >= MOST_TRAINING:
+            raise RunError(f"{training} others are training on this machine, which is the limit. Try again later.")
+
+    def check_lease(self, now: float) -> None:
+        """Drop the workspaces of visitors who stayed away; the service frees their runs at the same time."""
+        if self._lease is None:
+            return
+        limit = FREE_AFTER * self._lease
+        with self._lock:
+            gone = [token for token, space in self._spaces.items() if now - space.last_seen > limit]
+            for token in gone:
+                del self._spaces[token]
+        if gone:
+            give_back_memory()
+
+    def shipped(self, name: str = "") -> Model:
+        """A model that comes with the program, "" for the first; BertCoreError if it is not there or can't load."""
+        name = name or self.shipped_names[0]
+        if name not in self._load_shipped:
+            there = ", ".join(self.shipped_names)
+            raise RunError(f"The model {name} does not come with this server; there is: {there}.")
+        with self._loading:
+            if name not in self._shipped:
+                self._shipped[name] = self._load_shipped[name]()
+            return Model(name, "comes with Balcony", self._shipped[name])
+
+    def model(self, space: Workspace, key: str = "", step: int | None = None) -> Model:
+        """A model of the visitor: a run at a step, None for its newest, a kept model, or a shipped one, "" for the
+        first. RunError for another visitor's, and before a run has a model."""
+        if not key or key in self._load_shipped:
+            return self.shipped(key)
+        if model := space.models.get(key):
+            title = space.names.get(key) or model.title
+            return Model(title, model.detail, model.checkpoint, space.shown_title(key, title))
+        run = space.run(key)
+        if (found := space.checkpoint(run, step)) is None:
+            ended = f"This run ended before it had a model. {run.reason}"
+            raise RunError(NO_MODEL_YET if run.status in ACTIVE else ended)
+        title = space.title_of(run)
+        return Model(title, f"step {found[0]:,}", found[1], space.shown_title(key, title))
+
+    def _add(self, space: Workspace) -> Workspace:
+        space.touch(self.service.now())
+        with self._lock:
+            self._spaces[digest(space.token)] = space
+            for key in [key for key, other in self._spaces.items() if not (other.runs or other.models)]:
+                if len(self._spaces) <= MOST_SPACES:
+                    break
+                del self._spaces[key]  # a page that was opened, and no more: it gets a new token
+        return space
+
+    def _all(self) -> list[Workspace]:
+        with self._lock:
+            return list(self._spaces.values())
+
+    def keep(self, folder: Path) -> None:
+        """Let the unfinished runs in a folder go on, and save all unfinished ones there from now on."""
+        self.kept = KeptRuns(folder, self._unfinished)
+        for kept in self.kept.found():
+            space = self.readmit(kept.visitor)
+            try:
+                run = self.service.resume(
+                    *(kept.folder, kept.corpus), lease=self._lease, budget=space.budget, paused=kept.is_paused
+                )
+            except BertCoreError as error:
+                _log.error("a kept run does not go on: %s", one_line(error))
+                continue
+            run.id = kept.run_id  # by which its page knows it
+            space.add_run(run, kept.variant)
+            self.kept.adopt(kept)
+        self.kept.begin()
+
+    def readmit(self, visitor: str) -> Workspace:
+        """The workspace of a visitor from before a restart, by the digest of the token, which is theirs again."""
+        with self._lock:
+            space = self._spaces.setdefault(visitor, Workspace("", self.service.budget(), is_readmitted=True))
+        space.last_seen = self.service.now()
+        return space
+
+    def peek(self, visitors: Iterable[str]) -> list[Workspace]:
+        """The workspaces of visitors, by the digests of their tokens, which renews no lease."""
+        with self._lock:
+            return [self._spaces[visitor] for visitor in visitors if visitor in self._spaces]
+
+    def _unfinished(self) -> Iterator[tuple[str, Run, str]]:
+        with self._lock:
+            spaces = list(self._spaces.items())
+        for visitor, space in spaces:
+            for run in list(space.runs.values()):
+                yield visitor, run, space.entries[run.id].variant if run.id in space.entries else ""
+
+    def lookup(self, token: str | None) -> Workspace | None:
+        """The workspace of a token, None for an unknown or expired one."""
+        key = digest(token) if isinstance(token, str) else ""
+        with self._lock:
+            if (space := self._spaces.pop(key, None)) is not None:
+                self._spaces[key] = space
+        if space is not None and isinstance(token, str):
+            space.token = token
+            space.touch(self.service.now())
+        return space
+
+
+def _duration(seconds: float) -> str:
+    for size, name in ((3600, "hours"), (60, "minutes")):
+        if seconds >= size:
+            return f"{seconds / size:g} {name}"
+    return f"{seconds:g} seconds"
+
+
+def functions(
+    workspaces: Workspaces,
+    *work: Callable[..., Any],
+    error: str = "error",
+    known: bool = True,
+    take: Callable[[Workspace, list[Any]], list[Any]] = lambda space, values: [space],
+) -> list[Callable[[Any], Any]]:
+    """`server_functions` of a view: each calls a function of `work` with the visitor's workspace and the JSON values
+    that the page sends, once they are of the types that the function names. One that returns nothing answers {}.
+
+    error: the key under which an error's sentence is returned. known: refuse an unknown token; else its visitor has an
+    empty workspace. A page that is older than the server asks on with such a token, until it gets another. take: what
+    the functions get first instead of the workspace; it takes off the values what it has read.
+    """
+
+    def serve(function: Callable[..., Any]) -> Callable[[Any], Any]:
+        parameters = [*inspect.signature(function, eval_str=True).parameters.values()]
+
+        @on_error(lambda sentence: {error: sentence})
+        def answer(arguments: Any) -> Any:
+            token, *values = arguments if isinstance(arguments, list) and arguments else [arguments]
+            space = workspaces.find(token) if known else workspaces.lookup(token) or Workspace("")
+            first = take(space, values)
+            named = parameters[len(first) :]
+            needed = sum(each.default is each.empty for each in named)
+            is_whole = needed <= len(values) <= len(named)
+            if not (is_whole and all(isinstance(value, each.annotation) for value, each in zip(values, named))):
+                raise InputError(MALFORMED)
+            done = function(*first, *values)
+            return {} if done is None else done
+
+        answer.__name__ = function.__name__  # Gradio would read the signature of a wrapped function
+        return answer
+
+    return [serve(each) for each in work]

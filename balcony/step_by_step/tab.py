@@ -1,0 +1,423 @@
+"""Step by step: one sentence followed through the model, with the real numbers of every stage."""
+
+import dataclasses
+import math
+from typing import Any, cast
+
+import torch
+
+from balcony.frame.masking import mask_words
+from balcony.frame.page import Page, PageRequest
+from balcony.frame.question import TEXTS, Head, Question
+from balcony.frame.tab import Tab
+from balcony.parts.downloads import exporter
+from balcony.parts.export import Numbers, python_code, table
+from balcony.parts.notes import alone_note, pair_labels
+from balcony.server.probe_lock import probe_lock
+from balcony.views import view
+from bert_core.data.tokenizer import MASK
+from bert_core.errors import InputError
+from bert_core.pages.offline import packed
+from bert_core.probes.forward import likeliest
+from bert_core.probes.reading import encode_text
+from bert_core.probes.stages import PARTS, Stages, follow
+from bert_core.storage.checkpoint import Checkpoint
+
+MOST_WORDS = 10
+EMPTY = "Type or choose a sentence first."
+MISSING = (
+    "This model came without the output layer for this stage.",
+    "No word is hidden. Click a word above: the model then predicts it, and this stage shows how.",
+)
+# Key, title and explanation of each stage. assets/js/step_by_step/step_by_step.js draws them, `LINES` computes them.
+STAGES = (
+    (
+        "map",
+        "Map",
+        "From left to right, each line is a token on its way to the answers. Press a part to open it, a word to see "
+        "what it attends to.",
+    ),
+    (
+        "pieces",
+        "Pieces",
+        "The tokenizer cuts the text into pieces of its vocabulary. The model gets three numbers for each piece: its "
+        "id, its position, and its segment (0 for the first sentence, 1 for the second).",
+    ),
+    (
+        "embeddings",
+        "Embeddings",
+        "Each of the three numbers selects a learned vector. The three vectors are added. LayerNorm then shifts and "
+        "scales the sum to mean 0 and variance 1, and applies a learned gain and bias.",
+    ),
+    (
+        "projections",
+        "Query, key, value",
+        "In each head, three learned matrices turn the token's vector into three short ones: the query is matched with "
+        "the keys of all tokens; the value is what a token passes on.",
+    ),
+    (
+        "scores",
+        "Scores",
+        "A row's query times a column's key: the products are added, and the sum is divided by √d, so that scores do "
+        "not grow with the size d of a head. Padding would get −∞ here; one text has none.",
+    ),
+    (
+        "weights",
+        "Weights",
+        "Softmax turns a row of scores into weights: e to the power of each score, divided by their sum. Each row sums "
+        "to 1.",
+    ),
+    (
+        "context",
+        "Weighted sum",
+        "The head's output for this token: the values of all tokens, each times its weight, added. The six largest "
+        "weights are shown.",
+    ),
+    (
+        "joined",
+        "Heads joined",
+        "The outputs of all heads stand side by side and pass through a learned matrix (the projection). The residual "
+        "adds the vector from before the attention, so that nothing gets lost; LayerNorm keeps the numbers in one "
+        "range.",
+    ),
+    (
+        "feed-forward",
+        "Feed-forward",
+        "Attention brings information from other tokens; this network turns what has arrived into new features, for "
+        "each token alone. In BERT it has two thirds of a layer's parameters. A learned matrix widens the vector, the "
+        "activation function lets mostly positive numbers pass, and a second matrix narrows it again. The residual and "
+        "LayerNorm end the layer.",
+    ),
+    (
+        "layers",
+        "All layers",
+        "Each layer repeats the stages from query to feed-forward with its own weights. These are the token's vectors "
+        "after the embeddings and after each layer.",
+    ),
+    (
+        "scores-of-words",
+        "Word scores",
+        "The last layer's vector at [MASK] passes through a matrix, the activation function and LayerNorm. The score "
+        "(logit) of a word is the product of this vector with the word's own embedding, plus a bias.",
+    ),
+    (
+        "probabilities",
+        "Probabilities",
+        "Softmax turns the scores of all words into probabilities. In training, the loss is −ln p for the hidden word; "
+        "without any knowledge each of V words has 1/V, and the loss is ln V.",
+    ),
+    (
+        "next-sentence",
+        "Next sentence",
+        "The last layer's vector at [CLS], or of some models the mean of all vectors, passes through the pooler, a "
+        "matrix and tanh. Two scores come out, and softmax makes them the probabilities that the second sentence "
+        "follows or not.",
+    ),
+)
+# Python for each stage, in which `found` is the answer of `follow`; h is the head and t the token, both from 0.
+LINES = {
+    "map": ("found.attention.max(-1)  # of token t: each head's strongest weight, and the token that it is for",),
+    "pieces": ("found.tokens, found.ids, found.segments",),
+    "embeddings": (
+        "word, position, segment = (found.embeddings[name][t] for name in ('word', 'position', 'segment'))",
+        "gain, bias = found.norms['embeddings']",
+        "torch.layer_norm(word + position + segment, gain.shape, gain, bias, {eps})  # found.states[0, t]",
+    ),
+    "projections": (
+        "project = checkpoint.model.bert.encoder.layer[{layer}].attention.self.qkv  # for all heads at once",
+        "project(found.states[{layer}, t]).view(3, {heads}, -1)[0, h]  # found.layer['query'][h, t]",
+    ),
+    "scores": (
+        "query, key = found.layer['query'][h], found.layer['key'][h]  # (T, d)",
+        "query @ key.T / query.shape[1] ** 0.5  # found.layer['scores'][h]",
+    ),
+    "weights": ("found.layer['scores'][h].softmax(-1)  # found.layer['weights'][h]",),
+    "context": ("found.layer['weights'][h, t] @ found.layer['value'][h]  # found.layer['context'][h, t]",),
+    "joined": (
+        "torch.cat(list(found.layer['context'][:, t]))  # found.layer['joined'][t]",
+        "found.states[{layer}, t] + found.layer['projected'][t]  # found.layer['attention_sum'][t]",
+    ),
+    "feed-forward": (
+        "activation = checkpoint.model.bert.encoder.layer[{layer}].activation",
+        "activation(found.layer['inner'][t])  # found.layer['activated'][t]",
+        "found.layer['attended'][t] + found.layer['fed'][t]  # found.layer['output_sum'][t]",
+    ),
+    "layers": ("found.states[:, t]  # (layers + 1, D)",),
+    "scores-of-words": ("found.words['transformed'], found.words['logits']  # (D,), (V,)",),
+    "probabilities": (
+        "found.words['logits'].softmax(-1)  # found.words['log_probabilities'].exp()",
+        "-found.words['log_probabilities'].max()  # the loss if the likeliest word was the hidden one",
+    ),
+    "next-sentence": ("found.pair['logits'].softmax(-1)  # found.pair['probabilities']",),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """What is followed through the stages.
+
+    texts: with a [MASK] for each piece of a hidden word. token: the position that is shown. asked: the position of the
+    [MASK] that is predicted, None without one. answer: the hidden token, None for a typed [MASK]. off, zeroed: heads
+    and parts that are set to zero, those that the model has.
+    """
+
+    texts: tuple[str, str | None]
+    head: Head
+    token: int
+    asked: int | None
+    answer: str | None
+    off: tuple[Head, ...]
+    zeroed: tuple[Head, ...]
+
+
+STEPS = "steps"  # elem_id
+
+
+def lay_out(page: Page) -> None:
+    stages = [{"key": key, "title": title, "text": text} for key, title, text in STAGES]
+    options = {"stages": stages, "missing": MISSING}
+    view("step_by_step/step_by_step", options=options, server_functions=page.functions(inputs), elem_id=STEPS)
+    exporter(
+        *(page, "this stage"),
+        of=STEPS,
+        elem_id="steps-download",
+        name="step-by-step {stage}",
+        numbers=lambda asked: steps_numbers(asked.checkpoint, asked.question),
+        code=lambda asked: steps_code(asked.checkpoint, selection_of(asked.checkpoint, asked.question), *LINES),
+    )
+    reads = (*TEXTS, "hidden", "mask", "head", "off", "zeroed", "token")
+    page.on("steps", reads, show, lambda sentence: {STEPS: {"error": sentence}})
+
+
+TAB = Tab(
+    "step-by-step",
+    "Step by step",
+    lay_out,
+    hint="Click a word to hide it from the model; a hidden word becomes [MASK].",
+    press="hidden",
+)
+
+
+def inputs(asked: PageRequest, name: str, index: int) -> dict[str, Any]:
+    return inputs_value(asked.checkpoint, asked.question, name, index)
+
+
+def show(asked: PageRequest) -> dict[str, Any]:
+    return {STEPS: steps_value(asked.checkpoint, asked.question)}
+
+
+def inputs_value(checkpoint: Checkpoint, question: Question, name: str, index: int) -> dict[str, Any]:
+    """What a number of a stage is the sum of: inputs and weights, base64 of float32, and a bias.
+
+    name: of a vector of the shown token that a matrix gives, or "logits", of which `index` is a token's id. Raises
+    InputError for a number that the stages do not have.
+    """
+    chosen, model = selection_of(checkpoint, question), checkpoint.model
+    found, (layer, head), t = followed(checkpoint, chosen), chosen.head, chosen.token
+    block, predictions = model.bert.encoder.layer[layer], cast(Any, model.cls["predictions"])
+    x, numbers = found.states[layer, t], found.layer
+    D, d = len(x), numbers["query"].shape[-1]
+    qkv = block.attention.self.qkv
+    # Name: inputs, weights (outputs, inputs), biases, the vector's first row among them and its length.
+    products: dict[str, tuple[Any, Any, Any, int, int]] = {
+        each: (x, qkv.weight, qkv.bias, D * number + d * head, d)
+        for number, each in enumerate(("query", "key", "value"))
+    }
+    for each, values, dense in (
+        ("projected", numbers["joined"][t], block.attention.output.dense),
+        ("inner", numbers["attended"][t], block.intermediate["dense"]),
+        ("fed", numbers["activated"][t], block.output.dense),
+        ("pooled", model.bert.read_by_pooler(found.states[-1:])[0], cast(Any, model.bert.pooler)["dense"]),
+    ):
+        products[each] = (values, dense.weight, dense.bias, 0, len(cast(Any, dense).bias))
+    if found.words:
+        dense = predictions.transform["dense"]
+        products["word_dense"] = (found.states[-1, chosen.asked], dense.weight, dense.bias, 0, D)
+        words = cast(Any, model.bert.embeddings).word_embeddings.weight
+        products["logits"] = (found.words["transformed"], words, predictions.bias, 0, len(found.words["logits"]))
+    if name not in products or not 0 <= index < products[name][-1]:
+        raise InputError("This stage has no such number; choose another.")
+    inputs, weights, biases, first, _ = products[name]
+    weight, bias = weights[first + index].detach().float().cpu(), biases[first + index].item()
+    return {"inputs": packed(inputs), "weights": packed(weight), "bias": bias}
+
+
+def selection_of(checkpoint: Checkpoint, question: Question) -> Selection:
+    """What a question selects in a model. Raises InputError for an empty or too long text."""
+    if not question.text.strip():
+        raise InputError(EMPTY)
+    config = checkpoint.config
+    L, H = config.num_hidden_layers, config.num_attention_heads
+    masked, words = mask_words(checkpoint, question)
+    tokens, asked, answer = encode_text(checkpoint, *masked.texts).tokens, None, None
+    if words:
+        word = words[min(max(question.mask, 0), len(words) - 1)]
+        asked = [i for i, token in enumerate(tokens) if token == MASK][word.mask]
+        answer = word.word.pieces[0] if word.index is not None and word.word.is_known else None
+    token = question.token if question.token is not None else asked if asked is not None else 1
+    layer, head = (max(0, min(number, most - 1)) for number, most in zip(question.head, (L, H)))
+    off, zeroed = (
+        tuple(part for part in parts if 0 <= part[0] < L and 0 <= part[1] < most)
+        for parts, most in ((question.off, H), (question.zeroed, len(PARTS)))
+    )
+    return Selection(masked.texts, (layer, head), max(0, min(token, len(tokens) - 1)), asked, answer, off, zeroed)
+
+
+def followed(checkpoint: Checkpoint, chosen: Selection, *, whole: bool = False) -> Stages:
+    """The numbers that a selection follows. whole: without anything set to zero."""
+    off, zeroed = ((), ()) if whole else (chosen.off, chosen.zeroed)
+    with probe_lock:
+        return follow(
+            *(checkpoint, *chosen.texts),
+            layer=chosen.head[0],
+            position=chosen.asked,
+            attending=chosen.token,
+            heads_off=off,
+            zeroed=zeroed,
+        )
+
+
+def steps_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
+    """Everything that the stages of a question show. Vectors are base64 of float32; query, key and value are those of
+    all tokens in the head, the others those of the shown token."""
+    chosen = selection_of(checkpoint, question)
+    found, config, (layer, head), t = followed(checkpoint, chosen), checkpoint.config, chosen.head, chosen.token
+    numbers = found.layer
+    vectors = {name: values[t] for name, values in found.embeddings.items()}
+    vectors |= {name: numbers[name][head] for name in ("query", "key", "value")}
+    vectors |= {"context": numbers["context"][head, t], "embedded": found.states[0, t], "input": found.states[layer, t]}
+    vectors |= {name: values[t] for name, values in numbers.items() if values.dim() == 2}
+    for part, name in ((1, "input"), (3, "attended")):  # the residuals
+        vectors[f"{name}_added"] = vectors[name] * float((layer, part) not in chosen.zeroed)
+    vectors |= {f"after{number}": state for number, state in enumerate(found.states[:, t])}
+    vectors |= {f"{name}{at}": norm[i] for name, norm in found.norms.items() for i, at in enumerate(("Gain", "Bias"))}
+    vectors["read"] = checkpoint.model.bert.read_by_pooler(found.states[-1:])[0]
+    vectors |= {"pooled": found.pair["pooled"]} if found.pair else {}
+    if found.words:
+        assert chosen.asked is not None
+        vectors["last"] = found.states[-1, chosen.asked]
+        vectors |= {f"word_{name}": found.words[name] for name in ("dense", "activated", "transformed")}
+    is_whole = not chosen.off and not chosen.zeroed
+    words = words_shown(checkpoint, chosen, found)
+    return {
+        "tokens": found.tokens,
+        "ids": found.ids,
+        "segments": found.segments,
+        "layers": config.num_hidden_layers,
+        "heads": config.num_attention_heads,
+        "head": chosen.head,
+        "token": t,
+        "eps": config.layer_norm_eps,
+        "activation": config.hidden_act,
+        "pooler": config.pooler,
+        "map": map_value(checkpoint, found),
+        "vectors": {name: packed(values) for name, values in vectors.items()},
+        "words": words,
+        "pair": {name: found.pair[name].tolist() for name in ("logits", "probabilities")} if found.pair else None,
+        "labels": pair_labels(checkpoint),
+        "before": None if is_whole else whole_answers(checkpoint, chosen, words),
+        "parts": PARTS,
+        "off": chosen.off,
+        "zeroed": chosen.zeroed,
+        "code": {key: steps_code(checkpoint, chosen, key) for key in LINES},
+        "notes": alone_note(checkpoint, question.pair),
+    }
+
+
+def map_value(checkpoint: Checkpoint, found: Stages) -> dict[str, Any]:
+    """What the map of the model shows beside the stages: of each layer and head the token to which the shown one
+    attends most, with the weight; the sizes of the model; and how many parameters its parts have."""
+    model, config = checkpoint.model, checkpoint.config
+    block = model.bert.encoder.layer[0]
+    parts = {
+        "all": model,
+        "embeddings": model.bert.embeddings,
+        "layer": block,
+        "attention": block.attention,
+        "words": cast(Any, model.cls["predictions"]),
+        "pooler": model.bert.pooler,
+        "pair": cast(Any, model.cls["seq_relationship"]),
+    }
+    weights, tokens = found.attention.max(-1)  # (L, H)
+    return {
+        "strongest": torch.stack([tokens, weights], -1).tolist(),
+        "hidden": config.hidden_size,
+        "inner": config.intermediate_size,
+        "vocabulary": config.vocab_size,
+        "positions": config.max_position_embeddings,
+        "segments": config.type_vocab_size,
+        "parameters": {name: sum(each.numel() for each in part.parameters()) for name, part in parts.items()},
+    }
+
+
+def words_shown(checkpoint: Checkpoint, chosen: Selection, found: Stages) -> dict[str, Any] | None:
+    """The likeliest words with their scores, the followed answer, and its probability after each layer."""
+    if not found.words:
+        return None
+    scores, logits = found.words["log_probabilities"], found.words["logits"]
+    vocabulary = checkpoint.tokenizer
+    answer = chosen.answer or likeliest(checkpoint, scores, 1)[0][0]
+    shown = dict.fromkeys([token for token, _ in likeliest(checkpoint, scores, MOST_WORDS)] + [answer])
+    ids = {token: vocabulary.token_to_id(token) for token in shown}
+    return {
+        "position": chosen.asked,
+        "answer": answer,
+        "hidden": chosen.answer is not None,
+        "size": len(logits),
+        "rank": int((scores > scores[ids[answer]]).sum()) + 1,
+        "total": logits.exp().sum().item() if logits.max() < 80 else None,
+        "top": [[token, logits[i].item(), scores[i].exp().item()] for token, i in ids.items()],
+        "ids": [*ids.values()],
+        "loss": -scores[ids[answer]].item(),
+        "chance": math.log(len(logits)),
+        "by_layer": found.words["by_layer"][:, ids[answer]].exp().tolist(),
+    }
+
+
+def whole_answers(checkpoint: Checkpoint, chosen: Selection, words: dict[str, Any] | None) -> dict[str, Any]:
+    """The answers of the whole model: its probability of the word that is followed, and of IsNext."""
+    found = followed(checkpoint, chosen, whole=True)
+    token = checkpoint.tokenizer.token_to_id(words["answer"]) if words else None
+    probability = None if token is None else found.words["log_probabilities"][token].exp().item()
+    return {"probability": probability, "is_next": found.is_next}
+
+
+def steps_numbers(checkpoint: Checkpoint, question: Question) -> Numbers:
+    """A row for each number of the shown token's vectors and of the head's matrices."""
+    chosen = selection_of(checkpoint, question)
+    found, (_, head), t = followed(checkpoint, chosen), chosen.head, chosen.token
+    groups = {name: values[t] for name, values in found.embeddings.items()}
+    for name, values in found.layer.items():
+        groups[name] = values[t] if values.dim() == 2 else values[head, t]
+    groups |= {f"states_{number}": state for number, state in enumerate(found.states[:, t])}
+    groups |= {f"pair_{name}": values for name, values in found.pair.items()}
+    groups |= {f"words_{name}": values for name, values in found.words.items() if values.dim() == 1}
+    rows = [(name, i, value) for name, values in groups.items() for i, value in enumerate(values.tolist())]
+    return table(("name", "index", "value"), rows)
+
+
+def steps_code(checkpoint: Checkpoint, chosen: Selection, *keys: str) -> str:
+    """Python code that computes the numbers of some stages, those that this model and this text have."""
+    layer, head = chosen.head
+    options = "".join(
+        f", {name}={value!r}"
+        for name, value in (
+            ("attending", chosen.token),
+            ("position", chosen.asked),
+            ("heads_off", chosen.off),
+            ("zeroed", chosen.zeroed),
+        )
+        if value not in (None, ())
+    )
+    texts = ", ".join(repr(text) for text in chosen.texts if text is not None)
+    has = {"scores-of-words": chosen.asked is not None, "probabilities": chosen.asked is not None}
+    config = checkpoint.config
+    names = {"layer": layer, "heads": config.num_attention_heads, "eps": config.layer_norm_eps}
+    lines = [line.format(**names) for key in keys if has.get(key, True) for line in LINES[key]]
+    return "import torch\n" + python_code(
+        checkpoint.name,
+        ["follow"],
+        f"found = follow(checkpoint, {texts}, layer={layer}{options})",
+        f"h, t = {head}, {chosen.token}",
+        *lines,
+    )

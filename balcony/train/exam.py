@@ -1,0 +1,211 @@
+"""Memorising versus generalising: words of the training text and held-out words, beside always the same guess."""
+
+import functools
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import gradio as gr
+
+from balcony.server.probe_lock import probe_lock
+from balcony.server.workspace import Workspace, is_finetuning
+from balcony.server.workspaces import Workspaces, functions
+from balcony.views import view
+from bert_core.data.corpus import Corpus
+from bert_core.data.encoding import encode_corpus
+from bert_core.probes.exam import MOST_WORDS, PartExam, examine_part
+from bert_core.runs.run import TRAINING, Run
+from bert_core.training.verdicts import CHANCE, Tally, judge_memory
+
+MOST_SENTENCES = 20_000  # of the held-out text, from its start
+
+WHEN = "When training pauses or ends, words are hidden one at a time and pairs judged."
+NOTHING_HELD_OUT = "There is nothing to hold out: all {sentences:,} sentences of this text are used for training."
+HELD_OUT = "{sentences:,} sentences are held out."
+FIRST = "The first {sentences:,} of them count here."
+REPEATED = "{repeated:,} of them are in the training text too and are left out."
+UNKNOWN = "{unknown:,} of {tokens:,} held-out words are left out: they are [UNK] or not in the training text."
+VERDICTS = {
+    "not asked": "No word of the training text could be asked.",
+    "diverged": "It gives the same answer at every position, whatever the words around it: this run has diverged. The "
+    "learning rate, up to {rate:g}, is probably too high.",
+    "no better": "That is {seen} than always giving that answer: it has not learned from the words around, not yet or "
+    "not at this learning rate, up to {rate:g}.",
+    "stands still": "That is {seen} than always giving that answer, and the loss has not fallen since the middle of "
+    "the run: the learning rate, up to {rate:g}, is probably too high.",
+    "unmeasured": "{why}, so this cannot show whether it learned a rule or learned the text by heart.",
+    "memorised": "It learned its own text by heart: on held-out words it is {unseen} than always giving that answer. A "
+    "longer text of the same kind teaches more that carries over, and so do initial weights of a model that knows the "
+    "language; words in random order teach nothing.",
+    "both": "It learned something that carries over to new text, and some of its own text by heart.",
+    "generalises": "It learned something that carries over to new text: its own text is not clearly easier for it.",
+    "unclear": "So few held-out words cannot show whether what it learned carries over to new text; take a longer "
+    "text.",
+}
+ALL_USED, NONE_HELD = "All {sentences:,} sentences were used for training", "No held-out word could be asked"
+OWN = "{words.right:,} of {words.asked:,} hidden words of its own text"
+HELD = "{words.right:,} of {words.asked:,} of the held-out text"
+BEFORE = (
+    " At step {step:,} it filled in {words.right:,}; the MLM loss, a mean of {few} steps, was {was:.2f} then and is "
+    "{now:.2f} now."
+)
+ROSE = " The learning rate was high again after that step, so the loss rose at first."
+PAIRS = (
+    "It judges {pairs.right:,} of {pairs.asked:,} pairs of {text} right: {how} than always answering “{constant}” "
+    "({pairs.baseline:,})."
+)
+SHORT = 40  # steps: in fewer, also a rate that is right seems to stand still
+FEW = 10  # steps: a loss is their mean
+RISE = 1.1  # times the loss, which are seen in the curve
+STILL = 0.98  # of the loss in the second quarter of a run: if the last quarter has more, the loss does not fall
+ENOUGH = 0.9  # of the words right: more steps would teach little
+RULE = (
+    f"At most {MOST_WORDS} words of each part are asked, each once. “Better” means that chance alone gives such a "
+    f"difference in fewer than {CHANCE:.0%} of cases: by a sign test against the constant guess, and by Fisher's exact "
+    "test between the parts. The accuracy in the curves asks something else: the words drawn for each step, before the "
+    "step changes the weights."
+)
+
+
+def exam_view(workspaces: Workspaces) -> gr.HTML:
+    """The view. It updates when it is visible and the run pauses or ends, or a step is selected."""
+
+    def results(space: Workspace, key: str, step: int | None) -> dict[str, Any]:
+        run = space.runs.get(key)
+        return {"text": WHEN} if run is None else exam_value(space, run, step)
+
+    return view("train/exam", server_functions=functions(workspaces, results, error="text"), elem_id="exam")
+
+
+def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[str, Any]:
+    """What the exam view shows: `text` on the parts and, unless a run in training is shown live (selected is None),
+    `step`, `verdict` (sentences), `advice` (what to do next: "longer", "slower" or ""), `rule`, `columns` and `rows` of
+    a name and (right, of how many) for each column.
+    """
+    prepared, found = run.prepared, space.checkpoint(run, selected)
+    if prepared is None or is_finetuning(run) or found is None:
+        return {"text": WHEN}
+    training_text, held_out, _ = prepared.parts
+    training = prepared.batches.encoded
+    nothing = NOTHING_HELD_OUT.format(sentences=len(training_text.sentences))
+    if selected is None and run.status in TRAINING:
+        return {"text": f"{HELD_OUT.format(sentences=len(held_out.sentences))} {WHEN}" if held_out else nothing}
+    step, checkpoint = found
+    parts = {"Training text": training}
+    if held_out:
+        parts["Held out"] = encode_corpus(held_out.excerpt(MOST_SENTENCES), checkpoint.tokenizer)
+    examined = functools.partial(examine_part, training=training, longest=run.recipe.data.sequence_length)
+    with probe_lock:
+        results = {name: examined(checkpoint, part) for name, part in parts.items()}
+    config, shown = run.recipe.training, list(results.values())
+    constant = "does not follow" if training.pair_labels is None else "the more frequent label"
+    rows, sentences, advice = [], [], ""
+    if config.mlm_weight:
+        rows += _rows("Hidden words right", f"Always “{shown[0].frequent}”", [each.words for each in shown])
+        steps = run.history()[:step]
+        rate = max((row.learning_rate for row in steps), default=config.learning_rate)
+        losses = [row.mlm_loss for row in steps]
+        begun = max((part.start for part in config.parts if part.start < step), default=0)
+        earlier = space.checkpoint(run, begun) if begun else None
+        before = ""
+        if earlier and 0 < earlier[0] < step:  # else no step near the one where more were added is kept
+            with probe_lock:
+                before = _before(earlier[0], examined(earlier[1], training).words, losses)
+        usual = space.entries[run.id].base.get("training.learning_rate", rate)
+        sentence, advice = _word_verdict(*shown, rate=rate, usual=usual, losses=losses, before=before)
+        sentences.append(sentence)
+    if config.nsp_weight:
+        rows += _rows("Pairs judged right", f"Always “{constant}”", [each.pairs for each in shown])
+        sentences += _pair_verdicts([each.pairs for each in shown], constant)
+    return {
+        "text": _about(held_out, shown[1]) if held_out else nothing,
+        "step": step,
+        "verdict": sentences,
+        "advice": advice,
+        "rule": RULE,
+        "columns": list(parts),
+        "rows": rows,
+    }
+
+
+def first_verdict(space: Workspace, run: Run) -> str:
+    """The sentence on memorising of a run that has paused or ended; "" without one."""
+    return next(iter(exam_value(space, run).get("verdict", ())), "")
+
+
+def _rows(name: str, baseline: str, tallies: list[Tally]) -> list[list[Any]]:
+    return [
+        [name, *((each.right, each.asked) for each in tallies)],
+        [baseline, *((each.baseline, each.asked) for each in tallies)],
+    ]
+
+
+def _about(held_out: Corpus, asked: PartExam) -> str:
+    """What is held out, and what of that is not asked."""
+    sentences = [HELD_OUT.format(sentences=len(held_out.sentences))]
+    if len(held_out.sentences) > MOST_SENTENCES:
+        sentences.append(FIRST.format(sentences=MOST_SENTENCES))
+    if asked.repeated:
+        sentences.append(REPEATED.format(repeated=asked.repeated))
+    if asked.unknown:
+        sentences.append(UNKNOWN.format(unknown=asked.unknown, tokens=asked.tokens))
+    return " ".join(sentences)
+
+
+def _before(step: int, words: Tally, losses: Sequence[float]) -> str:
+    """Sentences on what the model did before more steps were added, beside what it does now."""
+    was, then, now = map(statistics.fmean, (losses[:step][-FEW:], losses[step:][:FEW], losses[-FEW:]))
+    return BEFORE.format(step=step, words=words, few=FEW, was=was, now=now) + ROSE * (then > RISE * was)
+
+
+def _stand_still(losses: Sequence[float]) -> bool:
+    """Whether the losses of a run have not fallen since its middle."""
+    n = len(losses) // 4
+    return len(losses) >= SHORT and statistics.fmean(losses[-n:]) > STILL * statistics.fmean(losses[n : 2 * n])
+
+
+def _word_verdict(
+    seen: PartExam,
+    unseen: PartExam | None = None,
+    *,
+    rate: float,
+    usual: float,
+    losses: Sequence[float] = (),
+    before: str = "",
+) -> tuple[str, str]:
+    """Sentences on the words, the counts first, and what to do next. usual: the learning rate of the recipe. losses:
+    of masked words, at each step. before: what it was before the steps that were added last."""
+    held = unseen.words if unseen and unseen.words.asked else None
+    verdict: str = judge_memory(seen.words, held, seen.information)
+    if verdict == "no better" and rate >= usual and _stand_still(losses):  # at a lower rate, more steps may help
+        verdict = "stands still"
+    why = NONE_HELD if unseen else ALL_USED.format(sentences=seen.sentences)
+    how = {"seen": _how(seen.words), "unseen": _how(held) if held else ""}
+    sentence = VERDICTS[verdict].format(rate=rate, why=why, **how)
+    if verdict == "not asked":
+        return sentence, ""
+    parts = [seen.words, *([held] if held else [])]
+    counts = " and ".join(text.format(words=words) for text, words in zip((OWN, HELD), parts))
+    constant = " and ".join(f"{words.baseline:,}" for words in parts)
+    has_more = verdict != "memorised" and seen.words.right < ENOUGH * seen.words.asked
+    may_be_too_fast = verdict == "no better" and rate > usual and len(losses) >= SHORT
+    advice = "slower" if may_be_too_fast or verdict in ("diverged", "stands still") else "longer" if has_more else ""
+    return (
+        f"It fills in {counts}. (Always answering “{seen.frequent}” would fill in {constant}.){before} {sentence}",
+        advice,
+    )
+
+
+def _pair_verdicts(parts: list[Tally], constant: str) -> list[str]:
+    """A sentence on the pairs of each part where some were judged."""
+    texts = zip(("its own text", "the held-out text"), parts)
+    return [
+        PAIRS.format(text=text, how=_how(tally), constant=constant, pairs=tally) for text, tally in texts if tally.asked
+    ]
+
+
+def _how(tally: Tally) -> str:
+    """How often the model is right beside the constant guess."""
+    if tally.beats_baseline:
+        return "better"
+    return "not clearly better" if tally.right > tally.baseline else "no better"

@@ -1,0 +1,108 @@
+"""The live part of the Train tab: a run's status, curves and guesses.
+
+The page polls `balcony.server.news`; what it needs less often, it requests here.
+"""
+
+import json
+import math
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import gradio as gr
+
+from balcony.frame.page import Page
+from balcony.parts.figures import curves
+from balcony.server.news import CURVES, MORE_CURVES
+from balcony.server.workspace import NO_MODEL_YET, Workspace, is_finetuning
+from balcony.server.workspaces import Workspaces, functions
+from balcony.train.guess_board import GuessBoard
+from balcony.train.saved_run import run_file
+from balcony.views import view
+from bert_core.config import ASSETS
+from bert_core.data.corpus import Corpus
+from bert_core.data.encoding import encode_corpus
+from bert_core.errors import RunError
+from bert_core.runs.run import Run
+from bert_core.runs.snapshots import Snapshot
+
+MOST_COUNTED = 20_000  # sentences, from the start of the text, whose words give the frequencies
+
+_boards: WeakKeyDictionary[Run, GuessBoard] = WeakKeyDictionary()  # of the runs that a page shows
+
+
+def run_monitor(page: Page) -> gr.HTML:
+    """The component. Value: {"visitor", "run", "steps", "device", ...}; run is None before the first.
+
+    `.status` fires when the status changes, `.elsewhere` when another browser tab of the visitor changed something,
+    `.limits` when a teacher has changed the limits of runs, `.fill` with {"values"} for the form, `.longer` with
+    {"run", "steps"} when a person lets an ended run go on, `.slower` to start it with a smaller rate.
+    """
+
+    def guesses(space: Workspace, run_id: str, step: int | None, first: bool) -> dict[str, Any]:
+        """The guesses at a step, None for the newest. first: the page has no sentences yet."""
+        return run_guesses(space, space.run(run_id), step, first=first)
+
+    def saved(space: Workspace, run_id: str, kind: str) -> dict[str, Any]:
+        return run_file(page, space, space.run(run_id), kind)
+
+    workspaces = page.workspaces
+    story = sorted((*tab.story, tab.name) for tab in page.tabs if tab.story)
+    return view(
+        "train/monitor",
+        events=("status", "elsewhere", "limits", "fill", "longer", "slower"),
+        options=curve_options()
+        | {"alone": workspaces.alone, "losses": workspaces.losses, "story": [[name, text] for _, text, name in story]}
+        | {"example": json.loads((ASSETS / "example-curve.json").read_text(encoding="utf-8"))},
+        server_functions=functions(workspaces, guesses, saved),
+        elem_id="run-monitor",
+    )
+
+
+def curve_options() -> dict[str, Any]:
+    """The figures of assets/js/train/curves.js, without and with more curves, and the names of a point's numbers."""
+    return {"figures": [curves(), curves(more=True)], "series": [*CURVES, *MORE_CURVES]}
+
+
+def run_guesses(space: Workspace, run: Run, step: int | None, *, first: bool) -> dict[str, Any]:
+    """The guesses of a run's model at a step for the hidden words of its board. Raises RunError before the first model.
+
+    first: also the board's sentences and the losses to compare with, which do not change.
+    """
+    if (found := space.checkpoint(run, step)) is None or run.prepared is None or is_finetuning(run):
+        raise RunError(NO_MODEL_YET)
+    corpus = run.prepared.source
+    if run not in _boards:
+        _boards[run] = GuessBoard(corpus, run.snapshots[-1].checkpoint())
+    guesses: dict[str, Any] = {"step": found[0], "words": _boards[run].at(found[1])}
+    if first:
+        guesses |= {"sentences": _boards[run].sentences, "baselines": baselines(corpus, run.snapshots[-1])}
+    return guesses
+
+
+def baselines(corpus: Corpus, model: Snapshot) -> dict[str, dict[str, Any]]:
+    """Losses to compare a curve with, in nats: those of guesses that ignore the sentence."""
+    vocabulary = model.config.vocab_size
+    unigram = encode_corpus(corpus.excerpt(MOST_COUNTED), model.tokenizer).unigram_entropy
+    found = {
+        "uniform": (math.log(vocabulary), f"uniform guess (ln {vocabulary} = {math.log(vocabulary):.2f})"),
+        "unigram": (unigram, "always guessing by word frequency"),
+        "coin": (math.log(2), "coin toss (ln 2 = 0.69)"),
+    }
+    return {name: {"loss": round(loss, 4), "label": label} for name, (loss, label) in found.items()}
+
+
+def monitor_value(workspaces: Workspaces, space: Workspace, run: Run | None) -> dict[str, Any]:
+    """The value of the component for a visitor's run."""
+    if run is None:
+        return {"visitor": space.token, "run": None}
+    return {
+        "visitor": space.token,
+        "run": run.id,
+        "title": space.shown_title(run.id, space.title_of(run)),
+        "steps": run.recipe.training.total_steps,
+        "device": workspaces.service.device_name,
+        "step": run.progress().step,  # another value, so that the page asks at once after a button was pressed
+        "status": run.status,
+        "isSlow": run.pace is not None,
+        "listed": [*space.runs],
+    }

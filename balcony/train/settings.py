@@ -1,0 +1,133 @@
+"""Every setting of a recipe as a control: some are shown, the others are found by a search.
+
+A setting's hint, range, choices and label stand once, beside its field in bert_core.config.
+"""
+
+import dataclasses
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from operator import attrgetter
+from typing import Any
+
+import gradio as gr
+
+from balcony.handlers import MALFORMED
+from balcony.views import view
+from bert_core.errors import InputError
+from bert_core.runs.recipe import BY_SIZE, DEFAULT_RECIPE, FinetuningRecipe, Recipe
+
+Tunable = Recipe | FinetuningRecipe
+
+OPTIONS = {  # of the command line, as the page names them
+    "with --columns": "in the field “Columns”",
+    "--label-separator": "the field “Between several labels of one text”",
+}
+_KIND = re.compile(r"--kind (\w+)")
+_LENGTH, _POSITIONS = "data.sequence_length", "model.max_position_embeddings"
+
+
+def settings_view(recipe: Tunable, shown: Sequence[str], *, prefix: str, elem_id: str, **layout: Any) -> gr.HTML:
+    """The controls, `shown` first, with the values of a recipe. Its value see `settings_value`; it fires `input`,
+    `undone` after all changes were, and `rescale` where the scale changes the other values. prefix: of each control's
+    id."""
+    fields = type(recipe).settings()
+    names = Counter(name.split(".")[-1] for name in fields)
+    ordered = [*shown, *(name for name in fields if name not in shown)]
+    controls = []
+    for name in ordered:
+        section, _, alone = name.rpartition(".")
+        choices = [[choice, in_words(choice)] for choice in fields[name].metadata.get("choices", ())] or None
+        key = alone if names[alone] == 1 else f"{section}-{alone}"
+        about = {"name": name, "id": f"{prefix}-{key.replace('_', '-')}", "label": label_of(name, type(recipe))}
+        controls.append(about | {"info": fields[name].metadata["hint"], "choices": choices})
+    options = {"controls": controls, "shown": len(shown)}
+    events = ("input", "undone", "rescale")
+    return view("train/settings", settings_value(recipe), events=events, options=options, elem_id=elem_id, **layout)
+
+
+def settings_value(recipe: Tunable, *, without: Collection[str] = ()) -> dict[str, Any]:
+    """What the controls show: the recipe's name and the value of each of its settings, as it is typed or chosen. The
+    page adds those that a person has changed, which stay while the recipe does. without: settings that do not count."""
+    values = {name: value for name, value in values_of(recipe).items() if name not in without}
+    return {"recipe": _kept_with(recipe), "values": values, "changed": {}}
+
+
+def _kept_with(recipe: Tunable) -> str:
+    """The name with which changed settings stay. The text alone decides between the default recipe and the one by size,
+    also after a person has changed a setting: they have one name."""
+    return DEFAULT_RECIPE if recipe.name == BY_SIZE else recipe.name
+
+
+def values_of(recipe: Tunable) -> dict[str, Any]:
+    """The value of each setting with which a recipe trains, as it is typed or chosen: at scale, and the steps of all
+    parts together. The steps are empty if the recipe counts epochs; other tasks' settings are missing."""
+    scaled = recipe.at_scale() if isinstance(recipe, Recipe) else recipe
+    values = {}
+    for name, item in recipe.settings().items():
+        if "task" in item.metadata and item.metadata["task"] != getattr(recipe, "task", ""):
+            continue
+        value = attrgetter(name)(scaled)
+        values[name] = value if "choices" in item.metadata else _typed(value)
+    values["training.steps"] = "" if recipe.training.epochs else _typed(scaled.training.total_steps)
+    return values | ({"scale": _typed(recipe.scale)} if isinstance(recipe, Recipe) else {})
+
+
+def _typed(value: Any) -> str:
+    """A value as a person types it, and as `bert_core.config.parse` reads it."""
+    if isinstance(value, tuple):
+        return json.dumps([dataclasses.asdict(part) for part in value]) if value else ""
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def overrides(recipe: Tunable, sent: Any) -> dict[str, Any]:
+    """The settings that a person has changed, as `recipe.override` takes them; none if the controls show another
+    recipe still. sent: the value of the controls. Pairs longer than the model reads raise its number of positions too,
+    unless that is changed itself. Raises InputError for a malformed value."""
+    if not isinstance(sent, dict) or not isinstance(sent.get("changed"), dict):
+        raise InputError(MALFORMED)
+    if sent.get("recipe") != _kept_with(recipe):
+        return {}
+    changed = dict(sent["changed"])
+    if not changed.keys() <= values_of(recipe).keys():
+        raise InputError(MALFORMED)
+    if isinstance(recipe, Recipe) and _POSITIONS not in changed and _LENGTH in changed:
+        _, most = recipe.settings()[_POSITIONS].metadata["range"]
+        longest = str(changed[_LENGTH])
+        if longest.isdecimal() and recipe.model.max_position_embeddings < int(longest) <= most:
+            changed[_POSITIONS] = longest
+    return changed
+
+
+def label_of(name: str, kind: type[Tunable] = Recipe) -> str:
+    """A setting's label by its name, such as "data.batch_size"; of what is no setting, the name in words."""
+    item, plain = kind.settings().get(name), name.split(".")[-1].split("_")
+    words = " ".join(word.upper() if word in ("mlm", "nsp") else word for word in plain)
+    return (item.metadata.get("label") if item else None) or words[0].upper() + words[1:]
+
+
+def in_words(value: Any) -> str:
+    """A setting's value as the page shows it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):  # the later phases of a training
+        parts = (f"from step {part['start']}: {part['steps']} steps, rate {part['learning_rate']:g}" for part in value)
+        return "; ".join(parts) or "–"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def with_labels(sentence: str) -> str:
+    """The sentence with the labels of the controls instead of the names of settings and of options."""
+    labels = OPTIONS | {
+        name.split(".")[-1]: label_of(name, kind) for kind in (FinetuningRecipe, Recipe) for name in kind.settings()
+    }
+    named = "|".join([*OPTIONS, r"\b\w+_\w+\b", r"^\w+(?= is )"])
+    return with_kind(re.sub(named, lambda name: labels.get(name[0], name[0]), sentence))
+
+
+def with_kind(sentence: str) -> str:
+    """The sentence with the control for the kind of a text instead of the command line's option."""
+    return _KIND.sub(rf"“{label_of('corpus.kind')}: \1” under More settings", sentence)

@@ -1,0 +1,438 @@
+"""The Train tab: choose a text and a recipe, start, and watch."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import gradio as gr
+
+from balcony.frame.page import Page
+from balcony.frame.tab import Tab
+from balcony.handlers import FOLLOWING, MALFORMED, QUIET, on_error, sent
+from balcony.parts.notes import no_facts
+from balcony.server.workspace import NO_RUN_YET, Workspace
+from balcony.train.exam import exam_view
+from balcony.train.form import (
+    NO_RECIPE_FILE,
+    OWN_TEXT,
+    PASTED,
+    RANDOM,
+    SHOWN_MODEL,
+    UPLOADED,
+    Filled,
+    TrainingForm,
+    begun,
+    encoding_choices,
+    select,
+)
+from balcony.train.monitor import monitor_value, run_monitor
+from balcony.train.saved_run import SavedRun, resumed
+from balcony.train.settings import values_of, with_kind, with_labels
+from balcony.views import view
+from bert_core.config import Limits, OptimizerConfig, parse
+from bert_core.data.corpus import Corpus
+from bert_core.errors import InputError, RunError
+from bert_core.runs.prepare import Preview, preview
+from bert_core.runs.recipe import Recipe
+from bert_core.runs.run import ACTIVE, Run
+
+AUTOMATIC, FULL_SPEED = 0, -1  # paces; others are steps a second
+PACES = [
+    ("Automatic pace", AUTOMATIC),
+    ("Full speed", FULL_SPEED),
+    ("20 steps a second", 20),
+    ("5 steps a second", 5),
+    ("1 step a second", 1),
+]
+FIRST_SENTENCES = 3
+MEASURED, UNMEASURED = "the speed of the latest steps here", "a machine that does nothing else"
+MOST_WATCHED = 100  # steps a second; a longer first run goes at full speed
+FIRST_RUN_SECONDS = 10.0  # of a visitor's first run at the automatic pace, so that it can be watched
+
+Updates = dict[gr.blocks.Block, Any]
+
+
+class TrainTab:
+    """The components of the tab, and a method for each command. live: those that show the visitor's current run."""
+
+    def __init__(self, page: Page) -> None:
+        self.page, self.workspaces = page, page.workspaces
+        with gr.Row(elem_id="train"):
+            self.preview = view("train/preview", events=("stale",), elem_id="preview")
+            with gr.Row(elem_id="form"):
+                self.form = TrainingForm(page)
+                with self.form.rest:
+                    self.saved = SavedRun(page)
+            with gr.Row(elem_id="run-buttons"):
+                self._lay_out_buttons()
+            with gr.Column(elem_id="watch"):
+                self.monitor = run_monitor(page)
+                self._lay_out_changes()
+                exam_view(page.workspaces)
+        shown = [page.visitor, page.messages, self.monitor, page.frame]
+        self.filled_in = {*self.form.all, self.pace}
+        self.live = [*shown, self.start, self.pause, self.reset, self.stop, self.faster, self.rate]
+        self._connect_form()
+        self._connect_commands()
+
+    def _lay_out_changes(self) -> None:
+        info = "For the remaining steps of a paused run. A new run takes the rate of More settings."
+        with gr.Accordion("Change the learning rate", open=False, elem_id="more-control"), gr.Row():
+            # Not a field of numbers, which begins with 0.
+            self.rate = gr.Textbox(label="New learning rate", info=info, max_lines=1, elem_id="new-rate", min_width=140)
+            self.change_rate = gr.Button("Change", elem_id="change-rate", min_width=90)
+
+    def _lay_out_buttons(self) -> None:
+        self.start = gr.Button("Start", variant="primary", elem_id="start", min_width=90)
+        self.pause = gr.Button("Pause", variant="primary", interactive=False, elem_id="pause", min_width=90)
+        self.step = gr.Button("One step", elem_id="step", min_width=70)
+        self.reset = gr.Button("Reset", interactive=False, elem_id="reset", min_width=70)
+        self.stop = gr.Button("Stop", interactive=False, elem_id="stop", min_width=70)
+        self.pace = select(PACES, AUTOMATIC, label="Pace", elem_id="pace", min_width=150)
+        self.faster = gr.Button("Faster", interactive=False, elem_id="faster", min_width=80)
+
+    def _connect_form(self) -> None:
+        form, page = self.form, self.page
+        shown = [*form.described, self.preview, page.messages]
+        form.connect(self.follow, self.filled_in, shown)
+        for event in (page.demo.load, self.monitor.limits):
+            event(self.offer, self.filled_in, [form.recipe, *shown], **FOLLOWING)
+        for event in (form.settings.input, self.preview.stale, self.pace.input):
+            event(self.show_preview, self.filled_in, self.preview, **FOLLOWING)
+        reading = no_facts(notes=["Reading the file…"])
+        reads = form.uploaded.change(lambda path: reading if path else gr.skip(), form.uploaded, self.preview, **QUIET)
+        reads = reads.then(encoding_choices, form.uploaded, form.encoding, **FOLLOWING)
+        reads.then(self.follow, self.filled_in, shown, **FOLLOWING)
+
+    def _connect_commands(self) -> None:
+        page, saved, live = self.page, self.saved, self.live
+        form = self.filled_in
+        page.visitor.enter(self.show, page.visitor, live, **FOLLOWING)
+        self.start.click(self.start_run, {self.preview, *form}, [self.preview, *live], **QUIET)
+        self.step.click(self.one_step, {self.preview, *form}, [self.preview, *live], **QUIET)
+        self._on_click(self.pause, lambda run: run.resume() if run.status == "paused" else run.pause())
+        self.reset.click(self.showing(self.repeat_paused), page.visitor, live, **QUIET)
+        self._on_click(self.faster, lambda run: run.set_pace(None))
+        self.faster.click(lambda: FULL_SPEED, None, self.pace, **QUIET)
+        self._on_click(self.change_rate, change_rate, self.rate)
+        self.stop.click(self.stop_all, page.visitor, live, **QUIET)
+        self.pace.input(self.change_pace, [page.visitor, self.pace], live, **FOLLOWING)
+        opens = saved.opened.upload(self.open_saved, {saved.opened, *form}, [saved.problem, *live], **QUIET)
+        opens.then(lambda: None, None, saved.opened, **QUIET)
+        parts = self.form
+        filled = [parts.seed, parts.settings, parts.source, parts.pasted, parts.recipe, parts.initial, page.messages]
+        follows = self.monitor.fill(on_error(page.say)(self.fill), form, filled, **QUIET).then
+        # Not `follow`, which gives the settings again: while they are folded, nothing would keep the changed ones.
+        follows(self.show_preview, form, self.preview, **FOLLOWING)
+        self.monitor.longer(self.showing(more_steps), page.visitor, live, **QUIET)
+        self.monitor.slower(self.train_slower, form, {self.form.settings, *live}, **QUIET)
+        # The status may change again before an event is answered; dropping the later one would leave the page behind.
+        for event in (self.monitor.status, self.monitor.elsewhere):
+            event(self.show, page.visitor, live, **FOLLOWING)
+
+    def _on_click(self, button: gr.Button, command: Callable[..., Any], *inputs: gr.components.Component) -> None:
+        """Connect a button to a command for the visitor's current run. inputs: its further arguments."""
+
+        def attempt(space: Workspace, *values: Any) -> None:
+            command(current_run(space), *values)
+
+        button.click(self.showing(attempt), [self.page.visitor, *inputs], self.live, **QUIET)
+
+    def showing(self, work: Callable[..., Any]) -> Callable[..., Updates]:
+        """A handler with the outputs `live`, of a function of the visitor's workspace; the page says why it fails."""
+
+        @functools.wraps(work)
+        def handle(token: str, *values: Any) -> Updates:
+            def attempt() -> None:
+                work(self.workspaces.find(token), *values)
+
+            return (on_error(self.page.say)(attempt)() or {}) | self.show(token)
+
+        return handle
+
+    def show(self, token: str | None) -> Updates:
+        """Values of `live` for a visitor: the current run as it is."""
+        space, page = self.workspaces.enter(token), self.page
+        run = space.current_run
+        is_active = run is not None and run.status in ACTIVE
+        is_paused = run is not None and run.status == "paused"
+        is_variant = run is not None and bool(space.entries[run.id].variant)  # the page keeps the model it shows
+        said = page.say(f"The server has restarted. {self.workspaces.losses}") if space.is_readmitted else {}
+        space.is_readmitted = False
+        return said | {
+            page.visitor: space.token,
+            self.monitor: monitor_value(self.workspaces, space, run),
+            page.frame: {"visitor": space.token} | ({} if is_variant else {"run": run.id if run else None}),
+            self.start: gr.update(interactive=not is_active),
+            self.pause: gr.update(interactive=is_active, value="Resume" if is_paused else "Pause"),
+            self.reset: gr.update(interactive=run is not None),
+            self.stop: gr.update(interactive=is_active),
+            self.faster: gr.update(interactive=run is not None and is_active and run.pace is not None),
+            self.rate: gr.update(placeholder=f"now {rate_of(run):g}" if run else ""),
+        }
+
+    def show_preview(self, values: dict[Any, Any]) -> dict[str, Any]:
+        """The sizes of the text, or why it cannot be trained on."""
+        return self._preview(self.form.read(values), values)
+
+    def _preview(self, filled: Filled, values: dict[Any, Any]) -> dict[str, Any]:
+        """The same; follows: whether another shown model makes it stale."""
+        failed = on_error(lambda sentence: no_facts(with_labels(sentence)))
+        return failed(self._counted)(filled, values) | {"follows": filled.initial == SHOWN_MODEL}
+
+    def _counted(self, filled: Filled, values: dict[Any, Any]) -> dict[str, Any]:
+        if filled.missing:
+            return no_facts(notes=[filled.missing])
+        recipe, service = filled.recipe(), self.workspaces.service
+        if filled.source == OWN_TEXT and filled.start is None:
+            found, corpus = _own_preview(recipe, service.device, service.limits)
+        else:
+            corpus = filled.corpus(recipe)
+            found = preview(recipe, corpus, service.device, service.limits, start=filled.start)
+        pace = self._pace(values, recipe)
+        counted = recipe.at_scale().training
+        slowest = counted.total_steps / pace if pace and counted.epochs is None else 0.0
+        seconds = found.seconds * (service.slowness or 1.0)
+        assumed = "the chosen pace" if slowest > seconds else MEASURED if service.slowness else UNMEASURED
+        found = dataclasses.replace(found, seconds=max(seconds, slowest))
+        return preview_value(found, corpus, assumed) | {"few": few_steps(filled, counted)}
+
+    def _pace(self, values: dict[Any, Any], recipe: Recipe) -> float | None:
+        """The pace of the next run with that recipe."""
+        space = self.workspaces.lookup(values[self.page.visitor])
+        is_first = not (space and space.runs)
+        return pace_of(values[self.pace] or 0, recipe.training.total_steps if is_first else None)
+
+    def offer(self, values: dict[Any, Any]) -> Updates:
+        """List the recipes as the limits of this place allow them, and follow those."""
+        return {self.form.recipe: self.form.listed()} | self.follow(values)
+
+    def follow(self, values: dict[Any, Any]) -> Updates:
+        """Show the settings of the chosen recipe and the sizes of the text. The form asks for no more steps than the
+        limits of this place allow, and says so."""
+        form, filled, most = self.form, self.form.read(values), self.workspaces.service.limits.steps
+        shown = form.describe(filled)
+        training = on_error(lambda sentence: None)(lambda: filled.recipe().training)()
+        asked = training.total_steps if training and training.epochs is None else 0
+        if asked > most and form.settings in shown:
+            shown |= self.page.say(
+                f"The form asks for {most:,} steps instead of {asked:,}, because that is the limit here."
+            )
+            fewer, sent = {"training.steps": str(most)}, filled.settings
+            shown[form.settings] |= {"changed": fewer}
+            kept = sent["changed"] if sent["recipe"] == shown[form.settings]["recipe"] else {}
+            filled = dataclasses.replace(filled, settings=shown[form.settings] | {"changed": kept | fewer})
+        return shown | {self.preview: self._preview(filled, values)}
+
+    def fill(self, values: dict[Any, Any], event: gr.EventData) -> Updates:
+        """Put what another part of the page has sent into the form: a seed, a learning rate or a text, which are texts;
+        an empty text: show the field for it; or the recipe, seed and settings of a link. Raises BertCoreError."""
+        form, given, filled = self.form, sent(event, "values", dict), self.form.read(values)
+        if "recipe" in given:  # its run has the recipe's own text
+            filled = dataclasses.replace(filled, source=OWN_TEXT, recipe_name=given["recipe"], initial=RANDOM)
+        described = form.describe(filled)
+        if form.settings not in described:
+            raise InputError(NO_RECIPE_FILE)
+        # Always with a value: without one, settings that the person has not unfolded yet would stay empty.
+        shown: Updates = {form.source: filled.source, form.pasted: filled.pasted, form.recipe: filled.recipe_name}
+        shown |= {form.initial: filled.initial, form.settings: described[form.settings]}
+        if "seed" in given:
+            shown[form.seed] = parse(given["seed"], int)
+        if "rate" in given:
+            shown[form.settings] |= {"changed": {"training.learning_rate": str(given["rate"])}}
+        if "settings" in given:
+            asked = values_of(filled.own_recipe().override(given["settings"]))
+            names = {*filled.settings.get("changed", {}), *given["settings"]}
+            shown[form.settings] |= {"changed": {name: asked[name] for name in names & asked.keys()}}
+        if "text" in given:
+            shown |= {form.source: PASTED, form.pasted: given["text"] or values[form.pasted]}
+        return shown
+
+    def start_run(self, values: dict[Any, Any], *, steps: bool = False) -> Updates:
+        """Start a run; a form that can't be trained starts nothing and loses nothing. steps: only its first step."""
+        space, filled = self.workspaces.enter(values[self.page.visitor]), self.form.read(values)
+        # A large file is previewed once. What the page claims of it is never sent back.
+        claim = values[self.preview] if isinstance(values[self.preview], dict) else {}
+        was_refused = bool(claim.get("error"))
+        dropped: list[str] = []
+
+        def begin() -> None:
+            recipe = filled.recipe()
+            # The run reads the text itself, and its status line says so: a large file takes a while.
+            read = functools.partial(filled.corpus, recipe)
+            pace = self._pace(values, recipe)
+            run = self.workspaces.start(space, recipe, read, filled.seed, paused=steps, start=filled.start)
+            run.set_pace(pace)
+            if steps:
+                run.step()
+
+        is_previewed = filled.source == UPLOADED and claim and not was_refused
+        shown = no_facts() if is_previewed else self._preview(filled, values)
+        problem = filled.missing or shown.get("error", "")
+        if filled.missing:
+            shown = no_facts(problem)
+        elif not problem:
+            problem, dropped = begun(space, begin)
+            shown |= {"notes": [*dropped, *shown["notes"]]}
+        # An error of the preview, sent there again, might arrive after the preview of a newer value.
+        has_news = filled.missing or dropped or (was_refused and not shown.get("error"))
+        said = self.page.say(problem) if problem else {}
+        return {**({self.preview: shown} if has_news else {}), **said, **self.show(space.token)}
+
+    def one_step(self, values: dict[Any, Any]) -> Updates:
+        """One step of the active run, or the first one of a new run."""
+        token = values[self.page.visitor]
+        space = self.workspaces.lookup(token)
+        run = space.current_run if space else None
+        if run is None or run.status not in ACTIVE:
+            return self.start_run(values, steps=True)
+        return self.showing(lambda space: run.step())(token)
+
+    def repeat_paused(self, space: Workspace) -> None:
+        """Stop the current run and start one like it, paused before its first step."""
+        run = current_run(space)
+        run.stop()
+        self.workspaces.repeat(space, run, paused=True)
+
+    def train_slower(self, values: dict[Any, Any], event: gr.EventData) -> Updates:
+        """Start a run like an ended one, with a tenth of its learning rate. A form that asks for the rate which was too
+        high asks for the lower one from now on."""
+        form, rates = self.form, dict[float, float]()
+
+        def begin(space: Workspace) -> None:
+            run = space.run(sent(event, "run", str))
+            lower = slower(run.recipe.training, run.asked.training)
+            self.workspaces.repeat(space, run, **lower)
+            rates[run.recipe.training.learning_rate] = lower["training.learning_rate"]
+
+        shown, filled = self.showing(begin)(values[self.page.visitor]), form.read(values)
+        asked = on_error(lambda sentence: None)(lambda: filled.recipe().training.learning_rate)()
+        settings = form.describe(filled).get(form.settings)
+        if settings and asked in rates:
+            shown[form.settings] = settings | {"changed": {"training.learning_rate": f"{rates[asked]:g}"}}
+        return shown
+
+    def stop_all(self, token: str) -> Updates:
+        """Stop the active run and those that wait for it."""
+        if space := self.workspaces.lookup(token):
+            space.stop()
+        return self.show(token)
+
+    def change_pace(self, token: str, pace: float) -> Updates:
+        if (space := self.workspaces.lookup(token)) and (run := space.current_run):
+            run.set_pace(pace_of(pace))
+        return self.show(token)
+
+    def open_saved(self, values: dict[Any, Any]) -> Updates:
+        """Resume the run of a zip file; one that can't be used starts nothing and loses nothing."""
+        space, filled = self.workspaces.enter(values[self.page.visitor]), self.form.read(values)
+        path, limits = values[self.saved.opened], self.workspaces.service.limits
+
+        def own_text(recipe: Recipe) -> Corpus | None:
+            return None if filled.source == OWN_TEXT else filled.corpus(recipe)
+
+        said: list[str] = []
+
+        def resume() -> None:
+            run = resumed(functools.partial(self.workspaces.resume, space), path, own_text, limits)
+            run.set_pace(pace_of(values[self.pace] or 0))
+            said.append(f"“{space.shown_title(run.id, space.title_of(run))}” goes on where it was saved.")
+
+        problem = begun(space, resume)[0] if path else ""
+        return {self.saved.problem: no_facts(problem, said), **self.show(space.token)}
+
+
+TAB = Tab("train", "Train", TrainTab)
+
+
+def current_run(space: Workspace) -> Run:
+    """The visitor's current run. Raises RunError without one."""
+    if (run := space.current_run) is None:
+        raise RunError(NO_RUN_YET)
+    return run
+
+
+def more_steps(space: Workspace, event: gr.EventData) -> None:
+    """Let an ended run go on for the steps that the monitor has sent."""
+    space.run(sent(event, "run", str)).continue_for(sent(event, "steps", int))
+
+
+def change_rate(run: Run, typed: str) -> None:
+    """Let a paused run go on with the learning rate that a person has typed."""
+    if not typed.strip():
+        raise InputError("Type the new learning rate first.")
+    run.set_learning_rate(parse(typed, float))
+
+
+def rate_of(run: Run) -> float:
+    """The learning rate of a run's last part."""
+    training = run.recipe.training
+    return (training.parts or (training,))[-1].learning_rate
+
+
+def slower(training: OptimizerConfig, asked: OptimizerConfig) -> dict[str, Any]:
+    """The settings that give all parts of a training a tenth of their learning rates. Steps that a person has added to
+    those asked for are no part of their own, at whose start the rate would be high again."""
+    if training.parts and not asked.parts:
+        highest = max(training.learning_rate, *(part.learning_rate for part in training.parts))
+        return {"training.learning_rate": highest / 10, "training.steps": training.total_steps}
+    rates = {"training.learning_rate": training.learning_rate / 10}
+    parts = [dataclasses.asdict(part) | {"learning_rate": part.learning_rate / 10} for part in training.parts]
+    return rates | ({"training.parts": parts} if parts else {})
+
+
+def pace_of(chosen: float, steps_to_watch: int | None = None) -> float | None:
+    """Steps per second for a chosen pace, None for full speed. steps_to_watch: of a visitor's first run. Raises
+    InputError for none of PACES."""
+    if chosen not in [pace for _, pace in PACES]:
+        raise InputError(MALFORMED)
+    if chosen > 0:
+        return chosen
+    watched = (steps_to_watch or math.inf) / FIRST_RUN_SECONDS
+    return watched if chosen == AUTOMATIC and watched <= MOST_WATCHED else None
+
+
+def few_steps(filled: Filled, training: OptimizerConfig) -> str:
+    """That a person asks for fewer than half of the recipe's steps, so that an experiment may show nothing; else ""."""
+    if "training.steps" not in filled.settings.get("changed", {}) or training.epochs is not None:
+        return ""
+    asked, usual = training.total_steps, filled.own_recipe().at_scale().training.total_steps
+    few = f"The form of the Train tab asks for {asked:,} steps, where the recipe takes {usual:,}. "
+    return few + "After so few, all models of an experiment may be alike." if 2 * asked < usual else ""
+
+
+@functools.lru_cache(maxsize=64)  # every page begins with one, and every Start asks again
+def _own_preview(recipe: Recipe, device: str, limits: Limits) -> tuple[Preview, Corpus]:
+    """The preview of a recipe's own text, and that text. Raises BertCoreError."""
+    corpus = recipe.source()
+    return preview(recipe, corpus, device, limits), corpus
+
+
+def preview_value(found: Preview, corpus: Corpus, assumed: str) -> dict[str, Any]:
+    """The sizes of a text and its first sentences, as the preview shows them. assumed: by the estimated time."""
+    return {
+        "facts": [
+            ["Sentences", f"{found.sentences:,}"],
+            ["Held out", f"{found.held_out_sentences:,}" if found.held_out_sentences else "nothing"],
+            ["Tokens", f"{found.tokens:,}"],
+            ["Vocabulary", f"{found.vocabulary:,}"],
+            ["Unknown words", f"{found.unknown_share:.1%}"],
+            ["Cut-off tokens", f"{found.cut_share:.1%}"],
+            ["Parameters", f"{found.parameters:,}"],
+            ["Estimated time", duration(found.seconds)],
+            ["Estimated for", assumed],
+        ],
+        "first": list(corpus.sentences[:FIRST_SENTENCES]),
+        "notes": [*map(with_kind, found.warnings)],
+    }
+
+
+def duration(seconds: float) -> str:
+    """An estimated time in words, rounded."""
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s"
+    if seconds < 5400:
+        return f"about {round(seconds / 60)} min"
+    return f"about {seconds / 3600:.1f} h"

@@ -1,0 +1,340 @@
+"""Words in context: how similar the vectors of one word in several sentences are, level by level, or those of whole
+sentences, beside the nearest ones of the text."""
+
+import itertools
+import re
+from collections import Counter
+from typing import Any
+
+import gradio as gr
+import torch
+from torch import Tensor
+
+from balcony.frame.page import Page, PageRequest
+from balcony.frame.question import TEXTS
+from balcony.frame.tab import Tab
+from balcony.handlers import own
+from balcony.parts.controls import control
+from balcony.parts.downloads import exporter
+from balcony.parts.export import Numbers, python_code, table
+from balcony.parts.figures import word_points
+from balcony.parts.notes import EACH_ALONE, alone_note, no_facts, unknown_note
+from balcony.server.probe_lock import probe_lock
+from balcony.views import hint, view
+from bert_core.errors import InputError
+from bert_core.probes.reading import encode_text, read_words, unknown_words
+from bert_core.probes.vectors import Occurrence, plane, sentence_vectors, words_in_contexts
+from bert_core.storage.checkpoint import Checkpoint
+
+EMPTY = "Type a word, and two or more sentences that contain it, one per line."
+NO_SENTENCES = "Type two or more sentences, one per line."
+ONE_OCCURRENCE = "The word occurs only once; add a sentence to compare it with."
+HINT = (
+    "Level 0 is the word's own vector. Level 1 adds the vectors of its position and segment; each layer then mixes in "
+    "the words around it. A whole sentence has one vector of the last layer, the sentence vector: the mean of the "
+    "vectors of all its tokens, or the one at [CLS]. Near means a cosine near 1, which like words give as well as a "
+    "like subject; no training asked for it. The mean mostly does better, because [CLS] was trained only to tell "
+    "whether B follows A. The points are these vectors, projected onto the two directions in which they differ most "
+    "(principal components)."
+)
+WORD_VECTORS, EMBEDDINGS = "Word vectors alone", "Embeddings"
+ONE_WORD = "word"
+KINDS = (
+    (ONE_WORD, "One word"),
+    ("mean", "Whole sentences, mean of all tokens"),
+    ("cls", "Whole sentences, vector at [CLS]"),
+)
+MOST_LEVELS = 50
+MOST_EXAMPLES = 3
+MOST_READ = 200  # sentences from the start of the text
+MOST_SEARCHED = 500
+MOST_SENTENCES = 100
+MOST_NEAREST = 3
+CONTEXT = 16  # characters shown on each side of the word
+TELLING, LONGEST_NAME = 2, 28  # words that name a point, and letters of its name
+BANK = (
+    "bank",
+    [
+        "the bank of the river was steep",
+        "the bank of the lake was green",
+        "the bank lent money to the company",
+        "the bank paid interest to the company",
+    ],
+)
+LATER = {"rows": [], "more": "nearest"}  # the answer that searches the text
+
+
+FACTS, COSINE, POINTS, NEAREST = "context-facts", "context-cosine", "context-points", "context-nearest"  # elem_ids
+NOTES = "context-notes"
+WORD, SENTENCES, LEVEL = "context-word", "context-sentences", "context-level"
+
+
+def lay_out(page: Page) -> None:
+    with gr.Row(elem_id="context-texts"):
+        with gr.Column(scale=3, min_width=300):
+            control("radio", "pooling", label="Compare", choices=KINDS, elem_id="context-kind")
+            with gr.Row(elem_id="context-inputs"):
+                control("text", "word", label="Word", elem_id=WORD)
+                control("lines", "contexts", label="Sentences, one per line", elem_id=SENTENCES)
+        with gr.Column(scale=2, min_width=300):
+            control("slider", "level", label="Level", most=MOST_LEVELS, elem_id=LEVEL)
+            view("train/facts", elem_id=FACTS)
+    with gr.Row(elem_classes="b-split", elem_id="context-stage"):
+        with gr.Column(scale=1, min_width=320):
+            view("words_in_context/similarity_map", elem_id=COSINE)
+        with gr.Column(scale=1, min_width=320):
+            view("parts/figures", elem_id=POINTS)
+    view("words_in_context/nearest", elem_id=NEAREST)
+    view("train/facts", elem_id=NOTES)
+    exporter(
+        *(page, "the similarities"),
+        of="context-stage",
+        elem_id="context-download",
+        name="similarities",
+        numbers=lambda asked: contexts_numbers(*given(asked)),
+        title=("word",),
+        code=lambda asked: contexts_code(*given(asked)),
+    )
+    hint(HINT)
+    page.on("contexts", (*TEXTS, "word", "contexts", "level", "pooling"), show, nothing)
+    page.on("nearest", (), nearest, lambda sentence: {NEAREST: {"unnamed": sentence}})
+
+
+TAB = Tab(
+    "words-in-context",
+    "Words in context",
+    lay_out,
+    hint="The sentences below are compared. Click a word here to follow it through them.",
+    press="word",
+)
+
+
+def filled(asked: PageRequest) -> tuple[str, list[str], int]:
+    """The word and its sentences, where the person gave none those of an example, and the level."""
+    question, checkpoint = asked.question, asked.checkpoint
+    chosen, lines = question.word, question.contexts
+    if chosen is None or lines is None:
+        offered = [text for text in (question.text, question.pair) if text.strip()]
+        texts = list(dict.fromkeys([*offered, *asked.corpus.sentences[:MOST_READ]]))
+        found = with_word(checkpoint, chosen, texts) if chosen else first_example(checkpoint, texts)
+        if lines is not None and not with_word(checkpoint, found[0], list(lines))[1]:
+            found = example(checkpoint, list(lines))  # the word of the example is in none of the person's sentences
+        chosen, lines = found[0] if chosen is None else chosen, tuple(found[1]) if lines is None else lines
+    last = checkpoint.config.num_hidden_layers + 1
+    return chosen, list(lines), last if question.level is None else max(0, min(question.level, last))
+
+
+def show(asked: PageRequest) -> dict[str, Any]:
+    """The facts, both pictures of the chosen level, and what the controls show where the person did not set them."""
+    chosen, lines, at = filled(asked)
+    last, pooling = asked.checkpoint.config.num_hidden_layers + 1, asked.question.pooling
+    level = {"first": at, "most": last, "names": [level_name(number) for number in range(last + 1)]}
+    controls = {WORD: {"first": chosen}, SENTENCES: {"first": lines}, LEVEL: level}
+    is_word = pooling == ONE_WORD
+    if not any(line.strip() for line in lines) or (is_word and not chosen.strip()):
+        return nothing("") | controls | {FACTS: no_facts(notes=[EMPTY if is_word else NO_SENTENCES])}
+    if is_word:
+        shown = contexts_value(asked.checkpoint, chosen, lines, at)
+    else:
+        shown = sentences_value(asked.checkpoint, lines, pooling)
+    return {**controls, **dict(zip((FACTS, NOTES, COSINE, POINTS), shown)), NEAREST: None if is_word else LATER}
+
+
+def nearest(asked: PageRequest) -> dict[str, Any]:
+    return {NEAREST: nearest_value(asked, filled(asked)[1])}
+
+
+def nothing(sentence: str) -> dict[str, Any]:
+    return {FACTS: no_facts(sentence), COSINE: None, POINTS: None, NEAREST: None, NOTES: no_facts()}
+
+
+def given(asked: PageRequest) -> tuple[Checkpoint, str, list[str], int, str]:
+    """What a file is about. Raises InputError where the word or the sentences are missing."""
+    (chosen, lines, at), pooling = filled(asked), asked.question.pooling
+    if not lines or (pooling == ONE_WORD and not chosen.strip()):
+        raise InputError(EMPTY if pooling == ONE_WORD else NO_SENTENCES)
+    return asked.checkpoint, chosen, lines, at, pooling
+
+
+def first_example(checkpoint: Checkpoint, texts: list[str]) -> tuple[str, list[str]]:
+    """BANK, if the model knows its words, else `example`."""
+    word, sentences = BANK
+    is_whole = [each.pieces for each in read_words(checkpoint, word)] == [(word,)]
+    if is_whole and not unknown_words(checkpoint, " ".join(sentences)):
+        return word, sentences
+    return example(checkpoint, texts)
+
+
+def example(checkpoint: Checkpoint, texts: list[str]) -> tuple[str, list[str]]:
+    """The longest word that several texts share, and these texts, at most MOST_EXAMPLES; "" and the first texts without
+    such a word."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        for word in {each.text.lower() for each in read_words(checkpoint, text) if each.is_known}:
+            found.setdefault(word, []).append(text)
+    shared = max((word for word, of in found.items() if len(of) > 1), key=lambda word: (len(word), word), default="")
+    return shared, found.get(shared, texts)[:MOST_EXAMPLES]
+
+
+def with_word(checkpoint: Checkpoint, word: str, texts: list[str]) -> tuple[str, list[str]]:
+    """The word, and the first texts with it, at most MOST_EXAMPLES."""
+    wanted = word.strip().lower()
+    having = (text for text in texts if wanted in text.lower())
+    found = (text for text in having if any(each.text.lower() == wanted for each in read_words(checkpoint, text)))
+    return word, list(itertools.islice(found, MOST_EXAMPLES))
+
+
+def level_name(level: int) -> str:
+    return (WORD_VECTORS, EMBEDDINGS)[level] if level < 2 else f"Layer {level - 1}"
+
+
+def course(alone: str, last: str) -> str:
+    """What the first and the last mean similarity say of a word."""
+    if alone == last:
+        return f"The mean similarity is {last} for the word alone and in the last layer."
+    ends = f"from {alone} (the word alone) to {last} (last layer)"
+    if float(alone) > float(last):
+        return f"The mean similarity falls {ends}: its vectors depend on their sentences."
+    return f"The mean similarity rises {ends}: the layers make its vectors more alike."
+
+
+def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], level: int) -> tuple[dict[str, Any], ...]:
+    """The values of the facts view, the notes, the heat map and the chart for one level."""
+    with probe_lock:
+        found = words_in_contexts(checkpoint, word, sentences)
+    texts = [sentences[occurrence.text] for occurrence in found.occurrences]
+    labels = [snippet(text, occurrence) for text, occurrence in zip(texts, found.occurrences)]
+    having = {occurrence.text for occurrence in found.occurrences}
+    facts = [["Occurrences", f"{len(labels)}"], ["Sentences", f"{len(having)}"]]
+    if without := sum(bool(text.strip()) for number, text in enumerate(sentences) if number not in having):
+        facts.append(["Left out, without the word", f"{without}"])
+    says = [ONE_OCCURRENCE]
+    if len(labels) > 1:
+        different = ~torch.eye(len(labels), dtype=torch.bool)
+        means = [f"{cosine[different].mean():.2f}" for cosine in found.cosine]
+        facts.append(["Mean similarity", means[level]])
+        facts += [[WORD_VECTORS, means[0]], [EMBEDDINGS, means[1]], ["Last layer", means[-1]]]
+        says = [course(means[0], means[-1])]
+    notes = unknown_note(checkpoint, *texts) + alone_note(checkpoint, "", EACH_ALONE)
+    title = level_name(level)
+    return (
+        {"facts": facts, "notes": says},
+        no_facts(notes=notes),
+        {"title": f"{title}: cosine similarity", "labels": labels, "cosine": found.cosine[level].tolist()},
+        word_points(
+            *(labels, found.points[level].tolist(), telling(texts)), title=f"{title}: the vectors in two dimensions"
+        ),
+    )
+
+
+def cosines(vectors: Tensor) -> Tensor:
+    """Cosine similarities of N vectors, (N, N)."""
+    unit = torch.nn.functional.normalize(vectors.double(), dim=-1)
+    return (unit @ unit.T).clamp(-1, 1).float()
+
+
+def checked(sentences: list[str]) -> list[str]:
+    """The sentences. Raises InputError for too many."""
+    if len(sentences) > MOST_SENTENCES:
+        raise InputError(f"There are {len(sentences):,} sentences; this view compares {MOST_SENTENCES}. Remove some.")
+    return sentences
+
+
+def sentences_value(checkpoint: Checkpoint, sentences: list[str], pooling: str) -> tuple[dict[str, Any], ...]:
+    """The same for whole sentences, each with one vector of the last layer."""
+    with probe_lock:
+        vectors = sentence_vectors(checkpoint, checked(sentences), pooling)
+    cosine, facts = cosines(vectors), [["Sentences", f"{len(sentences)}"]]
+    if len(sentences) > 1:
+        facts.append(["Mean similarity", f"{cosine[~torch.eye(len(sentences), dtype=torch.bool)].mean():.2f}"])
+    notes = unknown_note(checkpoint, *sentences) + alone_note(checkpoint, "", EACH_ALONE)
+    return (
+        {"facts": facts, "notes": [] if len(sentences) > 1 else [NO_SENTENCES]},
+        no_facts(notes=notes),
+        {"title": "Whole sentences: cosine similarity", "labels": sentences, "cosine": cosine.tolist()},
+        word_points(
+            *(sentences, plane(vectors).tolist(), telling(sentences)),
+            title="Whole sentences: the vectors in two dimensions",
+        ),
+    )
+
+
+def nearest_value(asked: PageRequest, sentences: list[str]) -> dict[str, Any]:
+    """For each sentence the most similar ones of the text, with the similarity; a sentence is not its own neighbour."""
+    checkpoint, corpus = asked.checkpoint, asked.corpus
+
+    def is_readable(text: str) -> bool:
+        try:
+            return bool(encode_text(checkpoint, text))
+        except InputError:
+            return False
+
+    searched = [text for text in dict.fromkeys(corpus.sentences[:MOST_SEARCHED]) if is_readable(text)]
+    with probe_lock:
+        cosine = cosines(sentence_vectors(checkpoint, checked(sentences) + searched, asked.question.pooling))
+    rows = []
+    for sentence, row in zip(sentences, cosine[:, len(sentences) :]):
+        found = ([searched[i], row[i].item()] for i in row.argsort(descending=True).tolist())
+        others = (each for each in found if each[0].strip().lower() != sentence.strip().lower())
+        rows.append([sentence, list(itertools.islice(others, MOST_NEAREST))])
+    start = f"the first {MOST_SEARCHED:,} sentences" if len(corpus.sentences) > MOST_SEARCHED else "all sentences"
+    return {"rows": rows, "text": f"Searched: {start} of {own(corpus.name)}."}
+
+
+def telling(texts: list[str]) -> list[str]:
+    """A few words of each text that tell it from the others: those that the fewest texts have, the longest first."""
+    split = [re.findall(r"\w+", text) for text in texts]
+    having = Counter(word for words in split for word in {each.lower() for each in words})
+    names = []
+    for words in split:
+        rarest = sorted(set(words), key=lambda word: (having[word.lower()], -len(word), words.index(word)))[:TELLING]
+        name = " ".join(sorted(rarest, key=words.index))
+        names.append(name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…")
+    return names
+
+
+def contexts_numbers(
+    checkpoint: Checkpoint, word: str, sentences: list[str], level: int, pooling: str = ONE_WORD
+) -> Numbers:
+    """One level's similarities, a row for each two occurrences of the word, or for each two whole sentences."""
+    if pooling != ONE_WORD:
+        with probe_lock:
+            cosine = cosines(sentence_vectors(checkpoint, checked(sentences), pooling)).tolist()
+        pairs = itertools.product(enumerate(sentences), repeat=2)
+        return table(
+            ("first_sentence", "second_sentence", "cosine"), [(a, b, cosine[i][j]) for (i, a), (j, b) in pairs]
+        )
+    with probe_lock:
+        found = words_in_contexts(checkpoint, word, sentences)
+    texts = [sentences[occurrence.text] for occurrence in found.occurrences]
+    header = ("level", "first_occurrence", "first_sentence", "second_occurrence", "second_sentence", "cosine")
+    rows = [
+        (level, i + 1, texts[i], j + 1, texts[j], cosine)
+        for i, row in enumerate(found.cosine[level].tolist())
+        for j, cosine in enumerate(row)
+    ]
+    return table(header, rows)
+
+
+def contexts_code(checkpoint: Checkpoint, word: str, sentences: list[str], level: int, pooling: str = ONE_WORD) -> str:
+    if pooling != ONE_WORD:
+        return python_code(
+            checkpoint.name,
+            ["sentence_vectors"],
+            f"vectors = sentence_vectors(checkpoint, {sentences!r}, {pooling!r})",
+            "unit = vectors / vectors.norm(dim=1, keepdim=True)",
+            "unit @ unit.T  # (sentences, sentences)",
+        )
+    return python_code(
+        checkpoint.name,
+        ["words_in_contexts"],
+        f"found = words_in_contexts(checkpoint, {word!r}, {sentences!r})",
+        f"found.cosine[{level}]  # (occurrences, occurrences)",
+        f"found.points[{level}]  # (occurrences, 2)",
+    )
+
+
+def snippet(text: str, occurrence: Occurrence) -> str:
+    """The word with a few characters on each side."""
+    start, end = max(0, occurrence.start - CONTEXT), min(len(text), occurrence.end + CONTEXT)
+    return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"
