@@ -12,15 +12,15 @@ import pytest
 from helpers import PATIENCE
 
 import bert_core
+from balcony.compare.definitions import Marks
+from balcony.parts.verdicts import Spread
 from bert_core import TrainingService, fill_mask, load_checkpoint, load_recipe, next_sentence, prepare
 from bert_core.errors import BertCoreError, CheckpointError, InputError, RunError
-from bert_core.probes.exam import PartExam
+from bert_core.probes.exam import PartExam, Tally
 from bert_core.probes.masked_words import Sweep
 from bert_core.runs import service as service_module
-from bert_core.runs.experiments import Marks
 from bert_core.training.metrics import StepMetrics
 from bert_core.training.trainer import Trainer
-from bert_core.training.verdicts import Spread, Tally
 
 SMALL = {"training.steps": 3, "data.batch_size": 3, "model.hidden_size": 12, "model.num_attention_heads": 3}
 ROOT = Path(__file__).resolve().parent.parent

@@ -7,6 +7,17 @@ from typing import Any
 
 import gradio as gr
 
+from balcony.compare.definitions import (
+    MEASURES,
+    Contrast,
+    Experiment,
+    Marks,
+    baseline_of,
+    examine,
+    load_experiments,
+    outcome,
+    spread,
+)
 from balcony.compare.trials import (
     CONCLUSIONS,
     Trial,
@@ -19,6 +30,7 @@ from balcony.compare.trials import (
 )
 from balcony.frame.page import Page
 from balcony.handlers import QUIET, on_error
+from balcony.parts.verdicts import MARGIN, MARGIN_RATIO, SEEDS, STANDARD_ERRORS
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import Workspace
 from balcony.server.workspaces import Workspaces
@@ -28,21 +40,9 @@ from balcony.train.tab import TrainTab
 from bert_core.config import DataConfig, check_seed
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, ConfigError, CorpusError, percent
-from bert_core.runs.experiments import (
-    MEASURES,
-    Contrast,
-    Experiment,
-    Marks,
-    baseline_of,
-    examine,
-    load_experiments,
-    outcome,
-    spread,
-)
 from bert_core.runs.prepare import preview
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
-from bert_core.training.verdicts import MARGIN, MARGIN_RATIO, SEEDS, STANDARD_ERRORS
 
 ALWAYS_SHOWN = ("mlm_accuracy", "mlm_loss", "nsp_accuracy", "nsp_loss", "seconds")
 MODELS_PER_RUN = 2  # that are never dropped: the first and the newest

@@ -12,12 +12,12 @@ from weakref import WeakKeyDictionary
 
 import gradio as gr
 
+from balcony.parts.verdicts import SEEDS, Spread, failed
 from balcony.server.workspace import Workspace
 from balcony.server.workspaces import Workspaces, functions
 from balcony.views import view
 from bert_core.errors import BertCoreError, RunError, percent
 from bert_core.runs.run import ACTIVE, Run
-from bert_core.training.verdicts import SEEDS, Spread, failed
 
 SEED_CHOICES = [("One seed", 1), ("Three seeds", SEEDS)]
 UNSETTLED = "{seeds} do not settle it, because their results overlap; "

@@ -12,6 +12,7 @@ from balcony.compare import trials
 from balcony.compare.trials import UNSETTLED, Trial, failures, format_number, sentences
 from balcony.finetune.answers import FEWEST, MOST_JUDGED, other_examples
 from balcony.parts.figures import transfer_chart
+from balcony.parts.verdicts import MARGIN, Spread, compare
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import Workspace
 from balcony.server.workspaces import Workspaces
@@ -22,7 +23,6 @@ from bert_core.runs.run import Run
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.prediction import review
-from bert_core.training.verdicts import MARGIN, Spread, compare
 
 SIZES = (128, 32, 8)  # labelled examples, beside all
 STARTS = ("random weights", "pre-trained weights")

@@ -7,6 +7,7 @@ right, so training text and held-out text can be compared.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,14 +22,40 @@ from bert_core.probes.reading import Row, masked_row, pair_row, token_text
 from bert_core.probes.sentence_pairs import judge_pairs, label_pairs
 from bert_core.storage.checkpoint import Checkpoint, probe
 from bert_core.training.metrics import Numbers
-from bert_core.training.verdicts import Tally
 
 EXAM_SENTENCES = 200  # limit; of a longer text, a window of this many sentences is examined
 MOST_WORDS = 200  # of a part, drawn by chance; an answer takes a moment
 PAIRED_SENTENCES = 16  # of a part, from its start: every ordered pair of them
+CHANCE = 0.01  # highest probability with which equal answers pass a test on counts
 LABELLED_PAIRS = 256  # of a part, from its start
 _Question = tuple[Row, int]  # a row, and the position of the token that is asked
 _Pairs = tuple[np.ndarray, np.ndarray]  # numbers of two sentences, (N, 2), and whether they are IsNext, (N,)
+
+
+class Tally(NamedTuple):
+    """How many questions are asked, and answered right by the model, by one constant answer (baseline), and by both."""
+
+    asked: int
+    right: int
+    baseline: int
+    both: int
+
+    @property
+    def beats_baseline(self) -> bool:
+        """Whether the model is right more often, by a one-sided sign test on the questions that only one of the two
+        answers right (McNemar 1947, exact)."""
+        model, baseline = self.right - self.both, self.baseline - self.both
+        n = model + baseline
+        return sum(math.comb(n, k) for k in range(model, n + 1)) <= CHANCE * 2**n
+
+    def exceeds(self, other: "Tally") -> bool:
+        """Whether the model is right more often than on other questions, by a one-sided test (Fisher 1922, exact)."""
+        asked, right = self.asked + other.asked, self.right + other.right
+        ways = sum(
+            math.comb(self.asked, k) * math.comb(other.asked, right - k)
+            for k in range(self.right, min(self.asked, right) + 1)
+        )
+        return ways <= CHANCE * math.comb(asked, right)
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from browser_steps import VIEWPORT, Tabs, expect_seen
 from playwright.sync_api import Page, expect
 from test_every_tab_translated import is_english
 
+from balcony.compare.definitions import Marks, load_experiments
 from balcony.compare.experiments import answer
 from balcony.compare.trials import Trial
 from balcony.finetune.transfer import Mark, measured
 from balcony.finetune.transfer import answer as transfer_answer
-from bert_core.runs.experiments import Marks, load_experiments
 
 
 def each_marks(k: int) -> Marks:

@@ -5,13 +5,13 @@ import itertools
 import pytest
 import torch
 
+from balcony.parts.verdicts import CONSTANT
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import EncodedCorpus, encode_corpus
 from bert_core.probes import exam as exam_module
 from bert_core.probes.exam import MOST_WORDS, exam, examine_part
 from bert_core.probes.masked_words import fill_mask
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.training.verdicts import CONSTANT
 
 TRAINING = ("hello how are you", "hello i am romeo", "thank you romeo", "you are nice")
 

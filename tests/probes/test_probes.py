@@ -13,6 +13,7 @@ import transformers
 from helpers import make_model
 from tokenizers import Encoding
 
+from balcony.compare.definitions import examine
 from bert_core import costs
 from bert_core.config import BertConfig, DataConfig
 from bert_core.costs import probe_operations, threads_for
@@ -31,7 +32,6 @@ from bert_core.probes.reading import read_words, tokenize, unknown_words
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.probes.stages import follow
 from bert_core.probes.vectors import encode, words_in_contexts
-from bert_core.runs.experiments import examine
 from bert_core.storage.checkpoint import Checkpoint, save_checkpoint
 
 

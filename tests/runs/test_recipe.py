@@ -10,6 +10,7 @@ import torch
 import transformers
 from conftest import DIALOGUE
 
+from balcony.compare.definitions import load_experiments
 from bert_core import costs
 from bert_core.config import ASSETS
 from bert_core.costs import batch_operations
@@ -17,7 +18,6 @@ from bert_core.data.batches import IGNORED
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, CorpusError
 from bert_core.runs import prepare as prepare_module
-from bert_core.runs.experiments import load_experiments
 from bert_core.runs.prepare import prepare, preview
 from bert_core.runs.recipe import SCALES, Recipe, load_recipe, recipe_for, recipe_names
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint

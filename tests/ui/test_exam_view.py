@@ -14,9 +14,8 @@ from balcony.train.exam import exam_value
 from balcony.train.tab import slower
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
-from bert_core.probes.exam import MOST_WORDS, PartExam, examine_part
+from bert_core.probes.exam import MOST_WORDS, PartExam, Tally, examine_part
 from bert_core.runs.run import Run
-from bert_core.training.verdicts import Tally
 
 RECIPE = load_recipe("romeo-juliet")
 WORDS = ("one", "two", "three", "four", "five", "six", "seven")

@@ -9,20 +9,20 @@ import torch
 from helpers import finished, wait
 from torch.testing import assert_close
 
+from balcony.compare.definitions import Marks, load_experiments
 from balcony.compare.experiments import answer, experiment_named, start_experiment
 from balcony.compare.runs_list import curves_file, run_curve, run_row, what_differs
 from balcony.compare.trials import format_number, trial_news
 from balcony.frame.shown_model import choices
 from balcony.handlers import own
+from balcony.parts.verdicts import Spread
 from balcony.server.workspace import STOP_IT_FIRST, Workspace
 from balcony.server.workspaces import Workspaces
 from balcony.train.settings import in_words, label_of
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError, RunError
-from bert_core.runs.experiments import Marks, load_experiments
 from bert_core.runs.run import Run
-from bert_core.training.verdicts import Spread
 
 
 @pytest.fixture
@@ -258,7 +258,7 @@ def test_an_experiment_on_what_no_model_is_trained_for_says_so(workspaces, space
 
 
 def test_a_model_that_cannot_be_tested_gives_a_reason_instead_of_a_result(workspaces, space, monkeypatch) -> None:
-    monkeypatch.setattr("bert_core.runs.experiments.MAX_SENTENCES", 3)
+    monkeypatch.setattr("balcony.compare.definitions.MAX_SENTENCES", 3)
     text = Corpus.from_text("one two\none two\none two\nthree four\nfive six\nseven one", "lines")
     start_experiment(workspaces, space, experiment_named("segments"), RECIPE, text, range(1))
     news = result_of(space)

@@ -6,11 +6,11 @@ A verdict is one word of a small vocabulary, which the page turns into a sentenc
 import math
 import statistics
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from bert_core.probes.exam import Tally
 from bert_core.training.metrics import Numbers
 
-CHANCE = 0.01  # highest probability with which equal answers pass a test on counts
 SEEDS = 3  # the fewest for a comparison: with two, both runs of one side often fail by chance, and none of the other
 # Half the width of the 95 % interval around a difference, in standard errors: Student's t with 2 degrees of freedom,
 # the fewest that Welch's test can get from 3 runs on each side, so unequal spreads do not make it too narrow.
@@ -22,32 +22,6 @@ CONSTANT = 1e-5
 
 Memory = Literal["not asked", "diverged", "no better", "unmeasured", "memorised", "generalises", "both", "unclear"]
 Comparison = Literal["not asked", "no better", "saturated", "few seeds", "alike", "higher", "lower", "unclear"]
-
-
-class Tally(NamedTuple):
-    """How many questions are asked, and answered right by the model, by one constant answer (baseline), and by both."""
-
-    asked: int
-    right: int
-    baseline: int
-    both: int
-
-    @property
-    def beats_baseline(self) -> bool:
-        """Whether the model is right more often, by a one-sided sign test on the questions that only one of the two
-        answers right (McNemar 1947, exact)."""
-        model, baseline = self.right - self.both, self.baseline - self.both
-        n = model + baseline
-        return sum(math.comb(n, k) for k in range(model, n + 1)) <= CHANCE * 2**n
-
-    def exceeds(self, other: "Tally") -> bool:
-        """Whether the model is right more often than on other questions, by a one-sided test (Fisher 1922, exact)."""
-        asked, right = self.asked + other.asked, self.right + other.right
-        ways = sum(
-            math.comb(self.asked, k) * math.comb(other.asked, right - k)
-            for k in range(self.right, min(self.asked, right) + 1)
-        )
-        return ways <= CHANCE * math.comb(asked, right)
 
 
 def judge_memory(seen: Tally, unseen: Tally | None, information: float) -> Memory:

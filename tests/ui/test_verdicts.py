@@ -7,17 +7,17 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from bert_core.training.verdicts import (
+from balcony.parts.verdicts import (
     CONSTANT,
     MARGIN,
     Comparison,
     Memory,
     Spread,
-    Tally,
     compare,
     failed,
     judge_memory,
 )
+from bert_core.probes.exam import Tally
 
 DRAWS = 1000
 

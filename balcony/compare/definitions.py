@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from balcony.parts.verdicts import MARGIN, Comparison, Spread, compare
 from bert_core.config import ASSETS, DataConfig, read_json_file
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
@@ -21,7 +22,6 @@ from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.evaluation import measured
 from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import Numbers
-from bert_core.training.verdicts import MARGIN, Comparison, Spread, compare
 
 PAIRS = 512  # that each model judges, down to whole batches
 MAX_SENTENCES = 2000  # of the text, from its start

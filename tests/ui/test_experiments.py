@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from balcony.compare.experiments import experiment_named
-from bert_core.data.batches import IGNORED, PretrainingBatches
-from bert_core.data.corpus import Corpus
-from bert_core.data.encoding import encode_corpus
-from bert_core.errors import CorpusError
-from bert_core.runs.experiments import (
+from balcony.compare.definitions import (
     MEASURES,
     Marks,
     baseline_of,
@@ -21,6 +16,11 @@ from bert_core.runs.experiments import (
     load_experiments,
     outcome,
 )
+from balcony.compare.experiments import experiment_named
+from bert_core.data.batches import IGNORED, PretrainingBatches
+from bert_core.data.corpus import Corpus
+from bert_core.data.encoding import encode_corpus
+from bert_core.errors import CorpusError
 from bert_core.runs.recipe import load_recipe
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 7, "data.batch_size": 4})
