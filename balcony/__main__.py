@@ -3,7 +3,7 @@
 balcony                          opens http://127.0.0.1:7860; python app.py does the same without an installation
 balcony --port 8000 --host 0.0.0.0 --no-browser
 balcony --class                  for a room of people
-balcony train --help             a command of bert_core; so are report, exam, finetune, predict and evaluate
+balcony train --help             a command of bert_core; so are exam, finetune, predict and evaluate
 """
 
 import argparse
@@ -56,7 +56,7 @@ def serve_page() -> int:
 def arguments() -> argparse.Namespace:
     """Parse the command line, and choose what it leaves open."""
     about = "Train a small BERT in the browser, watch it learn, look inside it."
-    more = "balcony COMMAND --help: train, report, exam, finetune, predict and evaluate work without the page."
+    more = "balcony COMMAND --help: train, exam, finetune, predict and evaluate work without the page."
     parser = argparse.ArgumentParser(description=about, epilog=more)
     parser.add_argument("--version", action=Version, nargs=0, help="print the version and end")
     port = os.environ.get("GRADIO_SERVER_PORT")

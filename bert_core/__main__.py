@@ -28,7 +28,6 @@ from bert_core.data.decoding import ENCODINGS, EncodingError
 from bert_core.errors import BertCoreError, ConfigError, RunError, reason_of
 from bert_core.machine import cache_folder, ended_by, is_closed_pipe, write_utf8
 from bert_core.model import BertForPreTraining
-from bert_core.pages.report import report
 from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
 from bert_core.runs.recipe import (
@@ -106,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"balcony {VERSION}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    for add in (_add_train, _add_report_and_exam, _add_finetune, _add_predict_and_evaluate):
+    for add in (_add_train, _add_exam, _add_finetune, _add_predict_and_evaluate):
         add(commands)
     encoding = "of the text; default: UTF-8, or what its mark names"
     device = "cpu, cuda, mps, or cuda:1 for the second GPU; by default cuda where there is one, else cpu"
@@ -143,12 +142,7 @@ def _add_train(commands: Any) -> None:
     train.add_argument("--seed", type=int, help="of weights, pairs, masks and dropout; default: the recipe's")
 
 
-def _add_report_and_exam(commands: Any) -> None:
-    reporter = _command(commands, "report", "describe a training in one HTML file", _report)
-    reporter.add_argument("folder", type=_path, metavar="DIR", help="what train has written")
-    reporter.add_argument("--output", type=_path, required=True, metavar="FILE", help="the HTML file to write")
-    _add_corpus(reporter, "the text of the training, if the recipe has none")
-
+def _add_exam(commands: Any) -> None:
     examine = _command(commands, "exam", "mask every word and judge every pair of a text", _exam)
     _add_model(examine)
     _add_corpus(examine, "the text to mask and judge", required=True)
@@ -582,21 +576,6 @@ def _exam(options: argparse.Namespace) -> None:
     always = {name: [constant[name], each.baseline, each.asked] for name, each in tallies.items()}
     print(json.dumps({"always": always}, ensure_ascii=False))
     print(json.dumps({name: [each.right, each.asked] for name, each in tallies.items()}))
-
-
-def _report(options: argparse.Namespace) -> None:
-    _check_file(options.output)
-    device = choose_device(options.device)
-    checkpoint, state = load_checkpoint(options.folder).to(device), read_training_state(options.folder)
-    if isinstance(state.recipe, FinetuningRecipe):
-        raise RunError("A report describes pre-training, and this run has learned a task.")
-    with _stages() as show_stage:
-        corpus = state.matching(_read(options, show_stage, state.recipe))
-    result = exam(checkpoint, corpus)
-    words, pairs = (f"{each.right:,} of {each.asked:,}" for each in (result.words, result.pairs))
-    verdict = f"Of the words of {corpus.name}, hidden one at a time, {words} are guessed right; of its pairs, {pairs}."
-    text = report(checkpoint, state.recipe, state.history, state.evaluations, corpus, verdict=[verdict])
-    options.output.write_text(text, encoding="utf-8")
 
 
 def _finetune(options: argparse.Namespace) -> None:

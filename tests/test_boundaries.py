@@ -42,8 +42,6 @@ WINGS = {
         {"__main__"},
     ],
 }
-MOST_MODULES, MOST_IN_A_ROOT = 9, 15
-LONGEST_FUNCTION = 60  # lines
 
 
 def module_of(path: Path) -> str:
@@ -105,27 +103,10 @@ def test_no_circle_of_files():
     assert left == {}
 
 
-def test_folders_are_small_and_describe_themselves():
+def test_folders_describe_themselves():
     for package in WINGS:
-        entries = [
-            path for path in (ROOT / package).iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
-        ]
-        assert sum(not (path / "tab.py").exists() for path in entries) <= MOST_IN_A_ROOT, package
-        for folder in filter(Path.is_dir, entries):
-            modules = [path.stem for path in folder.glob("*.py") if path.stem != "__init__"]
-            assert len(modules) <= MOST_MODULES, folder.name
-            assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))), folder.name
-
-
-def test_a_function_fits_a_screen():
-    longer = {
-        f"{module_of(path).removesuffix('.__init__')} {node.name}"
-        for path in (*CORE, *PAGE)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION
-    }
-    assert not longer
+        for path in (ROOT / package).glob("*/__init__.py"):
+            assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path.parent.name
 
 
 @pytest.mark.parametrize(

@@ -92,10 +92,6 @@ def test_training_goes_on_from_a_model_with_its_tokenizer_and_sizes(tmp_path, ca
     assert main([*again, "--start", str(shipped), "--output", str(tmp_path / "again")]) == 0
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("more", "again")]
     assert weights[0] == weights[1]
-    report = ["report", str(tmp_path / "more"), "--corpus", str(text), "--output", str(tmp_path / "report.html")]
-    assert main(report) == 0
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert f"--corpus my-text.txt --start {shipped}" in page
     mini = ["train", "--start", str(shipped.parent / "english-mini"), "--output", str(tmp_path / "mini"), "--set"]
     assert main([*mini, "training.steps=1", "data.sequence_length=100"]) == 0, "that model has 128 positions"
 
@@ -284,7 +280,6 @@ def test_a_device_that_is_not_there_is_refused_by_every_command(tmp_path, capsys
     for command in (
         ["train", "--output", str(tmp_path / "a")],
         ["exam", shipped, "--corpus", str(DIALOGUE)],
-        ["report", shipped, "--output", str(tmp_path / "b.html")],
         ["predict", shipped, "--input", str(tmp_path / "text.txt")],
         ["finetune", "--recipe", "subjects", "--checkpoint", shipped, "--output", str(tmp_path / "c")],
     ):
@@ -314,11 +309,6 @@ def test_a_recipe_says_how_its_text_was_read_so_that_it_is_read_so_again(tmp_pat
     assert (recipe["corpus"]["kind"], recipe["corpus"]["encoding"]) == ("documents", "windows-1252")
     assert recipe["title"] == "mine.txt"
     assert recipe["description"] == "A text of your own, with the settings of the recipe english-mini."
-    assert main(["report", "b", *text, "--output", "report.html"]) == 0
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "five hours" not in page
-    assert "2 layers of 256" not in page
-    assert "mine.txt, 15 sentences" in page
 
 
 @pytest.mark.parametrize("kind", ["lines", "documents"])

@@ -8,10 +8,10 @@ from balcony.frame.question import Question
 from balcony.frame.shown_model import caption
 from balcony.parts.export import Numbers
 from balcony.parts.notes import unknown_note
+from balcony.parts.report import task_report
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import Model, is_finetuning
 from bert_core.errors import InputError, RunError, percent
-from bert_core.pages.report import task_report
 from bert_core.probes.reading import read_words
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskParts, learned_columns

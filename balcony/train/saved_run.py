@@ -11,6 +11,7 @@ import gradio as gr
 from balcony.frame.page import Page
 from balcony.parts.downloads import PICTURES
 from balcony.parts.export import file_text, history_numbers
+from balcony.parts.report import report
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import NO_MODEL_YET, Workspace
 from balcony.train.exam import exam_value
@@ -19,7 +20,6 @@ from bert_core.config import LOCAL, Limits
 from bert_core.data.corpus import Corpus
 from bert_core.errors import CorpusError, RunError
 from bert_core.machine import file_name
-from bert_core.pages.report import report
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
 from bert_core.runs.saved_state import read_training_state

@@ -35,12 +35,10 @@ class View:
         return _FRAME.format(page=html.escape(self.html), title=html.escape(self.title), height=self.height)
 
 
-def page(
-    title: str, content: str, *, style: str = "balcony", theme: Theme = "auto", entry: str = "", data: object = None
-) -> str:
-    """A page that needs no network. content: HTML of its body, whose texts are escaped. style: its sheet in assets/css.
-    theme: "auto" follows the reader's system. entry: its script below assets/js, if it has one, which finds `data` as
-    JSON in the element "data"."""
+def page(title: str, content: str, *, theme: Theme = "auto", entry: str = "", data: object = None) -> str:
+    """A page that needs no network. content: HTML of its body, whose texts are escaped. theme: "auto" follows the
+    reader's system. entry: its script below assets/js, if it has one, which finds `data` as JSON in the element
+    "data"."""
     scripts = ""
     if entry:
         # A person's text must not end the script element.
@@ -54,7 +52,7 @@ def page(
     template = Template((ASSETS / "offline-page.html").read_text(encoding="utf-8"))
     return template.substitute(  # one pass: inserted text is not substituted
         title=html.escape(title),
-        style=style_sheet(style),
+        style=style_sheet(),
         theme="light dark" if theme == "auto" else theme,
         content=content,
         scripts=scripts,

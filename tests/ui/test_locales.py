@@ -121,7 +121,7 @@ def written(node: ast.expr) -> str | None:
 
 
 def test_every_error_message_has_a_translation() -> None:
-    messages = [written(call.args[0]) for name, call in calls("bert_core", "ui") if name in ERRORS and call.args]
+    messages = [written(call.args[0]) for name, call in calls("bert_core", "balcony") if name in ERRORS and call.args]
     assert len(messages) > 200
     assert missing([with_kind(message) for message in messages if message]) == []
 
@@ -135,7 +135,7 @@ def test_both_parts_of_what_is_wrong_with_a_line_have_a_translation() -> None:
 
 def test_every_label_of_a_control_has_a_translation() -> None:
     texts = []
-    for name, call in calls("ui"):
+    for name, call in calls("balcony"):
         texts += [written(each.value) for each in call.keywords if each.arg in SHOWN]
         texts += [written(each) for each in call.args[name == "Tab" :][:1] if name in CAPTIONED]
     assert len(texts) > 40

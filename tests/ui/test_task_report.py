@@ -8,11 +8,11 @@ import shlex
 import pytest
 from helpers import NASTY, Elements, labelled
 
+from balcony.parts.report import MOST_MISTAKES, task_report
 from bert_core import load_checkpoint
 from bert_core.__main__ import main
 from bert_core.config import ASSETS
 from bert_core.errors import RunError
-from bert_core.pages.report import MOST_MISTAKES, task_report
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe
 from bert_core.runs.worker import finetune
 from bert_core.tasks.examples import TASKS, TaskParts
