@@ -182,12 +182,13 @@ def _command(recipe: FinetuningRecipe, start: str) -> str:
     """The command that repeats the run from the folder `start`: the program's recipe, if it is one, and the changes."""
     known = {each.name: each for each in finetuning_recipes()}.get(recipe.name)
     base = known or FinetuningRecipe(recipe.name, recipe.task, "")
+    used, usual = recipe.content(), base.content()
     settings = [
         f"{section}.{name}={value}"
         for section in ("data", "training")
-        for name, value in vars(getattr(recipe, section)).items()
+        for name, value in used[section].items()
         if name not in _PREPARED or recipe.training.epochs is None
-        if value is not None and value != getattr(getattr(base, section), name) and name != "parts"
+        if value is not None and value != usual[section].get(name) and name != "parts"
     ]
     words = ["python", "-m", "bert_core", "finetune", *(["--recipe", known.name] if known else ["--task", recipe.task])]
     names = (f'"{name}"' if "," in name else name for name in recipe.columns)

@@ -90,7 +90,9 @@ def test_nothing_is_sent_anywhere() -> None:
     """Gradio reads both when it is imported, so balcony/app.py begins with this module. They stay."""
     assert os.environ["GRADIO_ANALYTICS_ENABLED"] == "False"
     assert gr.Blocks().analytics_enabled is False
-    first = [line for line in (ROOT / "balcony/app.py").read_text(encoding="utf-8").splitlines() if "gradio" in line][0]
+    first = next(
+        line for line in (ROOT / "balcony/app.py").read_text(encoding="utf-8").splitlines() if "gradio" in line
+    )
     assert first.startswith("from balcony.gradio_gaps import")
 
 
