@@ -88,16 +88,9 @@ def megabytes(count: int) -> str:
     return f"{count / 2**20:,.0f} MB" if count >= 2**20 else f"{count / 2**10:,.0f} kB"
 
 
-class _Ignore:
-    """A function of any arguments that does nothing; `help` shows it as a word."""
+def ignore(*_: object) -> None:
+    """Do nothing: the default of who wants to hear of progress."""
 
-    def __call__(self, *_: object) -> None: ...
-
-    def __repr__(self) -> str:
-        return "ignore"
-
-
-ignore = _Ignore()  # the default of who wants to hear of progress
 
 _Function = TypeVar("_Function", bound=Callable)
 _NAMES = {str: "a text", bytes: "bytes", int: "a whole number", float: "a number", bool: "True or False"}
@@ -107,9 +100,9 @@ _MADE_BY = {"Checkpoint": "load_checkpoint", "Corpus": "read_corpus", "Recipe": 
 _MADE_BY |= {"AttentionMaps": "attention", "Tokenizer": "train_tokenizer"}
 
 
+# Of the recipes alone, until their fields are pydantic's.
 def checked(function: _Function, error: type[BertCoreError] = InputError) -> _Function:
-    """Decorator of what programs call: an argument that is not of the type in the signature raises InputError, which
-    names it, instead of an error somewhere inside. Of a class, the constructor is checked; it raises ConfigError."""
+    """Decorator of a class of settings: an argument that is not of the type in the signature raises ConfigError."""
     if isinstance(function, type):
         function.__init__ = checked(function.__init__, ConfigError)  # type: ignore[misc]
         return function
@@ -127,11 +120,6 @@ def checked(function: _Function, error: type[BertCoreError] = InputError) -> _Fu
         return function(*arguments, **named)
 
     return call  # type: ignore[return-value]
-
-
-def checked_settings(function: _Function) -> _Function:
-    """As `checked`, for a function whose arguments are settings: it raises ConfigError."""
-    return checked(function, ConfigError)
 
 
 def _fits(value: object, kind: Any) -> bool:

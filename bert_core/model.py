@@ -19,7 +19,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bert_core.config import BertConfig
-from bert_core.errors import checked
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
@@ -162,7 +161,6 @@ class BertSelfAttention(nn.Module):
                 state[f"{prefix}qkv.{kind}"] = torch.cat([state.pop(name) for name in names])
 
 
-@checked
 def separate_projections(model: nn.Module) -> nn.Module:
     """Make query, key and value in each layer of a model modules of their own, under the names of its state dict, and
     return it: what finds modules by these names, such as LoRA and `torch.func.functional_call`, then works. A step
@@ -230,7 +228,6 @@ class BertLayer(nn.Module):
         return self.output(inner, residual=x), weights
 
 
-@checked
 class BertModel(nn.Module):
     """The encoder and its pooler.
 
@@ -326,7 +323,6 @@ class BertMaskedWordHead(nn.Module):
         return F.linear(x, word_embeddings, self.bias)
 
 
-@checked
 class BertForPreTraining(nn.Module):
     """BERT with its two pre-training heads: masked words and next sentence. Arguments as for BertModel."""
 

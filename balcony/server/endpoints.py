@@ -11,6 +11,7 @@ from typing import Any
 
 import gradio as gr
 from gradio.data_classes import FileData
+from pydantic import ConfigDict, ValidationError, validate_call
 
 from balcony.handlers import cached_file, sentence_of
 from balcony.server.news import series_of
@@ -18,7 +19,7 @@ from balcony.server.probe_lock import Asker, asker, probe_lock
 from balcony.server.workspace import NO_MODEL_YET, Workspace
 from balcony.server.workspaces import Workspaces
 from bert_core.data.corpus import Corpus
-from bert_core.errors import InputError, RunError, checked
+from bert_core.errors import InputError, RunError, quoted
 from bert_core.probes.attention import attention as attention_maps
 from bert_core.probes.masked_words import fill_mask as guess_masks
 from bert_core.probes.reading import read_words
@@ -161,14 +162,16 @@ def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
 
 
 def _for_programs(function: Callable) -> Callable:
-    """The function, which knows its caller, and raises every error as one sentence for it."""
-    answer, signature = checked(function), inspect.signature(function)
+    """The function, which knows its caller, checks what it sends, and raises every error as one sentence for it."""
+    answer, signature = validate_call(config=ConfigDict(strict=True))(function), inspect.signature(function)
 
     @functools.wraps(function)
     def call(request: gr.Request, *arguments: Any, **named: Any) -> Any:
         asker.set(Asker(request.session_hash or "", address=request.client.host if request.client else ""))
         try:
-            return answer(*arguments, **named)
+            return answer(**signature.bind(*arguments, **named).arguments)
+        except ValidationError as error:
+            raise gr.Error(_wrong_type(error, signature), print_exception=False) from None
         except BaseException as error:  # also a panic of a library in Rust; it is logged, not sent
             raise gr.Error(sentence_of(error), print_exception=False) from None
 
@@ -177,6 +180,15 @@ def _for_programs(function: Callable) -> Callable:
     call.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])  # type: ignore[attr-defined]
     call.__annotations__ = {"request": gr.Request, **function.__annotations__}
     return call
+
+
+def _wrong_type(error: ValidationError, signature: inspect.Signature) -> str:
+    """What pydantic found first, as a sentence."""
+    first = error.errors()[0]
+    name, value = str(first["loc"][0]), first["input"]
+    shown = f"of the type {type(value).__name__}" if isinstance(value, list | dict) else quoted(value)
+    needed = "a whole number" if signature.parameters[name].annotation is int else "a text"
+    return f"{name} is {shown}; it must be {needed}."
 
 
 def _caller() -> str:

@@ -18,7 +18,6 @@ from bert_core.config import DataConfig
 from bert_core.data.encoding import EncodedCorpus
 from bert_core.data.pairs import BATCH_STREAM, Pairs, PairSampler, generator
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, special_ids
-from bert_core.errors import checked
 
 Array = np.ndarray
 
@@ -48,7 +47,6 @@ class Batch:
         return positions, labels[positions]
 
 
-@checked
 class PretrainingBatches:
     """An endless sequence of batches: `batches[k]` is the batch of step k, the same at every call.
 

@@ -17,7 +17,7 @@ from bert_core.config import LOCAL, Limits
 from bert_core.data.decoding import END_OF_FILE, decoded_blocks, notes_on_characters, without_controls
 from bert_core.data.sentences import SentenceReader
 from bert_core.data.text import TEXT_ARRAYS, Append, Documents, Sentences, append_text, arrays
-from bert_core.errors import CorpusError, checked, ignore, megabytes
+from bert_core.errors import CorpusError, ignore, megabytes
 from bert_core.machine import cache_folder
 
 MAX_BYTES = 64 * 2**20  # of a visitor's text
@@ -54,7 +54,6 @@ class Corpus:
         """All sentences in reading order."""
         return self.text.sentences
 
-    @checked
     def sample(self, most_bytes: int) -> Iterable[str]:
         """All sentences or, of a text over `most_bytes`, about that much, spread evenly over the text."""
         sentences, share = self.sentences, self.sampled_share(most_bytes)
@@ -64,7 +63,6 @@ class Corpus:
         starts = (int(n * _SAMPLED_AT_ONCE / share) for n in range(parts))
         return (sentence for start in starts for sentence in sentences[start : start + _SAMPLED_AT_ONCE])
 
-    @checked
     def sampled_share(self, most_bytes: int) -> float:
         """The fraction of the sentences that `sample` yields."""
         offsets = self.sentences.offsets
@@ -88,7 +86,6 @@ class Corpus:
         return 0 if sentences.folder else int(sentences.offsets[-1] - sentences.offsets[0]) + sentences.offsets.nbytes
 
     @classmethod
-    @checked
     def from_bytes(
         cls,
         data: bytes,
@@ -106,7 +103,6 @@ class Corpus:
         return _read(SentenceReader(kind, name, limits.items), blocks, notes, encoding)
 
     @classmethod
-    @checked
     def from_text(cls, text: str, kind: str = "auto", name: str = "the text", limits: Limits = LOCAL) -> "Corpus":
         """Split a text (see `SentenceReader`). Raises CorpusError if it is too large, not plain text, or empty."""
         if len(text) > (most := min(MAX_BYTES, limits.upload_bytes)):
@@ -115,13 +111,11 @@ class Corpus:
         reader = SentenceReader(kind, name, limits.items)
         return _read(reader, [text.removeprefix("\ufeff")], notes_on_characters(odd), None)
 
-    @checked
     def first(self, number: int | None) -> "Corpus":
         """The first `number` documents or pairs; None: all."""
         labels = None if self.labels is None else self.labels[:number]
         return dataclasses.replace(self, documents=self.documents[:number], labels=labels)
 
-    @checked
     def excerpt(self, most: int) -> "Corpus":
         """The first `most` sentences in their documents; one fewer if the last document would have only one."""
         end = min(most, len(self.sentences))
@@ -130,7 +124,6 @@ class Corpus:
         part = self.part(0, max(0, end))
         return dataclasses.replace(part, documents=tuple(part.documents))  # in memory
 
-    @checked
     def split(self, *shares: float, needs_pairs: bool = True) -> tuple["Corpus", ...]:
         """Split the text into consecutive parts; `corpus.split(0.16, 0.2)` returns 64 %, 16 % and 20 % of it.
 
@@ -151,7 +144,6 @@ class Corpus:
             raise CorpusError(f"{self.name} is too short to be split; set validation_share and test_share to 0.")
         return parts
 
-    @checked
     def part(self, start: int, end: int) -> "Corpus":
         """The sentences `start` to `end` in their documents, without the rest of a document that is cut."""
         bounds = self.text.bounds
@@ -161,7 +153,6 @@ class Corpus:
         return dataclasses.replace(self, documents=documents, labels=labels)
 
 
-@checked
 def read_corpus(
     path_or_text: str | os.PathLike,
     *,

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from bert_core.data.corpus import Corpus
 from bert_core.data.text import Append, arrays
 from bert_core.data.tokenizer import UNK, plain
-from bert_core.errors import CorpusError, checked, ignore, percent
+from bert_core.errors import CorpusError, ignore, percent
 
 IS_NEXT, NOT_NEXT = 0, 1
 MANY_UNKNOWN, MOST_UNKNOWN = 0.1, 0.95  # of a text's words: said above the one, refused above the other
@@ -81,7 +81,6 @@ def notes_on_unknown(share: float, name: str, remedy: str) -> tuple[str, ...]:
     return (f"{percent(share)} of the words are unknown to this vocabulary; {remedy}.",) if share > MANY_UNKNOWN else ()
 
 
-@checked
 def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, *, progress: Callable[[float], None] = ignore) -> EncodedCorpus:
     """Turn every sentence into token ids, without special tokens; a "[MASK]" in the text is a word like any other.
 

@@ -16,7 +16,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from bert_core.config import TokenizerConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.sentences import ENDS, GREEK, MAX_WORD_CHARACTERS, UNSPACED
-from bert_core.errors import CheckpointError, ConfigError, CorpusError, checked, ignore, percent, quoted
+from bert_core.errors import CheckpointError, ConfigError, CorpusError, ignore, percent, quoted
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
@@ -65,7 +65,6 @@ class Scheme:
 FORMS = (*_DROPPED, "spaces", "bert", "pieces", "steps")
 
 
-@checked
 def train_tokenizer(
     corpus: Corpus,
     *,

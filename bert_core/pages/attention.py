@@ -4,13 +4,13 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bert_core.errors import InputError, checked
+from bert_core.errors import InputError
 from bert_core.pages.offline import Theme, View, packed, page
 from bert_core.probes.attention import (
     FACTS,
@@ -99,7 +99,6 @@ def shown_layers(L: int, H: int, T: int, layer: int) -> range:
     return range(layer, layer + 1)
 
 
-@checked
 def show(
     maps: AttentionMaps,
     names: Sequence[Sequence[str]] | None = None,
@@ -115,6 +114,8 @@ def show(
     for a notebook whose theme is not that of the system. layer: from 0, the one that is shown first, and alone where
     all have more weights than MAX_WEIGHTS. Raises InputError where one layer has more, and for a layer that is missing.
     """
+    if theme not in get_args(Theme):
+        raise InputError(f"The theme {theme!r} is unknown; it can be one of: {', '.join(get_args(Theme))}.")
     if not 0 <= layer < len(maps.weights):
         raise InputError(f"There are {len(maps.weights)} layers, and no layer {layer}; they are counted from 0.")
     return View(title, attention_page(ShownAttention.of(maps, names, layer=layer), (layer, 0), title, theme))

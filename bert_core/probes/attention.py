@@ -19,11 +19,11 @@ from bert_core.data.batches import Batch, PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import IS_NEXT, encode_corpus
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP
-from bert_core.errors import InputError, checked
+from bert_core.errors import InputError
 from bert_core.model import BertSelfAttention
 from bert_core.probes.forward import Inputs, attention_weights, hidden_states, log_probabilities, logits, padded
 from bert_core.probes.reading import encode_text, masked_row, row_of, token_text
-from bert_core.storage.checkpoint import Checkpoint, probe
+from bert_core.storage.checkpoint import Checkpoint
 
 _Reduce = Callable[[Tensor, Tensor], Tensor]
 
@@ -84,14 +84,12 @@ class Ablation(Answers):
     intact: Answers = Answers()
 
 
-@probe
 def attention(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> AttentionMaps:
     """Every head's attention weights for one or two sentences. Raises InputError for an empty or too long input."""
     encoding = encode_text(checkpoint, text, text_pair)
     return AttentionMaps(encoding.tokens, encoding.type_ids, attention_weights(checkpoint, encoding))
 
 
-@checked
 def head_facts(maps: AttentionMaps) -> HeadFacts:
     """How much each head attends to each kind of target in one input.
 
@@ -121,7 +119,6 @@ def head_facts(maps: AttentionMaps) -> HeadFacts:
     return HeadFacts(facts, chance)
 
 
-@probe
 def head_names(
     checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, layers: range | None = None
 ) -> list[list[str]]:
@@ -158,13 +155,11 @@ def layer_names(
         yield [list(_TARGETS)[target] if way > 0 else "" for way, target in zip(best.tolist(), which.tolist())]
 
 
-@checked
 def average(weights: Tensor) -> Tensor:
     """The mean over the heads of each layer, (L, T, T)."""
     return weights.mean(1)
 
 
-@checked
 def rollout(weights: Tensor) -> Tensor:
     """Attention multiplied through the layers up to each one, (L, T, T); rows sum to 1.
 
@@ -176,7 +171,6 @@ def rollout(weights: Tensor) -> Tensor:
     return torch.stack(list(accumulate(mixed, lambda below, layer: layer @ below))).float()
 
 
-@checked
 def across(maps: AttentionMaps) -> tuple[list[str], list[str], Tensor]:
     """How [CLS], which next sentence prediction reads, and the first sentence attend to the second: [CLS] and the first
     one's words, R in all, the second's C words, and weights (L, H, R, C)."""
@@ -195,7 +189,6 @@ def difference(one: Tensor, other: Tensor) -> Tensor:
     return (one.double() - other.double()).abs().sum(-1).mean(-1).float() / 2
 
 
-@checked
 def without_special(maps: AttentionMaps) -> AttentionMaps:
     """The maps without [CLS], [SEP] and [PAD]. Each row is scaled to sum to 1; one without any weight becomes uniform.
 
@@ -221,7 +214,6 @@ def without(checkpoint: Checkpoint, heads: Sequence[tuple[int, int]]) -> Tensor:
     return scale
 
 
-@probe
 def without_heads(checkpoint: Checkpoint, heads: Sequence[tuple[int, int]]) -> Checkpoint:
     """The checkpoint with some heads, (layer, head) from 0, switched off, for any question. What the output projections
     read of them is 0; it shares all other weights with the given one. Raises InputError for a head that is missing."""
@@ -234,7 +226,6 @@ def without_heads(checkpoint: Checkpoint, heads: Sequence[tuple[int, int]]) -> C
     return dataclasses.replace(checkpoint, model=model)
 
 
-@probe
 def answers(
     checkpoint: Checkpoint,
     head_scale: Tensor,
@@ -273,7 +264,6 @@ def answers(
     return Answers(word, answer, is_next, loss)
 
 
-@probe
 def ablation_map(
     checkpoint: Checkpoint,
     text: str,

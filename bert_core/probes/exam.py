@@ -20,7 +20,7 @@ from bert_core.data.tokenizer import UNK
 from bert_core.probes.forward import require, word_scores
 from bert_core.probes.reading import Row, masked_row, pair_row, token_text
 from bert_core.probes.sentence_pairs import judge_pairs, label_pairs
-from bert_core.storage.checkpoint import Checkpoint, probe
+from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.metrics import Numbers
 
 EXAM_SENTENCES = 200  # limit; of a longer text, a window of this many sentences is examined
@@ -69,7 +69,6 @@ class Exam:
     window: tuple[int, int] | None = None  # first and last sentence, from 1, if only a part was examined
 
 
-@probe
 def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
     """Mask each word of every adjacent pair, one at a time, and judge every ordered pair of sentences.
 

@@ -10,7 +10,6 @@ Shapes: L layers, C candidates, N words, V vocabulary. Probabilities are a softm
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, overload
 
 import torch
@@ -21,7 +20,7 @@ from bert_core.data.tokenizer import MASK, UNK, token_id
 from bert_core.errors import InputError
 from bert_core.probes.forward import Guess, hidden_states, likeliest, log_probabilities, require, word_scores
 from bert_core.probes.reading import Row, Word, encode_text, masked_row, read_words, row_of, token_text, tokenize
-from bert_core.storage.checkpoint import Checkpoint, probe
+from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.metrics import Numbers
 
 
@@ -84,15 +83,12 @@ class LeaveOneOut:
 
 @overload
 def fill_mask(
-    checkpoint: Checkpoint | str | Path, /, text: str, text_pair: str | None = None, *, top_k: int = 5
+    checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5
 ) -> list[list[Guess]]: ...
 @overload
 def fill_mask(
-    checkpoint: Checkpoint | str | Path, /, text: list[str] | tuple[str, ...], text_pair: None = None, *, top_k: int = 5
+    checkpoint: Checkpoint, text: list[str] | tuple[str, ...], text_pair: None = None, *, top_k: int = 5
 ) -> list[list[list[Guess]]]: ...
-
-
-@probe
 def fill_mask(
     checkpoint: Checkpoint, text: str | Sequence[str], text_pair: str | None = None, *, top_k: int = 5
 ) -> Any:
@@ -112,7 +108,6 @@ def fill_mask(
     return guesses[0] if isinstance(text, str) else guesses
 
 
-@probe
 def rate_guess(
     checkpoint: Checkpoint, guess: str, text: str, text_pair: str | None = None, *, mask: int = 0
 ) -> WordGuess:
@@ -125,7 +120,6 @@ def rate_guess(
     return _guess_at_mask(checkpoint, encoding, positions, mask, guess)[1]
 
 
-@probe
 @torch.inference_mode()
 def layer_lens(
     checkpoint: Checkpoint,
@@ -158,7 +152,6 @@ def layer_lens(
     )
 
 
-@probe
 def sweep(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5) -> Sweep:
     """Mask each word of one or two sentences, one at a time, and rate it at its position. A [MASK] in the text stays.
 
@@ -177,7 +170,6 @@ def sweep(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, to
     return Sweep(tuple(swept), sum(logs) / len(logs) if logs else math.nan)
 
 
-@probe
 def leave_one_out(
     checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, mask: int = 0, answer: str | None = None
 ) -> LeaveOneOut:

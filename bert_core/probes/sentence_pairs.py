@@ -11,7 +11,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError
 from bert_core.probes.forward import pair_scores, require
 from bert_core.probes.reading import encode_text, pair_row, row_of, tokenize
-from bert_core.storage.checkpoint import Checkpoint, probe
+from bert_core.storage.checkpoint import Checkpoint
 
 UNLABELLED = -1
 
@@ -48,7 +48,6 @@ class PairMatrix:
         return int((has_next & is_true).sum()), int(has_next.sum())
 
 
-@probe
 def next_sentence(checkpoint: Checkpoint, sentence_a: str, sentence_b: str) -> float:
     """The probability that the second sentence follows the first, P(IsNext).
 
@@ -62,7 +61,6 @@ def next_sentence(checkpoint: Checkpoint, sentence_a: str, sentence_b: str) -> f
     return pair_scores(checkpoint, [row_of(encode_text(checkpoint, sentence_a, sentence_b))]).item()
 
 
-@probe
 def pair_matrix(checkpoint: Checkpoint, corpus: Corpus, *, limit: int = 32, start: int = 0) -> PairMatrix:
     """P(IsNext) for every ordered pair of a text's sentences, a sentence with itself among them.
 

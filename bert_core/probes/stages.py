@@ -21,7 +21,7 @@ from bert_core.model import BertForPreTraining, BertLayer
 from bert_core.probes.attention import without
 from bert_core.probes.forward import forward_pass, log_probabilities, padded
 from bert_core.probes.reading import encode_text, row_of
-from bert_core.storage.checkpoint import Checkpoint, probe
+from bert_core.storage.checkpoint import Checkpoint
 
 Numbers = dict[str, Tensor]
 Patch = Tensor | Callable[[Tensor], Tensor]  # what takes the place of an activation, or makes that of it
@@ -85,7 +85,6 @@ class Stages:
         return self.pair["probabilities"][IS_NEXT].item() if self.pair else None
 
 
-@probe
 def follow(
     checkpoint: Checkpoint,
     text: str,
@@ -147,7 +146,6 @@ def _norms(checkpoint: Checkpoint, layer: int) -> Numbers:
     return {name: torch.stack([norm.weight, norm.bias]) for name, norm in norms.items()}
 
 
-@probe
 def activations(
     checkpoint: Checkpoint,
     text: str,

@@ -12,7 +12,7 @@ from torch import Tensor
 from bert_core.errors import InputError
 from bert_core.probes.forward import batches, hidden_states
 from bert_core.probes.reading import MAX_CHARACTERS, Word, encode_text, read_words, row_of
-from bert_core.storage.checkpoint import Checkpoint, probe
+from bert_core.storage.checkpoint import Checkpoint
 
 MAX_OCCURRENCES = 100
 POOLINGS = ("cls", "mean")
@@ -46,14 +46,12 @@ class WordInContexts:
     points: Tensor  # (L + 2, N, 2), the vectors of each level on a plane
 
 
-@probe
 def encode(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> HiddenStates:
     """Every layer's hidden states for one or two sentences. Raises InputError when the input is empty or too long."""
     encoding = encode_text(checkpoint, text, text_pair)
     return HiddenStates(encoding.tokens, hidden_states(checkpoint, encoding).cpu())
 
 
-@probe
 @torch.inference_mode()
 def sentence_vectors(checkpoint: Checkpoint, texts: Sequence[str], pooling: str = "cls") -> Tensor:
     """Texts as vectors of the last layer, (N, D) float32 on the CPU.
@@ -77,7 +75,6 @@ def sentence_vectors(checkpoint: Checkpoint, texts: Sequence[str], pooling: str 
     return vectors
 
 
-@probe
 @torch.inference_mode()
 def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -> WordInContexts:
     """The vectors of every occurrence of a word in some texts, at every level, and how similar they are.

@@ -20,7 +20,7 @@ from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus, notes_on_unknown
 from bert_core.data.tokenizer import CLS, LEARNED_BYTES, MASK, SEP, UNK, notes_on_words, special_ids, train_tokenizer
-from bert_core.errors import CheckpointError, ConfigError, CorpusError, checked_settings, ignore, quoted
+from bert_core.errors import CheckpointError, ConfigError, CorpusError, ignore, quoted
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import BY_SIZE, GOING_ON_RATE, FinetuningRecipe, Recipe
 from bert_core.runs.snapshots import Snapshot
@@ -96,7 +96,6 @@ class Prepared:
         return make_trainer(model, self.batches, recipe.training, seed=recipe.seed, objective=self.objective)
 
 
-@checked_settings
 def prepare(
     recipe: Recipe | FinetuningRecipe,
     source: Corpus | TaskParts | None = None,
@@ -481,7 +480,6 @@ class Preview:
     warnings: tuple[str, ...]
 
 
-@checked_settings
 def preview(
     recipe: Recipe,
     corpus: Corpus,

@@ -321,7 +321,6 @@ def _recipes() -> dict[str, Recipe]:
     return {path.stem: Recipe.from_dict(path.stem, read_json_file(path, "recipe")) for path in paths}
 
 
-@checked
 def load_recipe(name_or_path: str | os.PathLike) -> Recipe:
     """A recipe of the program by its name, or one from a JSON file. Raises ConfigError."""
     path = Path(name_or_path)
@@ -336,7 +335,6 @@ def recipe_named(name: str) -> Recipe:
     return _recipes()[name]
 
 
-@checked
 def recipe_for(corpus: Corpus) -> Recipe:
     """A recipe for any text, chosen by its size and script, that trains for at most about a minute on two processor
     cores. The same text has the same recipe everywhere.
@@ -397,7 +395,6 @@ def finetuning_recipes() -> tuple[FinetuningRecipe, ...]:
     return tuple(FinetuningRecipe.from_dict(name, content) for file in files for name, content in file.items())
 
 
-@checked
 def finetuning_recipe(name: str) -> FinetuningRecipe:
     """A recipe of the program by its name. Raises ConfigError."""
     recipes = {recipe.name: recipe for recipe in finetuning_recipes()}

@@ -17,7 +17,7 @@ from typing import Any, Literal, Self
 
 from bert_core.config import MAX_SEED, Limits
 from bert_core.data.corpus import Corpus
-from bert_core.errors import OUT_OF_MEMORY, BertCoreError, ConfigError, RunError, checked, one_line, reason_of
+from bert_core.errors import OUT_OF_MEMORY, BertCoreError, ConfigError, RunError, one_line, reason_of
 from bert_core.probes.batch import BatchView, view_batch
 from bert_core.runs.memory import Budget
 from bert_core.runs.prepare import SMALLER_STEP, Prepared, check_limits, check_steps, prepare
@@ -136,12 +136,10 @@ class Run:
         """The number of rows of the history."""
         return len(self._history)
 
-    @checked
     def history(self, since: int = 0) -> list[StepMetrics]:
         """The rows after the first `since` ones; the next cursor is since + len(rows)."""
         return self._history[since:]
 
-    @checked
     def evaluations(self, since: int = 0) -> list[StepMetrics]:
         """The held-out curve after its first `since` points; empty where nothing is held out."""
         return list(self._evaluations[since:])
@@ -174,7 +172,6 @@ class Run:
         seconds = time.monotonic() - self._slice_began
         return f"The step in progress has taken {seconds:.0f} s so far." if seconds > LONG_STEP_SECONDS else ""
 
-    @checked
     def batch_at(self, step: int, *, again: int = 0, rows: slice = slice(None)) -> BatchView:
         """The batch of a step, counted from 1, also of a step to come. rows: the pairs to show.
 
@@ -189,14 +186,12 @@ class Run:
             raise RunError(f"There is no step {step}; this run has the steps 1 to {last}.")
         return view_batch(prepared.batches.copy(again)[step - 1], prepared.tokenizer, step, rows)
 
-    @checked
     def save(self, folder: str | Path) -> None:
         """Write the model, that of a task's best epoch, as a Hugging Face folder, with the state for `resume`, if it
         is kept. Raises RunError without a model, CheckpointError if the folder cannot be written."""
         checkpoint, also = self._to_save()
         save_checkpoint(checkpoint, folder, also=also)
 
-    @checked
     def pack(self, zip_path: str | Path) -> None:
         """As `save`, into a zip file."""
         checkpoint, also = self._to_save()
@@ -241,7 +236,6 @@ class Run:
             self._paused_by = paused_by
             self._changed.notify_all()
 
-    @checked
     def stop(self, reason: str = "", *, wait: bool = True) -> None:
         """End the run after the step in progress; its model and the state for `continue_for` are kept. No effect on a
         run that has ended. wait: until it has ended."""
@@ -252,7 +246,6 @@ class Run:
             while wait and not self._ended:
                 self._changed.wait()
 
-    @checked
     def wait(self, seconds: float = math.inf) -> Self:
         """Wait until the run has ended, also while it is paused, and return it. Raises RunError with the reason where
         it has failed, and after `seconds` where it has not ended."""
@@ -272,7 +265,6 @@ class Run:
             self._keep_newest()
             self._end("stopped", self._stop_reason or f"Stopped by you at step {len(self._history)}.")
 
-    @checked
     def keep_step(self, step: int) -> bool:
         """Keep the snapshot of a step, which may be still to come. Returns whether the run has it or will have it."""
         with self._changed:
@@ -290,7 +282,6 @@ class Run:
             if self._paused_by == "lease" and not self._ended:
                 self.resume()
 
-    @checked
     def set_pace(self, steps_per_second: float | None) -> None:
         """Train at this many steps a second, or at full speed (None). Raises ConfigError outside 0.05 to 1000."""
         low, high = PACES
@@ -300,7 +291,6 @@ class Run:
             self.pace, self.due = steps_per_second, -math.inf
             self._changed.notify_all()
 
-    @checked
     def set_learning_rate(self, value: float) -> None:
         """Use this learning rate, which decays as before, from the next step on: a new part of the recipe's training.
 
@@ -312,7 +302,6 @@ class Run:
                 raise RunError("The learning rate can be changed while the run is paused; pause it first.")
             self.recipe = self.worker.add_part(self.recipe.training.total_steps - len(self._history), value)
 
-    @checked
     def continue_for(self, steps: int, learning_rate: float | None = None) -> None:
         """Train a finished or stopped run for more steps, bit for bit as if its recipe had contained both parts, or as
         if it had not been stopped where these are the steps that it had left.

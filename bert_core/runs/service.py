@@ -25,7 +25,7 @@ import torch
 from bert_core.config import LOCAL, Limits
 from bert_core.costs import choose_device, gpu_fault, usable_memory
 from bert_core.data.corpus import Corpus
-from bert_core.errors import RunError, checked_settings, one_line
+from bert_core.errors import RunError, one_line
 from bert_core.machine import give_way, processor_cores
 from bert_core.runs.memory import Budget, Memory
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipe, load_recipe
@@ -50,7 +50,6 @@ class TrainingService:
     estimated the latest steps took; None before the first.
     """
 
-    @checked_settings
     def __init__(
         self, device: str = "auto", *, clock: Callable[[], float] = time.monotonic, limits: Limits = LOCAL
     ) -> None:
@@ -99,7 +98,6 @@ class TrainingService:
     def _number_of_active(self) -> int:
         return sum(run.status not in ENDED for run in self._active)
 
-    @checked_settings
     def start(
         self,
         recipe: Recipe | str,
@@ -128,7 +126,6 @@ class TrainingService:
         options: dict[str, Any] = {"paused": paused, "lease": lease, "keep_step": keep_step, "limits": limits}
         return self._add(Run(recipe.with_seed(seed), self, start=start, budget=budget, **options), corpus)
 
-    @checked_settings
     def finetune(
         self,
         recipe: FinetuningRecipe | str,
@@ -146,7 +143,6 @@ class TrainingService:
         recipe = dataclasses.replace(recipe.with_seed(seed), start=start.name)
         return self._add(Run(recipe, self, start=start, **options), parts)
 
-    @checked_settings
     def resume(self, folder_or_zip: str | Path, corpus: Corpus | TaskParts | None = None, **options: Any) -> Run:
         """Continue a run that `Run.save` or `Run.pack` wrote, bit for bit as if it had never stopped.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from bert_core.errors import ConfigError, RunError, checked, ignore
+from bert_core.errors import ConfigError, RunError, ignore
 from bert_core.machine import give_back_memory
 from bert_core.runs.prepare import Prepared, prepare
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
@@ -207,7 +207,6 @@ class Finetuned:
         return cls(tuned, kept.measures, tested, examples, precision, worker.history, points, prepared.notes)
 
 
-@checked
 def finetune(
     checkpoint: Checkpoint,
     task: TaskData | None = None,

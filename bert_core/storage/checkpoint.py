@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import json
 import os
 import re
@@ -13,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -25,7 +24,7 @@ from bert_core.atomic_folder import check_writable, replacing, restore_backup
 from bert_core.config import CHECKPOINTS, HOME, LOCAL, BertConfig, Limits
 from bert_core.costs import choose_device
 from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
-from bert_core.errors import CheckpointError, ConfigError, checked, first_three, ignore, quoted
+from bert_core.errors import CheckpointError, ConfigError, first_three, ignore, quoted
 from bert_core.machine import file_name, replace, share
 from bert_core.model import BertForPreTraining, draw
 from bert_core.storage.tokenizer_file import bert_flags, check_special_tokens, load_tokenizer, save_tokenizer
@@ -76,8 +75,6 @@ MEAN_POOLER = "The pooler reads the mean of all tokens; other programs, such as 
 _ONE_ATTENTION = "use_torch_multi_head chooses between two ways to write attention; both give the same numbers."
 
 
-_Arguments = ParamSpec("_Arguments")
-_Answer = TypeVar("_Answer")
 Writer = Callable[[Path], None]  # writes more files into a folder
 
 
@@ -105,7 +102,6 @@ class TaskHead:
         model.add_module(layer, nn.Linear(model.config.hidden_size, self.outputs, device="meta"))
 
 
-@checked
 @dataclass(frozen=True)
 class Checkpoint:
     """A model in eval mode, with its tokenizer.
@@ -140,7 +136,6 @@ class Checkpoint:
         left_out, every = tuple(PARTS[part] for part in self.missing), self.model.state_dict()
         return {name: tensor for name, tensor in every.items() if not name.startswith(left_out)}
 
-    @checked
     def to(self, device: str) -> "Checkpoint":
         """The same on a device (see `choose_device`, which may raise ConfigError), to which the model itself moves."""
         self.model.to(choose_device(device))
@@ -181,7 +176,6 @@ def _is_of_model(name: str) -> bool:
     return name in _FILES or name.endswith(".safetensors")
 
 
-@checked
 def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, also: Writer = ignore) -> None:
     """Write a model as a Hugging Face folder, without the parts that are `missing`.
 
@@ -299,9 +293,6 @@ def _write_json(path: Path, content: Mapping[str, object]) -> None:
 
 
 # --- Reading ---------------------------------------------------------------------------------------------------------
-
-
-@checked
 def load_checkpoint(
     folder: str | Path, *, max_positions: int | None = None, random_weights: bool = False, limits: Limits = LOCAL
 ) -> Checkpoint:
@@ -320,7 +311,7 @@ def load_checkpoint(
     given, folder = folder, model_folder(folder).resolve()
     with contextlib.suppress(OSError):
         restore_backup(folder, _is_of_model)
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # no error where no folder can have this name
         hub = f" To download a model from the Hub, load_checkpoint(fetch_checkpoint({given!r}))."
         is_like_one = isinstance(given, str) and given.count("/") == 1 and "." not in given.split("/")[0]
         remedy = f"give the folder that holds {CONFIG}.{hub * is_like_one}"
@@ -384,22 +375,6 @@ def model_folder(name: str | Path) -> Path:
     """The folder of this path or, where there is none, of the model that comes with Balcony under this name."""
     places = (Path(), HOME, CHECKPOINTS)
     return next((place / name for place in places if os.path.isdir(place / name)), Path(name))
-
-
-def probe(
-    function: Callable[Concatenate[Checkpoint, _Arguments], _Answer],
-) -> Callable[Concatenate[Checkpoint | str | Path, _Arguments], _Answer]:
-    """Decorator of a question to a model: as `checked`, and `checkpoint` may be what `load_checkpoint` takes, which is
-    then loaded for this question alone."""
-    function.__annotations__["checkpoint"] = Checkpoint | str | Path  # for `checked` and `help`
-
-    @checked
-    @functools.wraps(function)
-    def call(checkpoint: Checkpoint | str | Path, *arguments: Any, **named: Any) -> _Answer:
-        loaded = load_checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-        return function(loaded, *arguments, **named)
-
-    return call
 
 
 def _read_config(content: Json, limits: Limits) -> BertConfig:

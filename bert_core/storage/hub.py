@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from bert_core.errors import CheckpointError, checked, ignore, megabytes, quoted
+from bert_core.errors import CheckpointError, ignore, megabytes, quoted
 from bert_core.storage.checkpoint import TOKENIZER_FILES
 from bert_core.storage.weights import CONFIG, INDEX, WEIGHTS
 
@@ -29,7 +29,6 @@ def is_hub_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-@checked
 def fetch_checkpoint(
     name: str, *, progress: Progress = ignore, max_bytes: int = MAX_BYTES, cache: Path | None = None
 ) -> Path:

@@ -15,7 +15,7 @@ from typing import Any
 
 from bert_core.config import LOCAL, Limits
 from bert_core.data.decoding import decoded_blocks, with_plain_line_ends, without_invisible
-from bert_core.errors import CorpusError, checked, first_three, megabytes, quoted
+from bert_core.errors import CorpusError, first_three, megabytes, quoted
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.storage.untrusted import Json
 from bert_core.tasks.multiple_choice import MultipleChoice
@@ -207,7 +207,6 @@ def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
-@checked
 def load_task(
     path: str | Path,
     task: str,

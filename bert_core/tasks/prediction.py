@@ -11,7 +11,7 @@ import torch
 from bert_core.config import FinetuningConfig, FinetuningData, build
 from bert_core.costs import threads_for_pass
 from bert_core.errors import CheckpointError, ConfigError, CorpusError, InputError, quoted
-from bert_core.storage.checkpoint import Checkpoint, TaskHead, probe
+from bert_core.storage.checkpoint import Checkpoint, TaskHead
 from bert_core.tasks.examples import SEVERAL_LABELS, TASKS, TaskData, learned_columns
 from bert_core.tasks.task import BertForTask, Example, Layout, Metrics, Prediction, Row, Task, TaskBatches
 from bert_core.tasks.texts import TextExample, confusion
@@ -108,7 +108,6 @@ def validating(
     return StepMetrics(snapshot.step, values)
 
 
-@probe
 def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | Example]) -> list[Prediction]:
     """Predictions of a fine-tuned model about examples; a text, or a pair of texts, stands for a `TextExample`.
 
@@ -117,7 +116,7 @@ def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | E
     """
     task, head = task_of(checkpoint), checkpoint.head
     assert head is not None
-    if isinstance(examples, tuple) and len(examples) == 2 and all(isinstance(each, str) for each in examples):
+    if isinstance(examples, str | tuple):
         raise InputError(f"predict takes a list of examples, not {quoted(examples)}; give one, such as ['a text'].")
     data = TaskData(task.name, [_example(each) for each in examples])
     if any(type(each) is not task.example for each in data.examples):
@@ -173,7 +172,6 @@ class Review:
     confusion: tuple[tuple[int, ...], ...]  # how often each, a row, was predicted as each, a column; or empty
 
 
-@probe
 def review(checkpoint: Checkpoint, data: TaskData) -> Review:
     """Apply a fine-tuned model to labelled examples and compare. Errors as for `predict`, and CorpusError for a label
     that the model has not learned, and where only one of the two has several labels for a text."""

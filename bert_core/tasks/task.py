@@ -18,7 +18,7 @@ from torch import Generator, Tensor, nn
 from bert_core.config import BertConfig, FinetuningData
 from bert_core.data.batches import truncated_lengths
 from bert_core.data.tokenizer import CLS, SEP, plain, special_ids
-from bert_core.errors import ConfigError, checked
+from bert_core.errors import ConfigError
 from bert_core.model import BertModel, Packing, initialise
 from bert_core.storage.checkpoint import MAX_OUTPUTS, TaskHead
 from bert_core.storage.untrusted import Json
@@ -198,7 +198,6 @@ class TaskBatches:
             yield part, self._batch(part)
 
 
-@checked
 class BertForTask(nn.Module):
     """An encoder and one linear layer, under the class and tensor names of Hugging Face. outputs: of the layer for each
     row or token; None for those of a `TaskHead` without labels. generator: of the initial weights; None means PyTorch's

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from bert_core.config import OptimizerConfig
 from bert_core.costs import batch_operations, faster_precision, threads_for, using_threads
-from bert_core.errors import CheckpointError, ConfigError, checked
+from bert_core.errors import CheckpointError, ConfigError
 from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import Objective, PendingMetrics
 from bert_core.training.optimizer import Optimizer, learning_rate_at
@@ -24,7 +24,6 @@ from bert_core.training.optimizer import Optimizer, learning_rate_at
 _SEED_STRIDE = 0x9E3779B97F4A7C15  # an odd constant spreads neighbouring seeds over all 64-bit numbers
 
 
-@checked
 class Trainer:
     """Trains a model on batches, one step for each `next()`, until config.total_steps steps are done.
 

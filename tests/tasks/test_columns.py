@@ -347,9 +347,9 @@ def test_examples_that_do_not_fit_the_model_are_refused(tiny_checkpoint):
         predict(pairs, ["nice romeo"])
 
 
-@pytest.mark.parametrize("given", ["nice romeo", ("nice", "romeo"), b"nice", None, 7, TextExample("nice", None, None)])
+@pytest.mark.parametrize("given", ["nice romeo", ("nice", "romeo")])
 def test_an_example_outside_of_a_list_is_refused(tiny_checkpoint, given):
-    with pytest.raises(InputError, match=r"examples is .*; it must be a list|predict takes a list of examples"):
+    with pytest.raises(InputError, match="predict takes a list of examples"):
         predict(tuned(tiny_checkpoint), given)
 
 
