@@ -19,7 +19,7 @@ from bert_core.costs import choose_device, estimate_seconds, training_bytes
 from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus, notes_on_unknown
-from bert_core.data.tokenizer import CLS, LEARNED_BYTES, MASK, SEP, UNK, notes_on_words, special_ids, train_tokenizer
+from bert_core.data.tokenizer import CLS, MASK, SEP, UNK, notes_on_words, special_ids, train_tokenizer
 from bert_core.errors import CheckpointError, ConfigError, CorpusError, ignore, quoted
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import BY_SIZE, GOING_ON_RATE, FinetuningRecipe, Recipe
@@ -260,12 +260,9 @@ def _repeated_notes(texts: Mapping[str, Corpus]) -> tuple[str, ...]:
 
 
 def _learned_tokenizer(recipe: Recipe, text: Corpus, progress: Callable[[str], None]) -> Tokenizer:
-    share = text.sampled_share(LEARNED_BYTES)
-    part = f" on {share:.0%} of the text, evenly spread" if share < 1 else ""
-
     def show(done: float) -> None:
         if done < 1:
-            progress(f"training the tokenizer{part}, {done:.0%}")
+            progress(f"training the tokenizer, {done:.0%}")
         else:
             progress("making the vocabulary")
 

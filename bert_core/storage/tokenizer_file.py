@@ -1,8 +1,6 @@
 """Writes tokenizer.json, and reads an untrusted tokenizer.json or vocab.txt."""
 
 import contextlib
-import functools
-import itertools
 import json
 import re
 from collections.abc import Callable
@@ -228,22 +226,21 @@ def _with_flags(scheme: Scheme, flags: list[object], problem: str) -> Scheme:
 
 
 def _read_scheme(content: Json, kind: str) -> Scheme:
-    """The scheme that has the normalizer and the pre-tokenizer of a tokenizer.json. BERT's own may have any flags."""
-    found = _mapping(content, "normalizer"), _mapping(content, "pre_tokenizer")
-    if [each.get("type") for each in found] == ["BertNormalizer", "BertPreTokenizer"]:
-        flags = [found[0].get(name) for name in ("lowercase", "strip_accents", "handle_chinese_chars")]
-        return _with_flags(Scheme(kind, "bert"), flags, "its normalizer's flags must be true or false.")
-    for scheme, ours in _schemes():
-        if found == (ours["normalizer"], ours["pre_tokenizer"]):
-            return replace(scheme, model=kind)
-    raise CheckpointError("its normalizer or pre-tokenizer is neither BERT's nor one of this project's.")
-
-
-@functools.cache
-def _schemes() -> list[tuple[Scheme, Json]]:
-    """All schemes, each with its tokenizer.json; of those that divide texts alike, the first one counts."""
-    fields = itertools.product(FORMS, (True, False), (False, True, None), (True, False))
-    return [(scheme, _written_like(scheme)) for scheme in (Scheme("WordLevel", *each) for each in fields)]
+    """The scheme that has the normalizer and the pre-tokenizer of a tokenizer.json: BERT's, or one of this project."""
+    normalizer, split = _mapping(content, "normalizer"), _mapping(content, "pre_tokenizer")
+    steps = part(normalizer, "normalizers", list, [normalizer])
+    for step in steps:
+        if isinstance(step, dict) and step.get("type") == "BertNormalizer":
+            flags = [step.get(name) for name in ("lowercase", "strip_accents", "handle_chinese_chars")]
+            ours = _with_flags(Scheme(kind), flags, "its normalizer's flags must be true or false.")
+            for scheme in (replace(ours, form=form) for form in FORMS):
+                written = _written_like(scheme)
+                if (normalizer, split) == (written["normalizer"], written["pre_tokenizer"]):
+                    return scheme
+    raise CheckpointError(
+        "its normalizer or pre-tokenizer is neither BERT's nor one of this project's. If it is of an earlier "
+        "version of this project, train the model again."
+    )
 
 
 def _mapping(content: Json, key: str) -> Json:

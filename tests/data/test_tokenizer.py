@@ -256,15 +256,33 @@ def test_quotation_marks_belong_to_no_word():
     assert learned.encode("“Fly!” ‹fly›").tokens[1:-1] == ["fly", "fly"]
 
 
-@pytest.mark.parametrize("scheme", [Scheme(form="words-1"), Scheme(form="words-2", strip_accents=False)])
-def test_a_word_tokenizer_of_earlier_versions_opens(word_tokenizer, tmp_path, scheme):
-    earlier = build_tokenizer(word_tokenizer.get_vocab(), scheme)
-    save_tokenizer(earlier, tmp_path / "tokenizer.json")
-    loaded = load_tokenizer(tmp_path / "tokenizer.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
-    assert loaded.to_str() == earlier.to_str()
-    assert loaded.encode("“hello").tokens[1] == UNK
-    text = "Hello, how are you? I am Romeo. don't"
-    assert loaded.encode(text).ids == word_tokenizer.encode(text).ids
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("It cost 3.50, not 3,50 or 1,000.50.", "it cost 3.50 not 3,50 or 1,000.50"),
+        ("-5 degrees (-7), then -0.5!", "-5 degrees (-7) then -0.5"),
+        ("$-5, -.5 and .5; 1914-1918.", "$-5 -.5 and .5; 1914-1918"),
+        ("Call 555-1234? On 2024-05-06...", "call 555-1234 on 2024-05-06"),
+        ("३.५ ３．５ 1、2 2010，2011", "३.५ ３．５ 1、2 2010，2011"),
+        ("He paid--5 dollars - 5 each...5", "he paid5 dollars 5 each5"),
+        ("covid-19, 5-A, A-5. Well-known", "covid19 5a a5 wellknown"),
+        ("1. One 2. Two 3, 4", "1 one 2 two 3 4"),
+    ],
+)
+def test_marks_that_belong_to_a_number_are_kept(text, words):
+    learned = train_tokenizer(Corpus(((text, "other words"),)))
+    assert learned.encode(text, add_special_tokens=False).tokens == words.split()
+
+
+def test_a_tokenizer_of_an_earlier_version_is_refused_by_a_sentence(word_tokenizer, tmp_path):
+    content = json.loads(word_tokenizer.to_str())
+    content["normalizer"]["normalizers"] = [
+        {"type": "Lowercase"},
+        {"type": "Replace", "pattern": {"Regex": "[.,!?\\-]"}, "content": ""},
+    ]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match=r"^tokenizer\.json: its normalizer .* train .* again"):
+        load_tokenizer(tmp_path / "tokenizer.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
 
 
 def test_a_bpe_of_older_files_spells_its_merges_with_a_space(dialogue, tmp_path):
@@ -478,15 +496,6 @@ def test_a_word_with_the_name_of_a_special_token_is_no_special_token():
     tokenizer = train_tokenizer(Corpus((("a [MASK] b", "[CLS] a"),)), lowercase=False)
     assert [tokenizer.token_to_id(token) for token in SPECIAL_TOKENS] == [0, 1, 2, 3, 4]
     assert sorted(tokenizer.get_vocab().values()) == list(range(7))
-
-
-def test_learned_words_never_become_a_dict_which_stops_all_other_threads(monkeypatch):
-    corpus = Corpus((("Romeo, a b b", "a c ÉTÉ b"),))
-    learned = train_tokenizer(corpus)
-    rebuilt = build_tokenizer(learned.get_vocab(), Scheme(strip_accents=False))
-    assert json.loads(learned.to_str()) == json.loads(rebuilt.to_str())
-    monkeypatch.setattr("bert_core.data.tokenizer.build_tokenizer", None)
-    assert train_tokenizer(corpus).get_vocab() == learned.get_vocab()
 
 
 def d2l_vocabulary(lines: list[str], least: int) -> dict[str, int]:
