@@ -46,7 +46,7 @@ from bert_core.runs.prepare import Prepared
 from bert_core.runs.recipe import DEFAULT_RECIPE
 from bert_core.runs.worker import Worker
 from bert_core.training.evaluation import evaluating, result_of
-from bert_core.training.metrics import StepMetrics
+from bert_core.training.objective import StepRow
 
 _EVALUATION_BATCHES = 40
 _ASKED = 0.15  # of the held-out tokens, as in the paper
@@ -58,7 +58,7 @@ class Contestant:
 
     def __init__(self, name: str, held_out: PretrainingBatches) -> None:
         self.name, self.seconds, self.steps = name, 0.0, 0
-        self.points: list[tuple[float, StepMetrics]] = []
+        self.points: list[tuple[float, StepRow]] = []
         self._held_out = held_out
 
     def record(self, model: BertForPreTraining) -> None:

@@ -58,8 +58,7 @@ from bert_core.tasks.question_answering import QuestionAnswering, check_ids, squ
 from bert_core.tasks.task import Task
 from bert_core.training.distributed import any_wants_to_stop, first_on_each_machine, joined, rank
 from bert_core.training.evaluation import evaluating, result_of
-from bert_core.training.losses import DETAILS
-from bert_core.training.metrics import StepMetrics
+from bert_core.training.objective import DETAILS, StepRow
 
 _POSITIONS, _LENGTH = "model.max_position_embeddings", "data.sequence_length"
 _OF_A_NEW_RUN = ("recipe", "start", "set", "task", "checkpoint", "random_weights", "max_positions")
@@ -297,7 +296,7 @@ def _print_results(worker: Worker) -> None:
     if test:
         batches = (test[k] for k in range(_TEST_BATCHES))
         result = result_of(evaluating(worker.newest.checkpoint().model, batches, last.step))
-        print(json.dumps({"test": {"step": result.step, **result.values}}))
+        print(json.dumps({"test": vars(result)}))
     summary = {"steps": last.step, "seconds": round(last.seconds, 3)}
     print(json.dumps({**summary, "mlm_loss": last.mlm_loss, "nsp_loss": last.nsp_loss}))
 
@@ -464,13 +463,13 @@ def _check_file(path: Path) -> None:
         raise RunError(f"{path} cannot be written ({error.strerror}); choose another file.") from None
 
 
-def _write_csv(path: Path, rows: Sequence[StepMetrics], **constant: str) -> None:
+def _write_csv(path: Path, rows: Sequence[StepRow], **constant: str) -> None:
     """Write a line for each row, its details left out. constant: columns at the end, by name, with one value each."""
-    names = [name for name in rows[0].values if name not in DETAILS]
+    names = [name for name in vars(rows[0]) if name not in DETAILS]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["step", *names, *constant])
-        writer.writerows([row.step, *(row.values[name] for name in names), *constant.values()] for row in rows)
+        writer.writerow([*names, *constant])
+        writer.writerows([*(vars(row)[name] for name in names), *constant.values()] for row in rows)
 
 
 @contextlib.contextmanager
@@ -524,11 +523,11 @@ def _lines(clock: Callable[[], float] = time.monotonic) -> _Show:
     return show
 
 
-def _show_step(bar: tqdm, row: StepMetrics, show_line: _Show) -> None:
+def _show_step(bar: tqdm, row: StepRow, show_line: _Show) -> None:
     numbers = ", ".join(
-        f"{title} {row.values[name]:.3f}"
+        f"{title} {vars(row)[name]:.3f}"
         for name, title in _SHOWN.items()
-        if math.isfinite(row.values.get(name, math.nan))
+        if math.isfinite(vars(row).get(name, math.nan))
     )
     bar.set_postfix_str(numbers, refresh=False)
     bar.update(row.step - bar.n)
@@ -536,9 +535,9 @@ def _show_step(bar: tqdm, row: StepMetrics, show_line: _Show) -> None:
         show_line(f"step {row.step:,} of {bar.total:,}, {numbers}")
 
 
-def _epoch_line(point: StepMetrics) -> str:
+def _epoch_line(point: StepRow) -> str:
     numbers = ", ".join(
-        f"{name.replace('_', ' ')} {value:.3f}" for name, value in point.values.items() if name != "epoch"
+        f"{name.replace('_', ' ')} {value:.3f}" for name, value in vars(point).items() if name not in ("step", "epoch")
     )
     return f"epoch {point.epoch:g}, on the validation part: {numbers}"
 

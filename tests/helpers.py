@@ -20,7 +20,7 @@ from bert_core.tasks.multiple_choice import ChoiceExample
 from bert_core.tasks.question_answering import AnswerExample
 from bert_core.tasks.texts import TextExample
 from bert_core.tasks.token_classification import TaggedExample
-from bert_core.training.losses import Pretraining
+from bert_core.training.objective import Pretraining
 
 NASTY = "</p><script>alert(1)</script> & ${title}"
 WORDS = ["romeo", "juliet", "nice", "great", "today", "name", "team", "won"]

@@ -20,8 +20,7 @@ from bert_core.errors import CorpusError
 from bert_core.runs.recipe import Recipe
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.evaluation import measured
-from bert_core.training.losses import Pretraining
-from bert_core.training.metrics import Numbers
+from bert_core.training.objective import Pretraining
 
 PAIRS = 512  # that each model judges, down to whole batches
 MAX_SENTENCES = 2000  # of the text, from its start
@@ -107,8 +106,8 @@ def load_experiments() -> tuple[Experiment, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, eq=False)
-class Marks(Numbers):
+@dataclass(frozen=True)
+class Marks:
     """How a trained model answers the questions that all variants of an experiment get, with dropout off.
     Losses are in nats, accuracies from 0 to 1, as in `Pretraining`."""
 

@@ -172,7 +172,7 @@ def history_numbers(rows: Sequence[Any], held_out: Sequence[Any]) -> Numbers:
 def _numbers(record: Any) -> dict[str, Any]:
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in {"step": record.step, **record.values}.items()
+        for name, value in vars(record).items()
     }
 
 

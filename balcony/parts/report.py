@@ -26,7 +26,7 @@ from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskParts
 from bert_core.tasks.prediction import Review
-from bert_core.training.metrics import StepMetrics
+from bert_core.training.objective import StepRow
 
 MOST_POINTS = 300  # of a curve; of more steps, each point is the mean of several
 PAIRS = 4  # of neighbouring sentences whose words are guessed
@@ -44,8 +44,8 @@ _PREPARED = {"steps", "warmup_steps"}  # computed from the number of epochs
 def report(
     checkpoint: Checkpoint,
     recipe: Recipe,
-    rows: Sequence[StepMetrics],
-    points: Sequence[StepMetrics] = (),
+    rows: Sequence[StepRow],
+    points: Sequence[StepRow] = (),
     corpus: Corpus | None = None,
     *,
     verdict: Sequence[str] = (),
@@ -85,8 +85,8 @@ def task_report(
     checkpoint: Checkpoint,
     recipe: FinetuningRecipe,
     parts: TaskParts,
-    rows: Sequence[StepMetrics],
-    points: Sequence[StepMetrics],
+    rows: Sequence[StepRow],
+    points: Sequence[StepRow],
     found: Review,
 ) -> str:
     """The report of a fine-tuning run, as that of `report`.
@@ -133,7 +133,7 @@ def _mistakes(found: Review, *, has_pairs: bool) -> list[tuple[str, ...]]:
 
 
 def _facts(
-    checkpoint: Checkpoint, recipe: Recipe | FinetuningRecipe, rows: Sequence[StepMetrics], unit: str
+    checkpoint: Checkpoint, recipe: Recipe | FinetuningRecipe, rows: Sequence[StepRow], unit: str
 ) -> dict[str, str]:
     """What is known about every run. unit: what a batch is made of."""
     if not rows:
@@ -207,7 +207,7 @@ def _pairs(corpus: Corpus) -> list[tuple[str, str | None]]:
 
 
 def _chart(
-    title: str, hue: str, name: str, curves: Mapping[str, Sequence[StepMetrics]], chances: Mapping[str, float]
+    title: str, hue: str, name: str, curves: Mapping[str, Sequence[StepRow]], chances: Mapping[str, float]
 ) -> dict[str, Any] | None:
     """A number over the steps, in a colour of the style sheet, with what chance reaches; None where none was measured.
     All places are in pixels."""

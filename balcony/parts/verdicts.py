@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bert_core.probes.exam import Tally
-from bert_core.training.metrics import Numbers
 
 SEEDS = 3  # the fewest for a comparison: with two, both runs of one side often fail by chance, and none of the other
 # Half the width of the 95 % interval around a difference, in standard errors: Student's t with 2 degrees of freedom,
@@ -40,8 +39,8 @@ def judge_memory(seen: Tally, unseen: Tally | None, information: float) -> Memor
     return "generalises" if unseen.beats_baseline else "unclear"
 
 
-@dataclass(frozen=True, eq=False)
-class Spread(Numbers):
+@dataclass(frozen=True)
+class Spread:
     """One measure of runs that differ only in the seed; the standard deviation of a single run is nan."""
 
     values: tuple[float, ...]

@@ -21,7 +21,6 @@ from bert_core.probes.forward import require, word_scores
 from bert_core.probes.reading import Row, masked_row, pair_row, token_text
 from bert_core.probes.sentence_pairs import judge_pairs, label_pairs
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.training.metrics import Numbers
 
 EXAM_SENTENCES = 200  # limit; of a longer text, a window of this many sentences is examined
 MOST_WORDS = 200  # of a part, drawn by chance; an answer takes a moment
@@ -104,8 +103,8 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
     return Exam(words, judged, asked_most, label, window)
 
 
-@dataclass(frozen=True, eq=False)
-class PartExam(Numbers):
+@dataclass(frozen=True)
+class PartExam:
     """Answers to questions about a part of a text.
 
     information: nats that the guesses contain about the words around them, the mean divergence of a guess from their

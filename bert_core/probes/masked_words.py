@@ -21,7 +21,6 @@ from bert_core.errors import InputError
 from bert_core.probes.forward import Guess, hidden_states, likeliest, log_probabilities, require, word_scores
 from bert_core.probes.reading import Row, Word, encode_text, masked_row, read_words, row_of, token_text, tokenize
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.training.metrics import Numbers
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,8 @@ class SweptWord:
     rivals: tuple[tuple[Guess, ...], ...]  # the likeliest tokens for each piece
 
 
-@dataclass(frozen=True, eq=False)
-class Sweep(Numbers):
+@dataclass(frozen=True)
+class Sweep:
     """Every word masked once. mean_log_probability: mean over the words that the vocabulary has, natural logarithm; nan
     if it has none. It is a pseudo-log-likelihood: each word was guessed from all others (Salazar et al. 2020)."""
 

@@ -31,8 +31,7 @@ from bert_core.tasks.question_answering import QuestionAnswering
 from bert_core.tasks.task import Layout, TaskBatches
 from bert_core.training.distributed import make_trainer
 from bert_core.training.evaluation import Evaluator, evaluating, evaluation_plan
-from bert_core.training.losses import Pretraining
-from bert_core.training.metrics import Objective, StepMetrics
+from bert_core.training.objective import Objective, Pretraining, StepRow
 from bert_core.training.trainer import Trainer
 
 _LONG_BYTES, _MOST_ASKED, _MANY_KNOWN = 40, 2_000, 0.1  # of a sentence, sentences, and of these
@@ -69,7 +68,7 @@ class Prepared:
     device: str  # to train on
     training_bytes: int  # estimated, of training beside snapshots and text
     notes: tuple[str, ...]  # one sentence each
-    evaluator: Callable[[Sequence[StepMetrics]], Evaluator]
+    evaluator: Callable[[Sequence[StepRow]], Evaluator]
     head: TaskHead | None = None  # of a task
     model: Any = None  # None in a preview and in a `Run`
 
@@ -291,7 +290,7 @@ def _evaluator_of_text(held_out: PretrainingBatches | None, steps: int) -> Calla
     every, count = evaluation_plan(steps, held_out.steps_per_epoch)
     batches = [held_out[k] for k in range(count)]
 
-    def evaluate(snapshot: Snapshot) -> Generator[None, None, StepMetrics]:
+    def evaluate(snapshot: Snapshot) -> Generator[None, None, StepRow]:
         return evaluating(snapshot.checkpoint().model, batches, snapshot.step)
 
     return functools.partial(Evaluator, evaluate, every)
@@ -322,7 +321,7 @@ def _prepare_task(
         training=dataclasses.replace(training, steps=steps, warmup_steps=warmup_steps),
     )
 
-    def evaluate(snapshot: Snapshot) -> Generator[float, None, StepMetrics]:
+    def evaluate(snapshot: Snapshot) -> Generator[float, None, StepRow]:
         return validating(snapshot, validation, held_out, layout, batches.steps_per_epoch)
 
     model = train.kind.model

@@ -36,8 +36,7 @@ from bert_core.data.sentences import UNSPACED
 from bert_core.errors import ConfigError, CorpusError, checked, quoted
 from bert_core.tasks.examples import TASKS, TaskParts, load_task, read_parts
 from bert_core.tasks.task import Task
-from bert_core.training.losses import Pretraining
-from bert_core.training.metrics import OF_EVERY_STEP
+from bert_core.training.objective import OF_EVERY_STEP, Pretraining
 
 SCALES = (0.001, 1.0)
 OF_THE_TOKENIZER = ("model.vocab_size", "model.pad_token_id")  # which no person chooses

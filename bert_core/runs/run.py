@@ -26,7 +26,7 @@ from bert_core.runs.snapshots import Snapshot, least_useful, thinned
 from bert_core.runs.worker import Worker
 from bert_core.storage.checkpoint import Checkpoint, pack_checkpoint, save_checkpoint
 from bert_core.tasks.examples import TaskParts
-from bert_core.training.metrics import StepMetrics
+from bert_core.training.objective import StepRow
 
 # What a run learns from: None for the recipe's own, a function for a text that takes long to read.
 Source = Corpus | TaskParts | Callable[[], Corpus | TaskParts] | None
@@ -98,8 +98,8 @@ class Run:
         self.pace: float | None = None
         self.due = -math.inf
         self.training_bytes = self._text_bytes = 0
-        self._history: list[StepMetrics] = []
-        self._evaluations: Sequence[StepMetrics] = ()
+        self._history: list[StepRow] = []
+        self._evaluations: Sequence[StepRow] = ()
         self._service, self._changed = service, service.changed
         self.budget: Budget = budget or service.budget()
         self._saved, self._start = saved, start
@@ -136,11 +136,11 @@ class Run:
         """The number of rows of the history."""
         return len(self._history)
 
-    def history(self, since: int = 0) -> list[StepMetrics]:
+    def history(self, since: int = 0) -> list[StepRow]:
         """The rows after the first `since` ones; the next cursor is since + len(rows)."""
         return self._history[since:]
 
-    def evaluations(self, since: int = 0) -> list[StepMetrics]:
+    def evaluations(self, since: int = 0) -> list[StepRow]:
         """The held-out curve after its first `since` points; empty where nothing is held out."""
         return list(self._evaluations[since:])
 

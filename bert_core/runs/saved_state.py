@@ -24,7 +24,7 @@ from bert_core.runs.recipe import FinetuningRecipe, Recipe, Source
 from bert_core.storage.checkpoint import MODEL_FILES, RECIPE, TOKENIZER, TRAINING_STATE, TRAINING_TENSORS
 from bert_core.storage.untrusted import read_json
 from bert_core.storage.weights import CONFIG, FLOATS, WEIGHTS, TensorEntry, check_finite, read_header, read_tensor
-from bert_core.training.metrics import StepMetrics
+from bert_core.training.objective import StepRow
 from bert_core.training.trainer import TrainerState
 
 _LAST = "last"  # the weights of the last step, in one tensor as the averages, where the model has others
@@ -42,8 +42,8 @@ class TrainingState:
     recipe: Any  # a Recipe or, for a task, a FinetuningRecipe; at scale, with the seed and all parts of its training
     text: str  # fingerprint of the whole text or task
     trainer: TrainerState
-    history: Sequence[StepMetrics]  # of all steps so far
-    evaluations: Sequence[StepMetrics]  # the held-out curve so far
+    history: Sequence[StepRow]  # of all steps so far
+    evaluations: Sequence[StepRow]  # the held-out curve so far
     last: Tensor | None = None
 
     def matching(self, source: Source | None) -> Source:
@@ -62,7 +62,7 @@ class TrainingState:
         tables = {"history": self.history, "evaluations": self.evaluations}
         for name, rows in tables.items():
             if rows:
-                table = [[row.step, *row.values.values()] for row in rows]
+                table = [[*vars(row).values()] for row in rows]
                 tensors[name] = torch.tensor(table, dtype=torch.float64)
         if self.last is not None:
             tensors[_LAST] = self.last.cpu()
@@ -74,7 +74,7 @@ class TrainingState:
             "updates": self.trainer.updates,
             "text": self.text,
             "recipe": self.recipe.name,
-            "columns": {name: list(rows[0].values) if rows else [] for name, rows in tables.items()},
+            "columns": {name: list(vars(rows[0]))[1:] if rows else [] for name, rows in tables.items()},
             "sha256": {path.name: _sha256(path) for path in sorted(folder.iterdir())},
         }
         (folder / TRAINING_STATE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
@@ -139,20 +139,19 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _rows(names: Sequence[str], entry: TensorEntry | None, most: int) -> list[StepMetrics]:
+def _rows(names: Sequence[str], entry: TensorEntry | None, most: int) -> list[StepRow]:
     """The rows of a table in the file; the size is checked before the numbers are read."""
     if entry is None:
         return []
     if len(entry.shape) != 2 or entry.shape[0] > most or entry.shape[1] != 1 + len(names):
         raise _mismatch()
     rows = []
-    for step, *numbers in read_tensor(entry, torch.float64).tolist():
-        values = dict(zip(names, numbers))
-        if not math.isfinite(step + values.get("tokens", 0)):
+    for numbers in read_tensor(entry, torch.float64).tolist():
+        values = dict(zip(("step", *names), numbers))
+        counts = {name: value for name, value in values.items() if name in ("step", "tokens")}
+        if not all(map(math.isfinite, counts.values())):
             raise _mismatch()
-        if "tokens" in values:
-            values["tokens"] = int(values["tokens"])
-        rows.append(StepMetrics(int(step), values))
+        rows.append(StepRow(**values | {name: int(value) for name, value in counts.items()}))
     return rows
 
 

@@ -23,7 +23,7 @@ from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.prediction import review
 from bert_core.tasks.task import Metrics
 from bert_core.training.distributed import LostProcess
-from bert_core.training.metrics import PendingMetrics, StepMetrics, read_metrics, until_divergence
+from bert_core.training.objective import StepRow, read_rows, until_divergence
 
 SLICE_SECONDS = 0.03
 TRIM_SECONDS = 30.0  # between two returns of free memory
@@ -51,7 +51,7 @@ class Worker:
     def __init__(self, prepared: Prepared, start: Checkpoint | None = None, state: TrainingState | None = None) -> None:
         self.prepared, device = prepared, prepared.device
         self._turn, self._shown_on = turn_on(device), "cpu" if device == "mps" else device
-        self.history: list[StepMetrics] = list(state.history) if state else []
+        self.history: list[StepRow] = list(state.history) if state else []
         self.lost: LostProcess | None = None
         self._step_seconds = SLICE_SECONDS  # in the last slice, with the wait for the device
         self.evaluator = prepared.evaluator(state.evaluations if state else ())
@@ -94,7 +94,7 @@ class Worker:
         """Whether this step has a snapshot in any case: the last one, and those to evaluate."""
         return self.is_trained or self.evaluator.is_one_of(self.trainer.step)
 
-    def slices(self, may_step: Callable[[], bool] = lambda: True) -> Iterator[list[StepMetrics]]:
+    def slices(self, may_step: Callable[[], bool] = lambda: True) -> Iterator[list[StepRow]]:
         """Train and evaluate until all is done, `may_step` refuses a step or another process is lost.
 
         Yields the rows of each slice. Raises RunError when the loss stops being a number.
@@ -111,13 +111,13 @@ class Worker:
             self.history += rows
             yield rows
 
-    def train(self, may_step: Callable[[], bool]) -> tuple[list[StepMetrics], str]:
+    def train(self, may_step: Callable[[], bool]) -> tuple[list[StepRow], str]:
         """Train for SLICE_SECONDS, for one step where that takes longer, and no further than a task's next evaluation.
 
         may_step: called before each step; False ends the slice. Returns the steps' rows, as `until_divergence` does.
         """
         started = time.monotonic()
-        pending: list[PendingMetrics] = []
+        pending: list[StepRow] = []
         while not self.is_trained:
             try:
                 if not may_step():
@@ -134,12 +134,12 @@ class Worker:
         give_back_memory(TRIM_SECONDS)
         read = time.monotonic()
         with self._turn:
-            rows, divergence = until_divergence(read_metrics(pending))
+            rows, divergence = until_divergence(read_rows(pending))
         if rows:  # reading waits for a GPU to finish the steps
             now = time.monotonic()
             self._step_seconds = (now - started) / len(rows)
             self.trainer.seconds += now - read
-            rows[-1] = StepMetrics(rows[-1].step, {**rows[-1].values, "seconds": self.trainer.seconds})
+            rows[-1].seconds = self.trainer.seconds
         return rows, divergence
 
     @property
@@ -191,8 +191,8 @@ class Finetuned:
     test: Metrics  # empty without a test part
     examples: int  # how many it was trained on
     precision: str  # of the matrix products
-    history: Sequence[StepMetrics]
-    evaluations: Sequence[StepMetrics]
+    history: Sequence[StepRow]
+    evaluations: Sequence[StepRow]
     notes: Sequence[str]  # what the readers changed, one sentence each
 
     @classmethod
@@ -217,7 +217,7 @@ def finetune(
     seed: int | None = None,
     random_weights: bool | None = None,
     device: str = "auto",
-    progress: Callable[[StepMetrics, int], None] = ignore,
+    progress: Callable[[StepRow, int], None] = ignore,
     tell: Callable[[str], None] = ignore,
     **settings: object,
 ) -> Finetuned:

@@ -16,7 +16,7 @@ from bert_core.tasks.examples import SEVERAL_LABELS, TASKS, TaskData, learned_co
 from bert_core.tasks.task import BertForTask, Example, Layout, Metrics, Prediction, Row, Task, TaskBatches
 from bert_core.tasks.texts import TextExample, confusion
 from bert_core.training.evaluation import result_of
-from bert_core.training.metrics import StepMetrics
+from bert_core.training.objective import StepRow
 
 _PREDICTED_TOGETHER = 64  # examples
 
@@ -98,14 +98,14 @@ def predicting(
 
 def validating(
     snapshot: Any, part: TaskData, batches: TaskBatches, layout: Layout, steps_per_epoch: int
-) -> Generator[float, None, StepMetrics]:
+) -> Generator[float, None, StepRow]:
     """Evaluate a snapshot on the validation part, a batch at a time: yields the done fraction.
 
     epoch: passes through the training part so far. loss: as of a step, without dropout. Others: see `Task.measures`.
     """
     found, loss = yield from predicting(part.kind, model_of(snapshot.checkpoint()), batches, part.examples, layout)
     values = {"epoch": snapshot.step / steps_per_epoch, "loss": loss, **score(part, found, layout.labels)}
-    return StepMetrics(snapshot.step, values)
+    return StepRow(step=snapshot.step, **values)
 
 
 def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | Example]) -> list[Prediction]:

@@ -27,7 +27,7 @@ from bert_core.storage.untrusted import parse_value, part
 from bert_core.tasks import task
 from bert_core.tasks.tables import TaskFile
 from bert_core.tasks.task import Json, Layout, Metrics, Parts, Row, Verdict, ratio
-from bert_core.training.metrics import Fractions
+from bert_core.training.objective import Fractions
 
 _NEAR = 10_000  # characters in which a misplaced answer is searched, since each of many may need the whole context
 _LEAST_CONTEXT = 4  # tokens that a window shows of it

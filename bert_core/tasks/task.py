@@ -24,7 +24,7 @@ from bert_core.storage.checkpoint import MAX_OUTPUTS, TaskHead
 from bert_core.storage.untrusted import Json
 from bert_core.storage.weights import TASK_HEADS
 from bert_core.tasks.tables import TaskFile
-from bert_core.training.metrics import Fractions
+from bert_core.training.objective import Fractions
 
 Metrics = dict[str, float]
 Verdict = tuple[bool | None, float]  # see `Judged`

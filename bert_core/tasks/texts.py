@@ -17,7 +17,7 @@ from bert_core.errors import CorpusError, quoted
 from bert_core.tasks import task
 from bert_core.tasks.tables import Nested, TaskFile, TextTable, is_unread_list, listed_labels, number_in
 from bert_core.tasks.task import Json, Layout, Metrics, Parts, Row, Verdict, fractions, ratio
-from bert_core.training.metrics import Fractions
+from bert_core.training.objective import Fractions
 
 _NO_TEXT = "a text is empty"
 

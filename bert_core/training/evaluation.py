@@ -10,8 +10,7 @@ from bert_core.costs import threads_for_pass
 from bert_core.data.batches import Batch
 from bert_core.model import BertForPreTraining
 from bert_core.training.distributed import rank
-from bert_core.training.losses import HELD_OUT, Pretraining
-from bert_core.training.metrics import Fractions, StepMetrics
+from bert_core.training.objective import HELD_OUT, Fractions, Pretraining, StepRow
 
 Result = TypeVar("Result")
 
@@ -48,13 +47,14 @@ def measured(
         yield fractions
 
 
-def evaluating(model: BertForPreTraining, batches: Iterable[Batch], step: int) -> Generator[None, None, StepMetrics]:
+def evaluating(model: BertForPreTraining, batches: Iterable[Batch], step: int) -> Generator[None, None, StepRow]:
     """Evaluate a model in eval mode, as it is after `step`, on one batch at a time."""
     found = []
     for sums, counts in measured(model, batches):
         found.append((sums / counts)[: len(HELD_OUT)])
         yield
-    return StepMetrics(step, dict(zip(HELD_OUT, torch.stack(found).mean(0).tolist())))  # one transfer from the device
+    numbers = torch.stack(found).mean(0).tolist()  # one transfer from the device
+    return StepRow(step=step, **dict(zip(HELD_OUT, numbers)))
 
 
 def result_of(work: Generator[object, None, Result]) -> Result:
@@ -77,9 +77,9 @@ class Evaluator:
 
     def __init__(
         self,
-        evaluate: Callable[[Any], Generator[object, None, StepMetrics]] | None,
+        evaluate: Callable[[Any], Generator[object, None, StepRow]] | None,
         every: int,
-        points: Sequence[StepMetrics] = (),
+        points: Sequence[StepRow] = (),
         *,
         first: int = 0,
         best_by: str | None = None,
@@ -88,7 +88,7 @@ class Evaluator:
         self._every, self._best_by, self.points = every, best_by, list(points)
         self._begun = points[-1].step if points else first - 1  # the step of the last evaluation that has begun
         self.best: Any = None
-        self._work: Generator[object, None, StepMetrics] | None = None  # in progress, of `_snapshot`
+        self._work: Generator[object, None, StepRow] | None = None  # in progress, of `_snapshot`
 
     @property
     def is_running(self) -> bool:
@@ -130,4 +130,4 @@ class Evaluator:
         name = self._best_by
         if name is None or not self.points:
             return None
-        return max(self.points, key=lambda point: (point.values.get(name, -math.inf), point.step)).step
+        return max(self.points, key=lambda point: (getattr(point, name, -math.inf), point.step)).step

@@ -1,13 +1,13 @@
 """Training as an iterator: pre-training on masked words and next sentence, or another objective.
 
-`for metrics in trainer:` is the whole loop. The trainer needs no thread, page or file: each `next(trainer)` is a step,
+`for row in trainer:` is the whole loop. The trainer needs no thread, page or file: each `next(trainer)` is a step,
 and a caller pauses or stops by not asking for another.
 """
 
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from bert_core.config import OptimizerConfig
 from bert_core.costs import batch_operations, faster_precision, threads_for, using_threads
 from bert_core.errors import CheckpointError, ConfigError
-from bert_core.training.losses import Pretraining
-from bert_core.training.metrics import Objective, PendingMetrics
+from bert_core.training.objective import OF_EVERY_STEP, Objective, Pretraining, StepRow
 from bert_core.training.optimizer import Optimizer, learning_rate_at
 
 _SEED_STRIDE = 0x9E3779B97F4A7C15  # an odd constant spreads neighbouring seeds over all 64-bit numbers
@@ -81,10 +80,10 @@ class Trainer:
         for optimizer in self.optimizers:
             optimizer.config = config
 
-    def __iter__(self) -> Iterator[PendingMetrics]:
+    def __iter__(self) -> Iterator[StepRow]:
         return self
 
-    def __next__(self) -> PendingMetrics:
+    def __next__(self) -> StepRow:
         if self.step >= self.config.total_steps:
             raise StopIteration
         started = time.perf_counter()
@@ -101,8 +100,13 @@ class Trainer:
             optimizer.step(gradients, rate, scale, skip=~torch.isfinite(grad_norm))
         self.step += 1
         self.seconds += time.perf_counter() - started
-        tokens, values = int(batch.attention_mask.sum()), torch.cat([numbers, grad_norm[None]])
-        return PendingMetrics(self.step, rate, tokens, self.seconds, values, self.objective.names)
+        *values, norm = self._shown(torch.cat([numbers, grad_norm[None]]))
+        of_every = rate, norm, int(batch.attention_mask.sum()), self.seconds
+        return StepRow(step=self.step, **dict(zip((*self.objective.names, *OF_EVERY_STEP), (*values, *of_every))))
+
+    def _shown(self, numbers: Tensor) -> Iterable[float | Tensor]:
+        """Numbers as a row has them: those on a GPU, which has yet to compute them, are not waited for."""
+        return numbers.tolist() if self.device.type == "cpu" else numbers.unbind()
 
     @contextlib.contextmanager
     def _seeded_dropout(self) -> Iterator[None]:

@@ -21,7 +21,7 @@ from bert_core.runs.recipe import Recipe, load_recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.runs.service import TrainingService
 from bert_core.storage import checkpoint
-from bert_core.training import evaluation, losses, optimizer
+from bert_core.training import evaluation, objective, optimizer
 from bert_core.training.trainer import Trainer
 
 TEXT = Corpus(tuple(tuple(f"w{i % 7} w{(i + j) % 5} w{j}" for j in range(4)) for i in range(12)))
@@ -69,12 +69,12 @@ IN_A_RUN = [
     (prepare, "Evaluator"),
     *[(run, name) for name in ("prepare", "Worker", "thinned")],
     *[(Run, name) for name in ("_publish", "_may_step", "_settle_stop", "_train")],
-    *[(worker, name) for name in ("read_metrics", "until_divergence", "Snapshot")],
+    *[(worker, name) for name in ("read_rows", "until_divergence", "Snapshot")],
     *[(Recipe, name) for name in ("source", "content")],
     *[(worker.Worker, name) for name in ("train", "take_snapshot", "evaluate")],
     *[(Trainer, name) for name in ("__next__", "_backward")],
     *[(prepare, "evaluating"), (evaluation.Evaluator, "begin_if_due"), (memory.Budget, "make_room")],
-    *[(PretrainingBatches, "__getitem__"), (losses.Pretraining, "loss"), (optimizer.Optimizer, "step")],
+    *[(PretrainingBatches, "__getitem__"), (objective.Pretraining, "loss"), (optimizer.Optimizer, "step")],
 ]
 
 

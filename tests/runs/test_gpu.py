@@ -20,7 +20,7 @@ from bert_core.runs.worker import finetune
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskParts
 from bert_core.tasks.prediction import predict
-from bert_core.training.metrics import read_metrics
+from bert_core.training.objective import read_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 A = "hello how [MASK] you i am romeo"
@@ -77,7 +77,7 @@ def test_bfloat16_learns_the_dialogue_like_float32(device):
     losses = {}
     for precision in ("float32", "bfloat16"):
         prepared = prepare(load_recipe("romeo-juliet").override({"training.precision": precision}), device=device)
-        rows = read_metrics(list(prepared.trainer()))
+        rows = read_rows(list(prepared.trainer()))
         losses[precision] = sum(row.mlm_loss for row in rows[-10:]) / 10
     assert losses["bfloat16"] == pytest.approx(losses["float32"], abs=0.15)
     assert losses["float32"] < 1.0

@@ -21,8 +21,7 @@ from bert_core.runs import prepare as prepare_module
 from bert_core.runs.prepare import prepare, preview
 from bert_core.runs.recipe import SCALES, Recipe, load_recipe, recipe_for, recipe_names
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from bert_core.training.losses import Pretraining
-from bert_core.training.metrics import read_metrics
+from bert_core.training.objective import Pretraining, read_rows
 
 
 @pytest.fixture
@@ -268,7 +267,7 @@ def test_parts_that_are_rounded_to_the_same_step_stay_apart(recipe):
 def test_a_scaled_recipe_with_parts_trains(scale):
     text = Corpus.from_text("\n\n".join(f"one {i} is here\nand two {i} there" for i in range(40)))
     small = load_recipe("english-mini").override({"scale": scale, "corpus.validation_share": 0.1})
-    row = read_metrics([next(prepare(small, text).trainer())])[0]
+    row = read_rows([next(prepare(small, text).trainer())])[0]
     assert row.mlm_loss > 0
 
 
@@ -415,7 +414,7 @@ def test_the_variants_of_an_experiment_train_and_differ_in_one_thing(recipe, exp
     }
     assert differing
     assert len({name.split(".")[0] for name in differing}) == 1
-    losses = [read_metrics([*itertools.islice(each.trainer(), 2)])[1] for each in prepared]
+    losses = [read_rows([*itertools.islice(each.trainer(), 2)])[1] for each in prepared]
     assert len({(row.mlm_loss, row.nsp_loss, row.grad_norm) for row in losses}) == len(prepared)
 
 

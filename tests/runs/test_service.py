@@ -32,7 +32,7 @@ from bert_core.runs.service import TrainingService
 from bert_core.runs.snapshots import MAX_SNAPSHOTS
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 from bert_core.training.evaluation import evaluating, result_of
-from bert_core.training.metrics import read_metrics
+from bert_core.training.objective import read_rows
 from bert_core.training.trainer import Trainer
 
 
@@ -68,7 +68,7 @@ def numbers(rows):
 
 
 def alone(recipe, seed):
-    return numbers(read_metrics(list(prepare(recipe, seed=seed).trainer())))
+    return numbers(read_rows(list(prepare(recipe, seed=seed).trainer())))
 
 
 def test_a_run_gives_the_losses_of_the_plain_trainer(service, recipe):
@@ -115,7 +115,7 @@ def test_training_and_preparing_have_less_priority_than_answers(service, recipe)
 def test_no_slice_gives_a_device_more_steps_than_it_does_in_the_time_of_a_slice(recipe, monkeypatch):
     def read(pending):
         clock[0] += device_seconds * len(pending)  # until the device has done the steps that it was given
-        return read_metrics(pending)
+        return read_rows(pending)
 
     def may_step():
         clock[0] += worker.SLICE_SECONDS / 10
@@ -123,7 +123,7 @@ def test_no_slice_gives_a_device_more_steps_than_it_does_in_the_time_of_a_slice(
 
     clock = [0.0]
     monkeypatch.setattr(worker, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
-    monkeypatch.setattr(worker, "read_metrics", read)
+    monkeypatch.setattr(worker, "read_rows", read)
     device_seconds = 2 * worker.SLICE_SECONDS
     made = worker.Worker(prepare(recipe.override({"training.steps": 100_000})))
     made.train(may_step)  # the first slice tells how long a step takes
@@ -764,11 +764,11 @@ def test_the_held_out_curve_begins_untrained_and_ends_with_the_run(service, reci
     prepared = prepare(run.recipe, run.prepared.source, seed=5)
     held_out = [prepared.validation[k] for k in range(8)]  # as many as more than one pass over the sentences takes
     before = result_of(evaluating(prepared.model.eval(), held_out, 0))
-    assert points[0].values == pytest.approx(before.values, abs=1e-5)
+    assert vars(points[0]) == pytest.approx(vars(before), abs=1e-5)
     after = result_of(evaluating(run.snapshots[-1].checkpoint().model, held_out, 60))
-    assert points[-1].values == pytest.approx(after.values, abs=1e-5)
+    assert vars(points[-1]) == pytest.approx(vars(after), abs=1e-5)
     # Evaluating has changed nothing.
-    assert numbers(run.history()) == numbers(read_metrics(list(prepared.trainer())))
+    assert numbers(run.history()) == numbers(read_rows(list(prepared.trainer())))
 
 
 def test_a_text_of_one_short_document_has_nothing_to_hold_out(service, recipe):
@@ -845,7 +845,7 @@ def test_one_thread_at_a_time_works_on_mps(service, recipe, tmp_path, monkeypatc
     turn = Turn()
     monkeypatch.setattr(worker, "turn_on", lambda device: turn)
     touching = [(Trainer, name) for name in ("__init__", "__next__", "state", "restore")]
-    for owner, name in (*touching, (worker, "read_metrics")):
+    for owner, name in (*touching, (worker, "read_rows")):
         monkeypatch.setattr(owner, name, turn.watch(getattr(owner, name)))
     run = service.start(recipe, seed=5, paused=True)
     stepped(run, 3).save(tmp_path / "cut")

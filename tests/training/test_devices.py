@@ -76,9 +76,9 @@ def test_a_step_stays_on_its_device_and_waits_for_nothing(name, kernels, monkeyp
         model = BertForPreTraining(CONFIG)
     trainer = Trainer(model, [padded_batch()] * 3, TrainingConfig(steps=3, optimizer=name, max_grad_norm=1.0))
     for _ in range(2):
-        metrics = next(trainer)
-    assert metrics.numbers.device.type == "meta"
-    for fault in (lambda: metrics.mlm_loss, lambda: model.cls.predictions.bias + torch.ones(CONFIG.vocab_size)):
+        row = next(trainer)
+    assert row.mlm_loss.device.type == row.grad_norm.device.type == "meta"
+    for fault in (lambda: float(row.mlm_loss), lambda: model.cls.predictions.bias + torch.ones(CONFIG.vocab_size)):
         with pytest.raises((RuntimeError, NotImplementedError), match="meta"):
             fault()  # the simulation shows both of them
 

@@ -17,12 +17,12 @@ from bert_core.__main__ import main
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
 from bert_core.runs.recipe import Recipe
-from bert_core.training.losses import HELD_OUT as NAMES
-from bert_core.training.metrics import StepMetrics
+from bert_core.training.objective import HELD_OUT as NAMES
+from bert_core.training.objective import StepRow
 
 TEXT = Corpus.from_text(f"one two {NASTY}\nthree four five\nsix one two\nthree six four", name="Your text")
 HELD_OUT = [
-    StepMetrics(step, dict(zip(NAMES, numbers)))
+    StepRow(step=step, **dict(zip(NAMES, numbers)))
     for step, numbers in ((2, (2.5, 0.7, 0.1, 0.5)), (7, (2.25, 0.69, 0.2, 0.5)))
 ]
 SHORT = ["training.steps=7", "data.batch_size=3", "model.hidden_size=12", "model.num_attention_heads=3"]

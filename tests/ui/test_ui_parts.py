@@ -40,8 +40,7 @@ from bert_core.probes.attention import without_heads
 from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.runs.prepare import prepare, preview
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.training.losses import HELD_OUT
-from bert_core.training.metrics import StepMetrics
+from bert_core.training.objective import HELD_OUT, StepRow
 
 
 def row(step: int, mlm_loss: float, nsp_loss: float = 0.7) -> SimpleNamespace:
@@ -385,7 +384,7 @@ def test_a_loss_is_compared_with_baselines(finished) -> None:
 
 
 def test_the_numbers_of_a_run_are_given_as_files(finished) -> None:
-    rows, held_out = finished.history(), [StepMetrics(20, dict(zip(HELD_OUT, (1.5, 0.5, 0.25, math.nan))))]
+    rows, held_out = finished.history(), [StepRow(step=20, **dict(zip(HELD_OUT, (1.5, 0.5, 0.25, math.nan))))]
     content, table = (write(kind, history_numbers(rows, held_out)) for kind in ("json", "csv"))
     content = json.loads(content)
     assert [row["mlm_loss"] for row in content["training"]] == [row.mlm_loss for row in rows]
