@@ -245,8 +245,8 @@ def test_a_full_or_lost_gpu_has_its_own_sentence_everywhere(error, reason, on_th
     def fail(_options):
         raise error
 
-    monkeypatch.setattr(command_line, "_report", fail)
-    assert command_line.main(["report", "model", "--output", "page"]) == 1
+    monkeypatch.setattr(command_line, "_exam", fail)
+    assert command_line.main(["exam", "model", "--corpus", "text"]) == 1
     assert capsys.readouterr().err == f"{reason}\n"
 
 
@@ -254,9 +254,9 @@ def test_a_fault_of_the_program_stays_one(monkeypatch):
     def fail(_options):
         raise RuntimeError("shape '[3]' is invalid")
 
-    monkeypatch.setattr(command_line, "_report", fail)
+    monkeypatch.setattr(command_line, "_exam", fail)
     with pytest.raises(RuntimeError, match="shape"):
-        command_line.main(["report", "model", "--output", "page"])
+        command_line.main(["exam", "model", "--corpus", "text"])
 
 
 @pytest.mark.parametrize(("kind", "name"), [(Prepared, "trainer"), (Trainer, "__next__")])
