@@ -26,7 +26,7 @@ from bert_core.costs import choose_device, gpu_fault
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError
 from bert_core.errors import BertCoreError, ConfigError, RunError, reason_of
-from bert_core.machine import cache_folder, ended_by, is_closed_pipe, write_utf8
+from bert_core.machine import ended_by, is_closed_pipe, write_utf8
 from bert_core.model import BertForPreTraining
 from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
@@ -136,8 +136,7 @@ def _add_train(commands: Any) -> None:
     train.add_argument("--start", type=_given, metavar="FOLDER_OR_NAME", help=start)
     _add_training(train, start="--start", setting="training.steps=2000")
     train.add_argument("--more-steps", type=int, metavar="N", help="with --resume: N steps more than it would have had")
-    corpus = f"a text instead of the recipe's; a file of more than 16 MB is encoded once and kept in {cache_folder()}"
-    _add_corpus(train, corpus)
+    _add_corpus(train, "a text instead of the recipe's")
     train.add_argument("--seed", type=int, help="of weights, pairs, masks and dropout; default: the recipe's")
 
 
@@ -317,7 +316,8 @@ def _prepare(
     else:
         settings = dict(map(_setting, options.set))
         if options.corpus and not (options.recipe or options.start):
-            corpus = _read(options, show_stage)
+            most = settings.get("corpus.most_documents")
+            corpus = _read(options, show_stage, most_documents=parse(most, int) if most else None)
             assert corpus is not None
             recipe = recipe_for(corpus)
         else:
@@ -421,7 +421,9 @@ def _save(worker: Worker, output: Path) -> None:
         _tell(f"{error.filename} was not written ({error.strerror}); close it where it is open. {saved}.")
 
 
-def _read(options: argparse.Namespace, show_stage: _Show, recipe: Recipe | None = None) -> Corpus | None:
+def _read(
+    options: argparse.Namespace, show_stage: _Show, recipe: Recipe | None = None, most_documents: int | None = None
+) -> Corpus | None:
     """The text that --corpus names, if any, read as the recipe says; --kind and --encoding say otherwise."""
     kind, encoding = (recipe.text_kind, recipe.corpus.encoding) if recipe else ("auto", None)
     if options.corpus:
@@ -429,6 +431,7 @@ def _read(options: argparse.Namespace, show_stage: _Show, recipe: Recipe | None 
             options.corpus,
             kind=options.kind or kind,
             encoding=options.encoding or encoding,
+            most_documents=recipe.corpus.most_documents if recipe else most_documents,
             progress=lambda share: show_stage(f"reading the text, {share:.0%}"),
         )
     if options.kind or options.encoding:

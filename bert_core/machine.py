@@ -87,16 +87,6 @@ def file_name(*parts: str) -> str:
     return _DEVICES.sub(r"\1-", name or "model")
 
 
-def cache_folder() -> Path:
-    """The folder that keeps large texts for later runs: `balcony` in the user's cache folder, or in that for temporary
-    files where the user has no home, as in some containers."""
-    try:
-        cache = Path.home() / ".cache"
-    except RuntimeError:
-        cache = Path(tempfile.gettempdir())
-    return Path(os.environ.get("XDG_CACHE_HOME") or cache) / "balcony"
-
-
 def temporary_folder(name: str) -> Path:
     """The path of a folder for temporary files that no other user of this machine has; Windows has them per user."""
     return Path(tempfile.gettempdir(), f"{name}-{os.getuid()}" if hasattr(os, "getuid") else name)

@@ -180,19 +180,6 @@ def test_temporary_files_are_the_users_own(monkeypatch):
     assert machine.temporary_folder("page").name == "page"
 
 
-def test_a_user_without_a_home_has_a_cache_and_can_read_the_help(monkeypatch, capsys):
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-
-    def homeless() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(Path, "home", homeless)
-    assert machine.cache_folder().name == "balcony"
-    with pytest.raises(SystemExit, match="0"):
-        command_line.main(["train", "--help"])
-    assert "--recipe" in capsys.readouterr().out
-
-
 # --- Processor and memory ---------------------------------------------------------------------------------------------
 
 

@@ -136,7 +136,7 @@ def examine(
 
     seconds, trained: see `Marks`. Raises CorpusError for a text without pairs, unless the model is not trained on them.
     """
-    encoded, tokenizer = encode_corpus(text.excerpt(MAX_SENTENCES), checkpoint.tokenizer), checkpoint.tokenizer
+    encoded, tokenizer = encode_corpus(text.part(0, MAX_SENTENCES), checkpoint.tokenizer), checkpoint.tokenizer
     try:
         drawn = PretrainingBatches(encoded, tokenizer, data, seed=0)
     except CorpusError:

@@ -59,7 +59,7 @@ def report(
     pairs = _pairs(corpus) if corpus else []
     chances = {"uniform guess": math.log(checkpoint.config.vocab_size)}
     if corpus:
-        chances["word frequency"] = encode_corpus(corpus.excerpt(MOST_READ), checkpoint.tokenizer).unigram_entropy
+        chances["word frequency"] = encode_corpus(corpus.part(0, MOST_READ), checkpoint.tokenizer).unigram_entropy
     text = f"{corpus.name}, {len(corpus.sentences):,} sentences" if corpus else recipe.corpus.needs
     curves = {"training": rows, "held-out": points}
     command = "python -m bert_core train --recipe recipe.json --output repeated"

@@ -151,15 +151,14 @@ def _written(corpus: Corpus | TaskParts) -> dict[str, Any]:
     """A text or a task as JSON data."""
     if isinstance(corpus, TaskParts):
         return corpus.as_json()
-    labels = None if corpus.labels is None else [bool(label) for label in corpus.labels]
-    return {"name": corpus.name, "documents": list(map(list, corpus.documents)), "labels": labels}
+    return {"name": corpus.name, "documents": corpus.documents, "labels": corpus.labels}
 
 
 def _read(text: dict[str, Any]) -> Corpus | TaskParts:
     """What `_written` was given."""
     if "documents" not in text:
         return TaskParts.from_json(text)
-    return Corpus(tuple(map(tuple, text["documents"])), text["name"], (), text["labels"])
+    return Corpus(text["documents"], text["name"], (), text["labels"])
 
 
 def replace_file(path: Path, content: Any) -> None:

@@ -93,7 +93,7 @@ def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[
     step, checkpoint = found
     parts = {"Training text": training}
     if held_out:
-        parts["Held out"] = encode_corpus(held_out.excerpt(MOST_SENTENCES), checkpoint.tokenizer)
+        parts["Held out"] = encode_corpus(held_out.part(0, MOST_SENTENCES), checkpoint.tokenizer)
     examined = functools.partial(examine_part, training=training, longest=run.recipe.data.sequence_length)
     with probe_lock:
         results = {name: examined(checkpoint, part) for name, part in parts.items()}

@@ -82,7 +82,7 @@ def run_guesses(space: Workspace, run: Run, step: int | None, *, first: bool) ->
 def baselines(corpus: Corpus, model: Snapshot) -> dict[str, dict[str, Any]]:
     """Losses to compare a curve with, in nats: those of guesses that ignore the sentence."""
     vocabulary = model.config.vocab_size
-    unigram = encode_corpus(corpus.excerpt(MOST_COUNTED), model.tokenizer).unigram_entropy
+    unigram = encode_corpus(corpus.part(0, MOST_COUNTED), model.tokenizer).unigram_entropy
     found = {
         "uniform": (math.log(vocabulary), f"uniform guess (ln {vocabulary} = {math.log(vocabulary):.2f})"),
         "unigram": (unigram, "always guessing by word frequency"),

@@ -2,7 +2,6 @@
 
 # Shapes: S sentences, D documents. Sentences without a token are left out, and documents without such a sentence.
 
-import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -84,15 +83,11 @@ def notes_on_unknown(share: float, name: str, remedy: str) -> tuple[str, ...]:
 def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, *, progress: Callable[[float], None] = ignore) -> EncodedCorpus:
     """Turn every sentence into token ids, without special tokens; a "[MASK]" in the text is a word like any other.
 
-    The ids of a stored text are stored beside it, for each tokenizer. progress: called with the encoded fraction.
+    progress: called with the encoded fraction.
     """
     names = ["ids", "offsets", "documents", "texts", "unknown_share"]
     names += [] if corpus.labels is None else ["pair_labels"]
-    sentences, folder = corpus.sentences, None
-    if sentences.folder is not None:
-        vocabulary = hashlib.sha256(tokenizer.to_str().encode()).hexdigest()[:32]
-        folder = sentences.folder / f"ids-{vocabulary}-{sentences.offsets[0]}-{sentences.offsets[-1]}"
-    found = arrays(lambda append: _encode(corpus, tokenizer, append, progress), folder, names)
+    found = arrays(lambda append: _encode(corpus, tokenizer, append, progress), None, names)
     return EncodedCorpus(unknown_share=float(found.pop("unknown_share")[0]), **found)
 
 
@@ -132,7 +127,8 @@ def _encode(corpus: Corpus, tokenizer: Tokenizer, append: Append, progress: Call
         start, end, unknowns = start + len(rows), end + len(ids), unknowns + int((ids == unknown).sum())
     _empty(ids_of)
     kept_before = np.concatenate([[0], np.concatenate(kept_parts).cumsum()])
-    append("documents", np.unique(kept_before[corpus.text.bounds]))
+    bounds = [0, *itertools.accumulate(map(len, corpus.documents))]
+    append("documents", np.unique(kept_before[bounds]))
     append("unknown_share", np.array([unknowns / end if end else 0.0]))
 
 

@@ -159,7 +159,8 @@ def _prepare_text(
         raise CorpusError("The text is a single sentence; next sentence prediction needs at least two, a line each.")
     recipe, used = recipe.at_scale().for_source(corpus), corpus.first(recipe.corpus.most_documents)
     if recipe.corpus.validation_share is None:
-        sizes = len(used.documents), len(used.sentences), int(used.sentences.offsets[-1] - used.sentences.offsets[0])
+        size = sum(len(sentence.encode("utf-8", "surrogatepass")) for sentence in used.sentences)
+        sizes = len(used.documents), len(used.sentences), size
         if any(map(operator.ge, sizes, (MIN_DOCUMENTS, MIN_SENTENCES, MIN_BYTES))):
             held_out = recipe.override({"corpus.validation_share": HELD_OUT_SHARE})
             with contextlib.suppress(CorpusError):  # no pairs can be drawn from the part
@@ -235,7 +236,7 @@ def _text_notes(
     if batches.encoded.pair_labels is not None and recipe.data.negatives != DataConfig.negatives:
         notes += ("The pairs of this text have labels of their own, so the setting data.negatives is not used.",)
     if start is None:
-        notes += tuple(notes_on_words(text.excerpt(MAX_PREVIEWED).sentences, recipe.tokenizer.kind))
+        notes += tuple(notes_on_words(text.part(0, MAX_PREVIEWED).sentences, recipe.tokenizer.kind))
     elif not recipe.random_weights:
         notes += (
             f"Training goes on from {start.name} with a learning rate of {recipe.training.learning_rate:g}; with a "
@@ -490,7 +491,7 @@ def preview(
     Raises BertCoreError when the text cannot be trained on, or the run would exceed the limits.
     """
     corpus = corpus.first(recipe.corpus.most_documents)
-    part = corpus.excerpt(MAX_PREVIEWED)
+    part = corpus.part(0, MAX_PREVIEWED)
     times = len(corpus.sentences) / len(part.sentences)
     text = _prepare_text(recipe, part, device, start, times=times)
     check_limits(text, limits)

@@ -56,7 +56,7 @@ _LARGER = (
 _MOST_READINGS = 100  # of each word; more would teach the text by heart
 _MOST_PIECES = 8_000
 _PIECES_OF_A_WORD = 1.3
-_COUNTED_BYTES = 2**20  # of a text; they stand for the rest
+_COUNTED = 20_000  # sentences of a text, evenly spread; they stand for the rest
 _WORDS = re.compile(f"[{UNSPACED}]|[^\\s{UNSPACED}]+")  # a character of a script without spaces is a word
 
 Source = TypeVar("Source", bound=Corpus | TaskParts)
@@ -342,8 +342,8 @@ def recipe_for(corpus: Corpus) -> Recipe:
     longer one has pieces of words, and the settings of english-mini with smaller sizes: a larger text has a larger
     vocabulary and model and is read fewer times, so that it needs less dropout.
     """
-    counted = list(corpus.sample(_COUNTED_BYTES))
-    share = corpus.sampled_share(_COUNTED_BYTES)
+    counted = corpus.sentences[:: math.ceil(len(corpus.sentences) / _COUNTED)]
+    share = len(counted) / len(corpus.sentences)
     words = max(1, round(sum(len(_WORDS.findall(sentence)) for sentence in counted) / share))
     pair = 3 + 2 * _PIECES_OF_A_WORD * words / len(corpus.sentences)  # tokens
     length = 64 if pair < 40 else 128  # because others are longer

@@ -131,7 +131,7 @@ def test_labels_show_whether_the_second_sentence_follows_the_first():
 
 def test_a_repeated_sentence_never_makes_a_true_pair_negative():
     # "yes" occurs twice; a sentence that follows either of them follows "yes".
-    corpus = Corpus((("are you there", "yes", "good", "are you well", "yes", "fine"),))
+    corpus = Corpus([["are you there", "yes", "good", "are you well", "yes", "fine"]])
     batches, tokenizer, _ = make_batches(corpus, batch_size=8)
     follows = set(itertools.pairwise(corpus.sentences))
     for k in range(200):
@@ -212,7 +212,7 @@ def test_a_random_replacement_is_a_word_and_any_word():
 
 
 def test_masked_positions_are_spread_evenly():
-    corpus = Corpus((tuple(" ".join(f"w{i}{j}" for j in range(8)) for i in range(9)),))
+    corpus = Corpus([[" ".join(f"w{i}{j}" for j in range(8)) for i in range(9)]])
     batches, _, _ = make_batches(corpus, batch_size=64)
     counts = sum((batches[k].labels != IGNORED).sum(0).numpy() for k in range(300))
     words = np.delete(counts, [0, 9, 18])
@@ -234,7 +234,7 @@ def test_lengths_after_truncation_are_those_of_googles_code():
 
 def test_a_long_pair_loses_tokens_from_both_ends_of_its_longer_side():
     sentences = (" ".join(f"a{i}" for i in range(30)), "b0 b1", " ".join(f"c{i}" for i in range(30)))
-    batches, tokenizer, _ = make_batches(Corpus((sentences,)), batch_size=8, sequence_length=16)
+    batches, tokenizer, _ = make_batches(Corpus([sentences]), batch_size=8, sequence_length=16)
     fronts = set()
     for k in range(100):
         batch = batches[k]
@@ -252,7 +252,7 @@ def test_a_long_pair_loses_tokens_from_both_ends_of_its_longer_side():
 
 
 def test_special_tokens_in_a_text_are_words_like_any_other():
-    corpus = Corpus((("say [MASK] now", "what [SEP] then", "[CLS] [PAD] good"),))
+    corpus = Corpus([["say [MASK] now", "what [SEP] then", "[CLS] [PAD] good"]])
     tokenizer = train_tokenizer(corpus)
     encoded = encode_corpus(corpus, tokenizer)
     hidden = [tokenizer.token_to_id(token) for token in ("[MASK]", "[SEP]", "[CLS]", PAD)]
@@ -260,7 +260,7 @@ def test_special_tokens_in_a_text_are_words_like_any_other():
 
 
 def test_sentences_without_a_word_are_left_out():
-    corpus = Corpus((("one two", "...", "three four"),))
+    corpus = Corpus([["one two", "...", "three four"]])
     encoded = encode_corpus(corpus, train_tokenizer(corpus))
     assert encoded.lengths.tolist() == [2, 2]
     assert encoded.has_next.tolist() == [True, False]
@@ -281,7 +281,7 @@ def test_a_text_without_both_kinds_of_pairs_is_refused(documents, message):
 
 @pytest.mark.parametrize("n", [2, 3])
 def test_the_smallest_text_works(n):
-    batches, _, _ = make_batches(Corpus((tuple(f"x{i} y{i}" for i in range(n)),)), batch_size=3)
+    batches, _, _ = make_batches(Corpus([[f"x{i} y{i}" for i in range(n)]]), batch_size=3)
     for k in range(50):
         assert batches[k].input_ids.shape[0] == 3
 
@@ -319,7 +319,7 @@ def test_long_pairs_can_be_left_out():
             for side in halves(batch, row, tokenizer):
                 assert tuple(side) in sentences  # whole, never cropped
     with pytest.raises(CorpusError, match="fit into 8 tokens"):
-        make_batches(Corpus((("a b c d e", "f g h i j"),)), long_pairs="drop", sequence_length=8)
+        make_batches(Corpus([["a b c d e", "f g h i j"]]), long_pairs="drop", sequence_length=8)
 
 
 def test_labelled_pairs_come_once_each_and_keep_their_own_balance():

@@ -22,14 +22,14 @@ from bert_core.errors import ConfigError, CorpusError
 
 def test_a_line_is_a_sentence_and_a_blank_line_ends_a_document():
     corpus = Corpus.from_text("  Hello,\tthere. \nHow are   you?\n\n \nFine.\r\nThanks.\n", "lines")
-    assert corpus.documents == (("Hello, there.", "How are you?"), ("Fine.", "Thanks."))
-    assert corpus.sentences == ("Hello, there.", "How are you?", "Fine.", "Thanks.")
+    assert corpus.documents == [["Hello, there.", "How are you?"], ["Fine.", "Thanks."]]
+    assert corpus.sentences == ["Hello, there.", "How are you?", "Fine.", "Thanks."]
     assert corpus.notes == ()
 
 
 def test_documents_are_split_into_sentences():
     corpus = Corpus.from_text("Dr. Jekyll left. Who came in?\nMr. Hyde!\n\nThe end.", "documents")
-    assert corpus.documents == (("Dr. Jekyll left.", "Who came in?", "Mr. Hyde!"), ("The end.",))
+    assert corpus.documents == [["Dr. Jekyll left.", "Who came in?", "Mr. Hyde!"], ["The end."]]
 
 
 def test_short_lines_above_a_paragraph_are_headings_and_not_sentences():
@@ -37,21 +37,21 @@ def test_short_lines_above_a_paragraph_are_headings_and_not_sentences():
     text = f"Jarred Shaw\n{paragraph}\nCareer.\n{paragraph}\nHe left.\n\nYes!\n{paragraph}\n\nAn end.\nShort one."
     corpus = Corpus.from_text(text, "documents")
     long = ("A long paragraph begins here and goes on for a while.",) * 3
-    assert corpus.documents == ((*long, *long, "He left."), ("Yes!", *long), ("An end.", "Short one."))
+    assert corpus.documents == [[*long, *long, "He left."], ["Yes!", *long], ["An end.", "Short one."]]
     assert corpus.notes == ("Headings left out: 2.",)
 
 
 def test_headings_of_markdown_end_a_document_and_blank_lines_do_not():
     text = "# Title: A Book\n\n## CHAPTER I\n---\nIt was _dark_. So\ndark.\n\nHe snake_cased.\n\n## CHAPTER II\nEnd."
     corpus = Corpus.from_text(text, "documents")
-    assert corpus.documents == (("It was dark.", "So dark.", "He snake_cased."), ("End.",))
+    assert corpus.documents == [["It was dark.", "So dark.", "He snake_cased."], ["End."]]
     assert corpus.notes[1:] == ("Headings left out: 3.", "Marks of Markdown left out: 3.")
     mixed = Corpus.from_text("One.\nTwo.\n## Part\nThree.\n\nFour.", "documents")
-    assert mixed.documents == (("One.", "Two."), ("Three.",), ("Four.",))
+    assert mixed.documents == [["One.", "Two."], ["Three."], ["Four."]]
 
 
 def test_auto_chooses_by_the_median_length_of_a_line():
-    assert Corpus.from_text("One. Two.\nThree. Four.").sentences == ("One. Two.", "Three. Four.")
+    assert Corpus.from_text("One. Two.\nThree. Four.").sentences == ["One. Two.", "Three. Four."]
     assert len(Corpus.from_text("This is a sentence. " * 20).sentences) == 20
 
 
@@ -60,7 +60,7 @@ def test_auto_splits_lines_of_several_sentences():
     assert len(Corpus.from_text("\n".join([paragraph] * 3)).sentences) == 15
     assert len(Corpus.from_text("\n".join(["太阳出来了。狗叫了！谁在那儿？没人知道。"] * 3)).sentences) == 12
     dialogue = "Hello. How are you?\nFine. And you? Well?\nVery well.\n"
-    assert Corpus.from_text(dialogue * 2).sentences == tuple(dialogue.splitlines()) * 2
+    assert Corpus.from_text(dialogue * 2).sentences == list(dialogue.splitlines()) * 2
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_splitting_removes_only_white_space(paragraph):
 )
 def test_a_byte_order_mark_selects_the_encoding_and_a_note_names_it(mark, encoding, note):
     corpus = Corpus.from_bytes(mark + "Grüße, 世界 👍\nשלום".encode(encoding))
-    assert corpus.sentences == ("Grüße, 世界 👍", "שלום")
+    assert corpus.sentences == ["Grüße, 世界 👍", "שלום"]
     assert corpus.notes == ((f"Read as {note}.",) if note else ())
 
 
@@ -148,7 +148,7 @@ def test_a_file_that_is_no_text_is_named(data, kind):
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_the_sign_with_which_dos_programs_end_a_file_is_left_out(encoding):
     corpus = Corpus.from_bytes("One\r\nTwo\r\n\x1a\x1a".encode(encoding))
-    assert corpus.sentences == Corpus.from_text("One\nTwo\n\x1a").sentences == ("One", "Two")
+    assert corpus.sentences == Corpus.from_text("One\nTwo\n\x1a").sentences == ["One", "Two"]
 
 
 # A page of each language in the encoding that its programs wrote before UTF-8.
@@ -191,7 +191,7 @@ def test_a_file_that_is_not_utf_8_is_refused_with_its_likely_encodings_and_read_
     path = tmp_path / "old.txt"
     path.write_bytes(data)
     corpus = read_corpus(path, kind="lines", encoding=name)
-    assert corpus.sentences == ("Plain letters", *[line.strip()] * 3)
+    assert corpus.sentences == ["Plain letters", *[line.strip()] * 3]
     assert corpus.notes == (f"Read as {name}.",)
 
 
@@ -202,7 +202,7 @@ def test_an_encoding_is_one_of_a_list_and_fits_the_file():
         Corpus.from_bytes(b"abc\n\xff", encoding="euc_kr")
     with pytest.raises(CorpusError, match=r"not plain text \(byte 1\)"):
         Corpus.from_bytes(b"a\x00", encoding="windows-1252")
-    assert Corpus.from_bytes(codecs.BOM_UTF8 + "né".encode(), encoding="gbk").sentences == ("né",), "the mark decides"
+    assert Corpus.from_bytes(codecs.BOM_UTF8 + "né".encode(), encoding="gbk").sentences == ["né"], "the mark decides"
 
 
 @pytest.mark.parametrize("codec", ["cp850", "utf-16-le", "cp037"])
@@ -225,12 +225,12 @@ def test_an_empty_text_is_refused(text):
 
 
 def test_a_byte_order_mark_in_a_pasted_text_is_ignored():
-    assert Corpus.from_text("\ufeffHello there").sentences == ("Hello there",)
+    assert Corpus.from_text("\ufeffHello there").sentences == ["Hello there"]
 
 
 def test_long_words_are_cut_and_counted_in_a_note():
     corpus = Corpus.from_text("a " + "b" * 101 + "\n" + "c" * 100 + "\n" + "d" * 1_000_000)
-    assert corpus.sentences == ("a " + "b" * 100, "c" * 100, "d" * 100)
+    assert corpus.sentences == ["a " + "b" * 100, "c" * 100, "d" * 100]
     assert corpus.notes == ("Words cut after 100 characters: 2.",)
 
 
@@ -239,7 +239,7 @@ def test_only_letters_of_scripts_with_spaces_are_cut():
     scripts = ["语" * 300, "ひらがな" * 50, "ภาษา" * 50, "ខ្មែរ" * 50, "မြန်မာ" * 50]
     text = "\n".join([address, *scripts, "x" * 99 + "语" * 300 + "y" * 101, "%" * 1001])
     corpus = Corpus.from_text(text, "lines")
-    assert corpus.sentences == (address, *scripts, "x" * 99 + "语" * 300 + "y" * 100, "%" * 100)
+    assert corpus.sentences == [address, *scripts, "x" * 99 + "语" * 300 + "y" * 100, "%" * 100]
     assert corpus.notes[0] == "Words cut after 100 characters: 2."
 
 
@@ -267,7 +267,7 @@ def test_odd_texts_take_no_more_than_seconds(text):
 @pytest.mark.parametrize("line", ["= " * 10_000 + "x", "= " * 10_000, "=" * 10_000 + "x ="])
 def test_headings_of_wikitext_are_found_in_linear_time(line):
     start = time.process_time()
-    assert Corpus.from_text(f"{line}\na b . c d .\n", "wikitext").documents == (("a b", "c d ."),)
+    assert Corpus.from_text(f"{line}\na b . c d .\n", "wikitext").documents == [["a b", "c d ."]]
     assert time.process_time() - start < 5
 
 
@@ -279,10 +279,10 @@ def test_a_line_of_thai_is_no_heading_unless_it_is_short():
 def test_a_path_is_read_and_other_strings_are_texts(tmp_path):
     path = tmp_path / "my text.txt"
     path.write_text("One\nTwo", encoding="utf-8")
-    assert read_corpus(path).sentences == read_corpus(str(path)).sentences == ("One", "Two")
+    assert read_corpus(path).sentences == read_corpus(str(path)).sentences == ["One", "Two"]
     assert read_corpus(path).name == "my text.txt"
-    assert read_corpus("One\nTwo\nThree").sentences == ("One", "Two", "Three")
-    assert Corpus.from_text(str(path)).sentences == (str(path),)
+    assert read_corpus("One\nTwo\nThree").sentences == ["One", "Two", "Three"]
+    assert Corpus.from_text(str(path)).sentences == [str(path)]
     with pytest.raises(CorpusError, match="cannot be read"):
         read_corpus(tmp_path / "nothing.txt")
     with pytest.raises(CorpusError, match="cannot be read"):
@@ -294,7 +294,7 @@ def test_a_path_is_read_and_other_strings_are_texts(tmp_path):
 def test_wikitext_lines_with_the_end_of_a_sentence_are_documents():
     text = " = Title = \n \n One two . Three four . \n A single sentence . \n = = Part = = \n a = b . c . d . \n"
     corpus = Corpus.from_text(text, "wikitext")
-    assert corpus.documents == (("One two", "Three four ."), ("A single sentence .",), ("a = b", "c", "d ."))
+    assert corpus.documents == [["One two", "Three four ."], ["A single sentence ."], ["a = b", "c", "d ."]]
 
 
 def test_lines_of_two_texts_are_pairs_of_neighbours():
@@ -303,8 +303,8 @@ def test_lines_of_two_texts_are_pairs_of_neighbours():
     [note] = (found := Corpus.from_text(text)).notes
     assert "read as neighbours" in note
     assert found.labels is None
-    assert found.documents == (("Welcome to the", "the jungle"), ("I can stay", "here all night"))
-    assert Corpus.from_text("欢迎来到\t丛林世界\n我可以\t整夜待着\n").documents[1] == ("我可以", "整夜待着")
+    assert found.documents == [["Welcome to the", "the jungle"], ["I can stay", "here all night"]]
+    assert Corpus.from_text("欢迎来到\t丛林世界\n我可以\t整夜待着\n").documents[1] == ["我可以", "整夜待着"]
     for others in ("a good film\tpos\na bad film\tneg\n", "s1\tone two\ns2\tthree four\n", f"{text}no tab here\n"):
         assert len(Corpus.from_text(others).sentences) == others.count("\n") - others.count("\n\n")
     late = "I can stay\there all night\n" * 1000 + "no tab here\n"
@@ -319,31 +319,31 @@ def test_lines_of_two_texts_are_pairs_of_neighbours():
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_other_separators_of_lines_end_no_pair(end):
     text = end.join(["the dog\u2028ran\tit\x85ran\t1", "", "we\x0csang\tit\u2029rained\t0", ""])
-    assert Corpus.from_text(text, "pairs").labels == (True, False)
-    assert Corpus.from_bytes(text.encode(), "pairs").documents[0] == ("the dog\u2028ran", "it\x85ran")
+    assert Corpus.from_text(text, "pairs").labels == [True, False]
+    assert Corpus.from_bytes(text.encode(), "pairs").documents[0] == ["the dog\u2028ran", "it\x85ran"]
 
 
 def test_pairs_are_three_columns_or_those_of_mrpc():
     corpus = Corpus.from_text("one\ttwo\t1\n\nthree\tfour\t0\n", "pairs")
-    assert corpus.documents == (("one", "two"), ("three", "four"))
-    assert corpus.labels == (True, False)
+    assert corpus.documents == [["one", "two"], ["three", "four"]]
+    assert corpus.labels == [True, False]
     mrpc = Corpus.from_text("\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\ta b\tb a\n", "pairs")
-    assert (mrpc.documents, mrpc.labels) == ((("a b", "b a"),), (True,))
+    assert (mrpc.documents, mrpc.labels) == ([["a b", "b a"]], [True])
     with pytest.raises(CorpusError, match="Line 2 of the text is not a pair"):
         Corpus.from_text("one\ttwo\t1\none two 1\n", "pairs")
 
 
 def test_a_text_is_split_in_order_between_documents_or_sentences():
-    one = Corpus((tuple(f"s{i}" for i in range(25)),))
+    one = Corpus([[f"s{i}" for i in range(25)]])
     parts = one.split(0.16, 0.2)
     assert [part.sentences for part in parts] == [one.sentences[:16], one.sentences[16:20], one.sentences[20:]]
-    many = Corpus(tuple((f"a{i}", f"b{i}") for i in range(10)), labels=(True, False) * 5)
+    many = Corpus([[f"a{i}", f"b{i}"] for i in range(10)], labels=[True, False] * 5)
     first, rest = many.split(0.3)
     assert (first.documents, rest.documents) == (many.documents[:7], many.documents[7:])
     assert rest.labels == many.labels[7:]
     assert many.first(3).labels == many.labels[:3]
     with pytest.raises(CorpusError, match="too short to be split"):
-        Corpus((("a", "b", "c"),)).split(0.2)
+        Corpus([["a", "b", "c"]]).split(0.2)
 
 
 @pytest.mark.parametrize(
@@ -359,35 +359,56 @@ def test_a_text_is_split_in_order_between_documents_or_sentences():
 )
 def test_the_shares_are_of_the_sentences_and_a_long_document_is_cut(lengths, training, held_out):
     words = (f"s{i}" for i in itertools.count())
-    corpus = Corpus(tuple(tuple(itertools.islice(words, length)) for length in lengths))
+    corpus = Corpus([list(itertools.islice(words, length)) for length in lengths])
     parts = corpus.split(0.1)
     assert [[*map(len, part.documents)] for part in parts] == [training, held_out]
-    assert (*parts[0].sentences, *parts[1].sentences) == corpus.sentences
+    assert [*parts[0].sentences, *parts[1].sentences] == corpus.sentences
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.floats(0.01, 0.5), st.floats(0, 0.5))
 def test_every_part_of_a_split_has_about_its_share_of_the_sentences(lengths, validation, test):
-    corpus = Corpus(tuple(tuple(f"{d}-{i}" for i in range(length)) for d, length in enumerate(lengths)))
+    corpus = Corpus([[f"{d}-{i}" for i in range(length)] for d, length in enumerate(lengths)])
     shares = [share for share in (validation, test) if share]
     try:
         parts = corpus.split(*shares)
     except CorpusError:
         return
-    assert tuple(sentence for part in parts for sentence in part.sentences) == corpus.sentences
+    assert [sentence for part in parts for sentence in part.sentences] == corpus.sentences
     wanted = [share * len(corpus.sentences) for share in (1 - sum(shares), *shares)]
     for part, size in zip(parts, wanted):
         assert abs(len(part.sentences) - size) < min(wanted) + 1
         assert {sentence.split("-")[0] for sentence in part.sentences} == {d[0].split("-")[0] for d in part.documents}
 
 
-def test_an_excerpt_keeps_documents_and_their_labels() -> None:
-    corpus = Corpus((("a", "b", "c"), ("d", "e", "f", "g"), ("h", "i")))
-    assert corpus.excerpt(5).documents == (("a", "b", "c"), ("d", "e"))
-    assert corpus.excerpt(4).documents == (("a", "b", "c"),)
-    assert corpus.excerpt(99) == corpus
-    pairs = Corpus((("a", "b"), ("c", "d"), ("e", "f")), labels=(True, False, True))
-    assert pairs.excerpt(5) == Corpus((("a", "b"), ("c", "d")), labels=(True, False))
+def test_a_part_keeps_documents_and_their_labels() -> None:
+    corpus = Corpus([["a", "b", "c"], ["d", "e", "f", "g"], ["h", "i"]])
+    assert corpus.part(0, 5).documents == [["a", "b", "c"], ["d", "e"]]
+    assert corpus.part(2, 3).documents == [["c"]]
+    assert corpus.part(3, 7).documents == [["d", "e", "f", "g"]]
+    assert corpus.part(0, 99) == corpus
+    pairs = Corpus([["a", "b"], ["c", "d"], ["e", "f"]], labels=[True, False, True])
+    assert pairs.part(0, 5) == Corpus([["a", "b"], ["c", "d"]], labels=[True, False])
+
+
+def test_a_text_is_read_in_part_and_has_to_be_above_a_size(monkeypatch, tmp_path) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("one\ntwo\n\n\nthree\n\nfour\nfive\n" * 9)
+    assert read_corpus(path, kind="lines", most_documents=2).documents == [["one", "two"], ["three"]]
+    assert read_corpus(path.read_text(), kind="lines", most_documents=1).documents == [["one", "two"]]
+    pairs = read_corpus("one\ttwo\t1\nthree\tfour\t0\n" * 9, kind="pairs", most_documents=3)
+    assert (len(pairs.documents), pairs.labels) == (3, [True, False, True])
+    monkeypatch.setattr(corpus_module, "WHOLE_BYTES", 100)
+    with pytest.raises(CorpusError, match=r"long\.txt has 0 kB; .* say with corpus.most_documents how many"):
+        read_corpus(path, kind="lines")
+    assert len(read_corpus(path, kind="lines", most_documents=2).documents) == 2
+
+
+def test_two_texts_have_the_same_fingerprint_only_if_they_have_the_same_sentences_documents_and_labels() -> None:
+    texts = [[["a", "b"]], [["a"], ["b"]], [["a\nb"]], [["ab"]], [["a", "b", ""]], [["\ud800", "b"]]]
+    corpora = [*map(Corpus, texts), Corpus([["a", "b"]], labels=[True]), Corpus([["a", "b"]], labels=[False])]
+    assert len({corpus.fingerprint for corpus in corpora}) == len(corpora)
+    assert Corpus([["a", "b"]], "another name").fingerprint == corpora[0].fingerprint
 
 
 def test_a_file_read_in_blocks_has_the_sentences_of_its_text():

@@ -103,14 +103,14 @@ def _letters(text: str) -> str:
 
 
 def _model(language: str, kind: str) -> Checkpoint:
-    tokenizer = train_tokenizer(Corpus((tuple(SENTENCES[language]),)), kind=kind)
+    tokenizer = train_tokenizer(Corpus([list(SENTENCES[language])]), kind=kind)
     config = BertConfig(tokenizer.get_vocab_size(), 12, 1, 2, 12)
     return Checkpoint(BertForPreTraining(config).eval(), tokenizer, language)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_text_has_the_same_tokens_composed_and_decomposed_and_keeps_its_letters(language, kind):
-    tokenizer = train_tokenizer(Corpus((tuple(SENTENCES[language]),)), kind=kind)
+    tokenizer = train_tokenizer(Corpus([list(SENTENCES[language])]), kind=kind)
     for sentence in SENTENCES[language]:
         tokens = tokenizer.encode(sentence, add_special_tokens=False).tokens
         assert UNK not in tokens

@@ -93,7 +93,7 @@ def test_hyphens_at_the_ends_of_narrow_lines_are_doubted(text, end):
 
 def test_labelled_pairs_are_found_as_the_readme_says():
     corpus = read("hello my friend\thow are you\t1\nwe went home\tit was late\t0\n")
-    assert corpus.labels == (True, False)
+    assert corpus.labels == [True, False]
     assert "Each line has two texts and a label" in corpus.notes[0]
 
 
@@ -114,13 +114,13 @@ def test_portuguese_capitals_are_not_damaged():
 
 
 def test_lines_below_a_comment_stay_sentences():
-    lines = ("# A song", "the moon is up", "the fields are still", "the river sings")
+    lines = ["# A song", "the moon is up", "the fields are still", "the river sings"]
     assert read("\n".join(lines)).sentences == lines
 
 
 def test_items_of_a_markdown_list_are_not_joined():
     corpus = read("# Things\n\nWe need\nthese:\n- a loaf of bread\n- two eggs,\n  boiled\n1. a pan\n2. some oil\n")
-    assert corpus.sentences == ("We need these:", "- a loaf of bread", "- two eggs, boiled", "1. a pan", "2. some oil")
+    assert corpus.sentences == ["We need these:", "- a loaf of bread", "- two eggs, boiled", "1. a pan", "2. some oil"]
 
 
 def test_a_markdown_text_without_blank_lines_is_read_in_parts():

@@ -159,7 +159,7 @@ def test_a_sentence_a_line_stays_so(language):
     bare = [sentence.rstrip(".。।") for sentence in sentences]
     for lines in (sentences, bare):
         corpus = Corpus.from_text("\n".join(lines * 3))
-        assert corpus.sentences == tuple(lines * 3)
+        assert corpus.sentences == list(lines * 3)
         assert corpus.notes == ()
 
 
@@ -238,9 +238,9 @@ def test_short_sentences_are_no_headings():
         "Nobody had seen him go out.",
     ]
     corpus = Corpus.from_text("\n".join(["CHAPTER ONE", *novel * 5]), "documents")
-    assert corpus.sentences == tuple(novel * 5)
+    assert corpus.sentences == list(novel * 5)
     assert corpus.notes == ("Headings left out: 1.",)
-    assert Corpus.from_text("\n".join(novel[:4]), "documents").sentences == tuple(novel[:4])
+    assert Corpus.from_text("\n".join(novel[:4]), "documents").sentences == list(novel[:4])
 
 
 def test_headings_with_a_full_stop_are_left_out_of_texts_that_have_many():
@@ -249,13 +249,13 @@ def test_headings_with_a_full_stop_are_left_out_of_texts_that_have_many():
     )
     article = ["A Band", long, "Early history.", long, "Career.", long, long, "Music and style.", long]
     corpus = Corpus.from_text("\n".join([*article, ""] * 6), "documents")
-    assert corpus.sentences == (long,) * 30
+    assert corpus.sentences == [long] * 30
     assert corpus.notes == ("Headings left out: 24.",)
 
 
 def test_control_characters_are_left_out_of_a_text_and_counted():
     corpus = Corpus.from_bytes(b"The exam\x02ple was very long, and we knew it.\nIt had a sec\x02ond pa\x7frt.\x1b\n")
-    assert corpus.sentences == ("The example was very long, and we knew it.", "It had a second part.")
+    assert corpus.sentences == ["The example was very long, and we knew it.", "It had a second part."]
     assert corpus.notes == ("Control characters left out: 4.",)
     assert Corpus.from_text("a long li\x02ne of text") == Corpus.from_text("a long line of te\x02xt")
     with pytest.raises(CorpusError, match=r"not plain text \(byte 3\)"):
@@ -300,7 +300,7 @@ def test_a_full_stop_before_a_small_letter_ends_no_sentence_where_sentences_begi
 
 @pytest.mark.parametrize(("kind", "lowercase"), [*itertools.product(("word", "wordpiece", "bpe"), (True, False))])
 def test_a_special_token_in_a_text_is_a_word_and_typed_by_a_person_it_is_the_token(kind, lowercase):
-    corpus = Corpus((("The [SEP] and [MASK], or x[MASK]y", "A [CLS] or [PAD]. 中[SEP]文 ก[MASK]ก"),))
+    corpus = Corpus([["The [SEP] and [MASK], or x[MASK]y", "A [CLS] or [PAD]. 中[SEP]文 ก[MASK]ก"]])
     tokenizer = train_tokenizer(corpus, kind=kind, lowercase=lowercase)
     special = {tokenizer.token_to_id(token) for token in SPECIAL_TOKENS if token != "[UNK]"}
     assert special.isdisjoint(encode_corpus(corpus, tokenizer).ids.tolist())

@@ -17,7 +17,7 @@ from bert_core.errors import ConfigError, CorpusError
 
 
 def make_sampler(documents, *, needs_pairs=True, seed=0, **settings):
-    corpus = Corpus(tuple(tuple(document) for document in documents))
+    corpus = Corpus([list(document) for document in documents])
     encoded = encode_corpus(corpus, train_tokenizer(corpus))
     return PairSampler(encoded, DataConfig(**settings), seed, needs_pairs)
 
@@ -173,7 +173,7 @@ def test_packed_segments_are_consecutive_sentences_cut_at_a_sentence():
 
 def test_packed_pairs_fill_their_length_early_and_late_in_a_run():
     documents = [[" ".join(["w"] * 5 + [f"s{d}x{s}"]) for s in range(60)] for d in range(9)]
-    corpus = Corpus(tuple(map(tuple, documents)))
+    corpus = Corpus(list(map(tuple, documents)))
     tokenizer = train_tokenizer(corpus)
     config = DataConfig(segments="packed", batch_size=7, sequence_length=96, short_length=32)
     batches = PretrainingBatches(encode_corpus(corpus, tokenizer), tokenizer, config, seed=2)
@@ -210,7 +210,7 @@ def test_packed_pairs_are_cropped_never_dropped():
 
 @pytest.mark.parametrize("segments", ["sentences", "packed"])
 def test_documents_of_one_sentence_train_without_pairs(segments):
-    corpus = Corpus((("one a",), ("two b",), ("three c d",)))
+    corpus = Corpus([["one a"], ["two b"], ["three c d"]])
     tokenizer = train_tokenizer(corpus)
     encoded = encode_corpus(corpus, tokenizer)
     with pytest.raises(CorpusError, match="at least two"):

@@ -249,7 +249,7 @@ def test_lowercase_and_strip_accents_mean_what_they_mean_in_bert_and_are_saved(
 
 
 def test_quotation_marks_belong_to_no_word():
-    corpus = Corpus((("“I want to fly,” said the tortoise.", '«I» "want" 「to」 fly, don’t the tortoise\'s said'),))
+    corpus = Corpus([["“I want to fly,” said the tortoise.", '«I» "want" 「to」 fly, don’t the tortoise\'s said']])
     learned = train_tokenizer(corpus)
     assert {"fly", "i", "want", "to", "don’t", "tortoise's"} <= learned.get_vocab().keys()
     assert not [word for word in learned.get_vocab() if set(word) & set('"“”«»「」')]
@@ -270,7 +270,7 @@ def test_quotation_marks_belong_to_no_word():
     ],
 )
 def test_marks_that_belong_to_a_number_are_kept(text, words):
-    learned = train_tokenizer(Corpus(((text, "other words"),)))
+    learned = train_tokenizer(Corpus([[text, "other words"]]))
     assert learned.encode(text, add_special_tokens=False).tokens == words.split()
 
 
@@ -493,7 +493,7 @@ def test_a_word_of_a_megabyte_is_unknown():
 
 
 def test_a_word_with_the_name_of_a_special_token_is_no_special_token():
-    tokenizer = train_tokenizer(Corpus((("a [MASK] b", "[CLS] a"),)), lowercase=False)
+    tokenizer = train_tokenizer(Corpus([["a [MASK] b", "[CLS] a"]]), lowercase=False)
     assert [tokenizer.token_to_id(token) for token in SPECIAL_TOKENS] == [0, 1, 2, 3, 4]
     assert sorted(tokenizer.get_vocab().values()) == list(range(7))
 

@@ -115,5 +115,5 @@ def test_labelled_pairs_are_asked_beside_the_more_frequent_label(tiny_checkpoint
     held_out = encoded(tiny_checkpoint, ("hello you", "i am"), ("are you", "thank you"), labels=(True, False))
     result = examine_part(tiny_checkpoint, held_out, training, 17)
     assert (result.pairs.asked, result.pairs.baseline) == (2, 1)
-    corpus = Corpus((("hello you", "i am"), ("are you", "thank you")), labels=(True, False))
+    corpus = Corpus([["hello you", "i am"], ["are you", "thank you"]], labels=[True, False])
     assert result.pairs.right == exam(tiny_checkpoint, corpus).pairs.right

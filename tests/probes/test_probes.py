@@ -133,7 +133,7 @@ def test_questions_without_an_answer_raise_one_sentence(tiny_checkpoint, probe, 
     [
         ("mlm", lambda c: fill_mask(c, "[MASK]")),
         ("nsp", lambda c: next_sentence(c, "a", "b")),
-        ("mlm", lambda c: exam(c, Corpus((("a", "b"),)))),
+        ("mlm", lambda c: exam(c, Corpus([["a", "b"]]))),
     ],
 )
 def test_a_probe_refuses_a_model_that_lacks_its_head(tiny_checkpoint, part, probe):
@@ -176,7 +176,7 @@ def test_unknown_words_are_named_once(tiny_checkpoint):
 
 
 def test_the_exam_counts_by_hand(tiny_checkpoint):
-    corpus = Corpus((("hello romeo", "thank you"), ("how are you",)))
+    corpus = Corpus([["hello romeo", "thank you"], ["how are you"]])
     result = exam(tiny_checkpoint, corpus)
     sentences = corpus.sentences
     pairs_right = 0
@@ -199,18 +199,18 @@ def test_the_exam_counts_by_hand(tiny_checkpoint):
 
 def test_the_exam_judges_labelled_pairs_by_their_labels(tiny_checkpoint: Checkpoint):
     pairs = (("hello romeo", "thank you"), ("you " * 16, "oh"), ("how are you", "i am"), ("...", "oh"), ("oh", "you"))
-    corpus = Corpus(pairs, labels=(False, True, True, True, False))
+    corpus = Corpus(pairs, labels=[False, True, True, True, False])
     judged = [next_sentence(tiny_checkpoint, *pairs[d]) >= 0.5 for d in (0, 2, 4)]
     right = sum(answer == label for answer, label in zip(judged, (False, True, False)))
     found = exam(tiny_checkpoint, corpus).pairs
     assert (found.right, found.asked) == (right, 3), "the second is too long, the fourth has no word"
-    inverted = Corpus(pairs, labels=(True, False, False, False, True))
+    inverted = Corpus(pairs, labels=[True, False, False, False, True])
     found = exam(tiny_checkpoint, inverted).pairs
     assert (found.right, found.asked) == (3 - right, 3)
 
 
 def test_the_exam_of_many_labelled_pairs_takes_a_window_of_whole_pairs(tiny_checkpoint: Checkpoint):
-    corpus = Corpus((("how are you", "i am romeo"),) * 150, labels=(True, False, True) * 50)
+    corpus = Corpus([["how are you", "i am romeo"]] * 150, labels=[True, False, True] * 50)
     for seed in range(3):
         result = exam(tiny_checkpoint, corpus, seed=seed)
         assert result.pairs.asked == 100
@@ -239,7 +239,7 @@ def test_embedding_rows_without_a_token_are_never_guessed(dialogue, word_tokeniz
 
 
 def test_the_exam_takes_a_seeded_window_of_a_long_text(tiny_checkpoint: Checkpoint, monkeypatch):
-    corpus = Corpus((tuple(f"you are {'romeo ' * (i % 3)}" for i in range(230)),))
+    corpus = Corpus([[f"you are {'romeo ' * (i % 3)}" for i in range(230)]])
     result = exam(tiny_checkpoint, corpus)
     first, last = result.window
     assert last - first + 1 == 200
@@ -311,7 +311,7 @@ def test_no_probe_asks_a_device_without_float64_for_it(there, tiny_checkpoint):
     with pytest.raises(TypeError):
         there.model.bert.pooler.dense.weight.double()
     texts = "hello how are you", "i am romeo"
-    corpus = Corpus(((*texts, "my name is juliet", "thank you romeo"),))
+    corpus = Corpus([[*texts, "my name is juliet", "thank you romeo"]])
     encoded = encode_corpus(corpus, tiny_checkpoint.tokenizer)
     probes = [
         lambda each: head_names(each, *texts),

@@ -12,10 +12,10 @@ from bert_core.probes.exam import exam
 from bert_core.probes.sentence_pairs import UNLABELLED, PairMatrix, next_sentence, pair_matrix, window
 
 TEXT = Corpus(
-    (
-        ("how are you", "...", "i am romeo", "thank you juliet", "how are you"),
-        ("you " * 12, "oh congratulations", "how are you"),
-    )
+    [
+        ["how are you", "...", "i am romeo", "thank you juliet", "how are you"],
+        ["you " * 12, "oh congratulations", "how are you"],
+    ]
 )
 
 
@@ -53,10 +53,10 @@ def test_the_counts_are_those_of_the_exam(tiny_checkpoint):
 def test_a_longer_text_is_judged_in_a_window(tiny_checkpoint):
     whole = pair_matrix(tiny_checkpoint, TEXT)
     part = pair_matrix(tiny_checkpoint, TEXT, limit=3, start=2)
-    assert (part.start, part.sentences) == (2, TEXT.sentences[2:5])
+    assert (part.start, part.sentences) == (2, tuple(TEXT.sentences[2:5]))
     torch.testing.assert_close(part.probabilities, whole.probabilities[1:4, 1:4])
     assert part.labels.tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
-    assert pair_matrix(tiny_checkpoint, TEXT, limit=3, start=100).sentences == TEXT.sentences[-3:]
+    assert pair_matrix(tiny_checkpoint, TEXT, limit=3, start=100).sentences == tuple(TEXT.sentences[-3:])
 
 
 def test_a_pair_that_is_too_long_never_becomes_a_row(tiny_checkpoint, monkeypatch):
@@ -71,9 +71,9 @@ def test_a_pair_that_is_too_long_never_becomes_a_row(tiny_checkpoint, monkeypatc
 
 
 def test_labelled_pairs_keep_their_labels_and_all_others_are_unlabelled(tiny_checkpoint):
-    pairs = Corpus((("how are you", "i am romeo"), ("thank you", "oh romeo"), ("a", "b")), labels=(True, False, True))
+    pairs = Corpus([["how are you", "i am romeo"], ["thank you", "oh romeo"], ["a", "b"]], labels=[True, False, True])
     matrix = pair_matrix(tiny_checkpoint, pairs, limit=5, start=1)
-    assert matrix.sentences == pairs.sentences[:4]
+    assert matrix.sentences == tuple(pairs.sentences[:4])
     assert (matrix.labels[0, 1].item(), matrix.labels[2, 3].item()) == (1, 0)
     assert (matrix.labels == UNLABELLED).sum() == 14
     judged = [next_sentence(tiny_checkpoint, a, b) >= 0.5 for a, b in pairs.documents[:2]]
@@ -82,11 +82,11 @@ def test_labelled_pairs_keep_their_labels_and_all_others_are_unlabelled(tiny_che
 
 def test_a_window_keeps_documents_and_pairs_apart():
     start, part = window(TEXT, 4, 3)
-    assert (start, part.documents) == (3, (TEXT.documents[0][3:], TEXT.documents[1][:2]))
+    assert (start, part.documents) == (3, [TEXT.documents[0][3:], TEXT.documents[1][:2]])
     assert window(TEXT, 5)[1].documents == TEXT.documents[:1]
     assert window(TEXT, 3, 100) == (5, Corpus(TEXT.documents[1:]))
-    pairs = Corpus(tuple((f"{i}", "x") for i in range(9)), labels=(True, False) * 4 + (True,))
-    assert window(pairs, 5, 3) == (2, Corpus((("1", "x"), ("2", "x")), labels=(False, True)))
+    pairs = Corpus([[f"{i}", "x"] for i in range(9)], labels=[True, False] * 4 + [True])
+    assert window(pairs, 5, 3) == (2, Corpus([["1", "x"], ["2", "x"]], labels=[False, True]))
 
 
 def test_a_true_next_sentence_is_found_when_no_other_is_likelier():

@@ -24,7 +24,7 @@ from bert_core.storage import checkpoint
 from bert_core.training import evaluation, objective, optimizer
 from bert_core.training.trainer import Trainer
 
-TEXT = Corpus(tuple(tuple(f"w{i % 7} w{(i + j) % 5} w{j}" for j in range(4)) for i in range(12)))
+TEXT = Corpus([[f"w{i % 7} w{(i + j) % 5} w{j}" for j in range(4)] for i in range(12)])
 
 
 class Panic(BaseException):

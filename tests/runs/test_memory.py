@@ -24,7 +24,7 @@ from bert_core.runs.service import TrainingService
 from bert_core.runs.snapshots import least_useful
 from bert_core.training.trainer import Trainer
 
-TEXT = Corpus((("a b c d", "b c d e", "c d e f"),))
+TEXT = Corpus([["a b c d", "b c d e", "c d e f"]])
 
 
 @pytest.fixture

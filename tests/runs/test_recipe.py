@@ -323,7 +323,7 @@ def test_a_tenth_of_a_longer_text_is_held_out_unless_the_recipe_overrides_it(rec
     assert (facts.held_out_documents, facts.held_out_sentences) == (documents, sentences)
     assert (prepared.parts.validation is None, prepared.validation is None) == (documents == 0, documents == 0)
     held_out = prepared.parts.validation.sentences if prepared.parts.validation else ()
-    assert (*prepared.parts.train.sentences, *held_out) == corpus.sentences
+    assert [*prepared.parts.train.sentences, *held_out] == corpus.sentences
     again = prepare(prepared.recipe, corpus)  # the recipe that is saved states the share
     assert again.recipe == prepared.recipe
     assert again.parts.train == prepared.parts.train
@@ -365,7 +365,7 @@ def test_a_long_text_is_previewed_from_its_beginning(monkeypatch):
     changed = {"training.epochs": 3, "training.warmup_steps": 2, "corpus.validation_share": 0.1}
     recipe = load_recipe("romeo-juliet").override(changed)
     whole = Corpus.from_text("\n".join(lines), "lines")
-    facts, begun = preview(recipe, whole), preview(recipe, whole.excerpt(60))
+    facts, begun = preview(recipe, whole), preview(recipe, whole.part(0, 60))
     assert begun.sentences == 54  # without those held out
     for name in ("sentences", "tokens", "held_out_sentences"):
         assert getattr(facts, name) == 4 * getattr(begun, name)
@@ -490,11 +490,11 @@ def test_going_on_from_a_model_takes_a_rate_for_going_on_and_says_so(tiny_checkp
 def test_a_text_of_unknown_words_is_said_or_refused(tiny_checkpoint):
     recipe = load_recipe("romeo-juliet").override({"training.steps": 3, "data.sequence_length": 17})
     strange = [f"zork{n} blorb{n}" for n in range(90)]
-    mixed = Corpus((tuple(DIALOGUE.splitlines() + strange[:9]),), name="mixed")
+    mixed = Corpus([list(DIALOGUE.splitlines() + strange[:9])], name="mixed")
     notes = prepare(recipe, mixed, start=tiny_checkpoint).notes
     assert re.match("[2-5].% of the words are unknown to this vocabulary; choose a model that knows", notes[0])
     with pytest.raises(CorpusError, match=r"9.% of the words of odd are unknown to this vocabulary"):
-        prepare(recipe, Corpus((("i am romeo", *strange),), name="odd"), start=tiny_checkpoint)
+        prepare(recipe, Corpus([["i am romeo", *strange]], name="odd"), start=tiny_checkpoint)
     small = recipe.override({"tokenizer.vocab_size": 12})
     assert "% of the words are unknown to this vocabulary; make it larger." in " ".join(prepare(small, mixed).notes)
     with pytest.raises(ConfigError, match="The device 'tpu' is not available here"):

@@ -306,7 +306,7 @@ class BrokenBatches:
 
 def test_a_run_that_fails_has_a_reason_and_the_others_continue(service, recipe, monkeypatch):
     good = service.start(recipe.override({"training.steps": 400}))
-    bad_text = service.start(recipe, corpus=Corpus((("only one",),)))
+    bad_text = service.start(recipe, corpus=Corpus([["only one"]]))
     wait(lambda: bad_text.status in ENDED)
     assert bad_text.status == "failed"
     assert "single sentence" in bad_text.reason
@@ -523,7 +523,7 @@ def test_a_run_that_cannot_be_continued_is_refused_with_a_reason(service, recipe
     run = service.start(recipe.override({"training.steps": 100_000}), paused=True)
     with pytest.raises(RunError, match="Only a finished or stopped run"):
         run.continue_for(5)
-    bad = service.start(recipe, corpus=Corpus((("only one",),)))
+    bad = service.start(recipe, corpus=Corpus([["only one"]]))
     wait(lambda: bad.status == "failed")
     with pytest.raises(RunError, match="this one is failed"):
         bad.continue_for(5)
@@ -752,10 +752,10 @@ def test_the_held_out_curve_begins_untrained_and_ends_with_the_run(service, reci
     text = "\n\n".join("\n".join(" ".join(rng.choices(words, k=4)) for _ in range(4)) for _ in range(40))
     run = finished(service.start(recipe, Corpus.from_text(text, "lines"), seed=5))
     assert len(run.prepared.parts.validation.documents) == 4
-    assert (
+    assert [
         *run.prepared.parts.train.documents,
         *run.prepared.parts.validation.documents,
-    ) == run.prepared.source.documents
+    ] == run.prepared.source.documents
     points = run.evaluations()
     assert points[0].step == 0
     assert points[-1].step == 60

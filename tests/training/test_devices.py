@@ -33,7 +33,7 @@ from bert_core.training.optimizer import Optimizer
 from bert_core.training.trainer import Trainer
 
 CONFIG = BertConfig(vocab_size=41, hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=20)
-TEXT = Corpus((("a b c d", "b c d e", "c d e f"),))
+TEXT = Corpus([["a b c d", "b c d e", "c d e f"]])
 LOST = RuntimeError("CUDA error: unspecified launch failure\nCUDA kernel errors might be asynchronously reported")
 
 

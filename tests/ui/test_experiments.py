@@ -82,8 +82,8 @@ def test_a_kind_of_word_that_never_occurs_has_no_mark(tiny_checkpoint, dialogue)
 
 def test_a_long_text_is_examined_at_its_beginning(tiny_checkpoint):
     sentences = tuple(("how are you today", "thank you romeo", "my name is juliet")[i % 3] for i in range(5000))
-    long = examine(tiny_checkpoint, Corpus((sentences[:1500], sentences[1500:])), RECIPE.data)
-    cut = examine(tiny_checkpoint, Corpus((sentences[:1500], sentences[1500:2000])), RECIPE.data)
+    long = examine(tiny_checkpoint, Corpus([sentences[:1500], sentences[1500:]]), RECIPE.data)
+    cut = examine(tiny_checkpoint, Corpus([sentences[:1500], sentences[1500:2000]]), RECIPE.data)
     assert long == cut
 
 

@@ -141,7 +141,7 @@ CODES = {
     "mattered": lambda model: closer_code(model, dataclasses.replace(PAIR, view=MATTERED)),
     "sweep": lambda model: closer_code(model, dataclasses.replace(PAIR, view=SWEEP)),
     "pair": lambda model: pair_code(model, PAIR),
-    "matrix": lambda model: matrix_code(model.name, Corpus((("hello", "thank you"),), name="two"), 0, 6),
+    "matrix": lambda model: matrix_code(model.name, Corpus([["hello", "thank you"]], name="two"), 0, 6),
     "attention": lambda model: attention_code(model, PAIR),
     "heads": lambda model: switches_code(model, PAIR, 2),
     "contexts": lambda model: contexts_code(model, "romeo", ["hello romeo", "romeo"], 1),

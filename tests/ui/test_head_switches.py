@@ -61,7 +61,7 @@ def test_a_slow_model_waits_for_a_press_and_a_very_slow_one_leaves_the_loss_out(
 
 
 def test_a_text_without_pairs_has_no_corpus_loss(tiny_checkpoint):
-    value = switches_value(tiny_checkpoint, ASKED, Corpus((("how are you",),)))
+    value = switches_value(tiny_checkpoint, ASKED, Corpus([["how are you"]]))
     assert set(value["titles"]) == {"word", "is_next"}
 
 

@@ -22,7 +22,7 @@ from bert_core.runs.run import ENDED, Run
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskParts
 
-TEXT = Corpus((("a b c d", "b c d e", "c d e f"), ("d e f a", "e f a b")), "mine")
+TEXT = Corpus([["a b c d", "b c d e", "c d e f"], ["d e f a", "e f a b"]], "mine")
 
 
 @pytest.fixture

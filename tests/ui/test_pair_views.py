@@ -51,7 +51,7 @@ def test_labelled_pairs_have_no_next_sentence_to_find():
 def test_why_a_model_of_many_documents_takes_pairs_of_one_document_for_neighbours(tiny_checkpoint):
     alike = by_hand([[0.9, 0.9, 0.2], [0.8, 0.7, 0.4], [0.6, 0.1, torch.nan]])
     trained = dataclasses.replace(tiny_checkpoint, recipe={"corpus": {"kind": "documents"}})
-    one, two = Corpus((("a", "b", "-", "c"),), name="one"), Corpus((("a", "b", "-"), ("c",)), name="two")
+    one, two = Corpus([["a", "b", "-", "c"]], name="one"), Corpus([["a", "b", "-"], ["c"]], name="two")
     [why] = pairs.subject_note(trained, alike, one)
     assert why.startswith("It takes 5 of 8 pairs from one document for IsNext: in its training, ")
     [why] = pairs.subject_note(trained, alike, two)
@@ -89,7 +89,7 @@ def test_a_large_model_gets_a_small_window(tiny_checkpoint):
 
 
 def test_files_and_python_give_the_same_matrix(tiny_checkpoint, tmp_path):
-    text = Corpus((("how are you", "=1+1 romeo", "${1} {x} 'i' \"am\""), ("you " * 12, "thank you")))
+    text = Corpus([["how are you", "=1+1 romeo", "${1} {x} 'i' \"am\""], ["you " * 12, "thank you"]])
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     scope = {}
     exec(pairs.matrix_code(str(tmp_path / "model"), text, 1, 4), scope)
@@ -106,7 +106,7 @@ def test_files_and_python_give_the_same_matrix(tiny_checkpoint, tmp_path):
 
 
 def test_the_python_contains_the_labels_of_pairs(tiny_checkpoint, tmp_path):
-    labelled = Corpus((("how are you", "i am romeo"), ("thank you", "oh romeo")), labels=(True, False))
+    labelled = Corpus([["how are you", "i am romeo"], ["thank you", "oh romeo"]], labels=[True, False])
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     scope = {}
     exec(pairs.matrix_code(str(tmp_path / "model"), labelled, 0, 4), scope)

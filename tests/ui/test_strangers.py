@@ -39,7 +39,7 @@ def owner(service: TrainingService) -> Iterator[tuple[str, Workspaces, Workspace
         patch.setattr(balcony.app, "open_workspaces", remember)
         app, url, _ = balcony.launch(service, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
     [workspaces] = made
-    text = Corpus((tuple(f"{SECRET} {word} {SECRET}s {word}" for word in ("one", "two", "three", "four")),))
+    text = Corpus([[f"{SECRET} {word} {SECRET}s {word}" for word in ("one", "two", "three", "four")]])
     space = workspaces.enter(None)
     run = workspaces.start(space, load_recipe("romeo-juliet"), text, paused=True)
     run.step()
