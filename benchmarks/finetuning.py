@@ -40,7 +40,7 @@ def main() -> None:
 
     checkpoint, task = load_checkpoint(options.checkpoint), load_task(options.train, "text-classification")
     settings = {"data.batch_size": options.batch_size, "training.dropout": options.dropout, "training.epochs": 1000}
-    recipe = FinetuningRecipe("benchmark", task.task, task.name).override(settings)
+    recipe = FinetuningRecipe(name="benchmark", task=task.task, title=task.name).override(settings)
     prepared = prepare(recipe, TaskParts(task), start=checkpoint)
     trainer = prepared.trainer()
     with tempfile.TemporaryDirectory() as folder:

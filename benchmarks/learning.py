@@ -23,7 +23,6 @@ other programs do not count, divided by the number of threads: those of a machin
 """
 
 import argparse
-import dataclasses
 import os
 import sys
 import tempfile
@@ -172,7 +171,7 @@ _SPECIAL = ("cls", "sep", "mask", "pad", "unk")
 
 def _their_sizes(config: BertConfig) -> dict[str, Any]:
     """The recipe's sizes; how the weights begin and dropout are left at the defaults of `transformers`."""
-    ours = dataclasses.asdict(config)
+    ours = config.content()
     defaults = ("initializer_range", "hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout")
     return {name: value for name, value in ours.items() if name not in defaults}
 
@@ -248,7 +247,7 @@ def main() -> None:
     first = prepared_with("")
     if first.validation is None:
         parser.error(f"{options.recipe} holds nothing out of this text to measure with.")
-    asked = dataclasses.replace(first.recipe.data, mask_probability=_ASKED)
+    asked = first.recipe.data.replace(mask_probability=_ASKED)
     held_out = PretrainingBatches(first.validation.encoded, first.tokenizer, asked, seed=0)
     ours = [Here(options.recipe, held_out, first)]
     ours += [Here(settings, held_out, prepared_with(settings)) for settings in options.also]

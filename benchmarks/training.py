@@ -136,7 +136,7 @@ def measure(name: str, options: argparse.Namespace) -> None:
         recipe.training, steps=2 * count, epochs=None, optimizer="adamw", max_grad_norm=1.0, precision=options.precision
     )
     corpus, device = read_corpus(options.corpus, kind="lines") if _is_of_text(name) else None, options.device
-    prepared = prepare(dataclasses.replace(recipe, training=training), corpus, device=device)
+    prepared = prepare(recipe.replace(training=training), corpus, device=device)
     started = time.perf_counter()
     trimmed = [prepared.batches[k] for k in range(count)]
     drawing = (time.perf_counter() - started) / count * 1000
@@ -145,8 +145,8 @@ def measure(name: str, options: argparse.Namespace) -> None:
     weights = {key: tensor.clone() for key, tensor in weights.items()}
 
     def here(precision: str) -> Callable[[], Step]:
-        training = dataclasses.replace(prepared.recipe.training, precision=precision)
-        recipe = dataclasses.replace(prepared.recipe, training=training)
+        training = prepared.recipe.training.replace(precision=precision)
+        recipe = prepared.recipe.replace(training=training)
 
         def build() -> Step:
             trainer = dataclasses.replace(prepared, recipe=recipe, model=copy.deepcopy(prepared.model)).trainer()
@@ -255,7 +255,7 @@ class Transformers(nn.Module):
 
     def __init__(self, config: BertConfig, weights: dict[str, Tensor]) -> None:
         super().__init__()
-        self.model = transformers.BertForPreTraining(transformers.BertConfig(**dataclasses.asdict(config)))
+        self.model = transformers.BertForPreTraining(transformers.BertConfig(**config.content()))
         self.model.load_state_dict(weights, strict=False)
 
     def forward(self, batch: Batch) -> Tensor:

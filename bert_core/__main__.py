@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 from tqdm import tqdm
 
-from bert_core.config import CORPUS_KINDS, VERSION, BertConfig, build, parse
+from bert_core.config import CORPUS_KINDS, VERSION, BertConfig, CorpusConfig
 from bert_core.costs import choose_device, gpu_fault
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError
@@ -316,14 +316,14 @@ def _prepare(
     else:
         settings = dict(map(_setting, options.set))
         if options.corpus and not (options.recipe or options.start):
-            most = settings.get("corpus.most_documents")
-            corpus = _read(options, show_stage, most_documents=parse(most, int) if most else None)
+            asked = CorpusConfig().replace_by_texts({"most_documents": settings.get("corpus.most_documents", "")})
+            corpus = _read(options, show_stage, most_documents=asked.most_documents)
             assert corpus is not None
             recipe = recipe_for(corpus)
         else:
             recipe = load_recipe(options.recipe or DEFAULT_RECIPE)
         if options.start:
-            recipe = dataclasses.replace(recipe, random_weights=options.random_weights or recipe.random_weights)
+            recipe = recipe.replace(random_weights=options.random_weights or recipe.random_weights)
             start = _start(options.start, recipe, settings)
             length = {"sequence_length": settings[_LENGTH]} if _LENGTH in settings else {}
             recipe = recipe.going_on_from(options.start, start.config, **length)
@@ -348,7 +348,9 @@ def _start(name: str, recipe: Recipe, settings: dict[str, str]) -> Checkpoint:
             can = f"the model of --start has its sizes. Only {_POSITIONS} can, to add positions; --random-weights "
             can += "allows other sizes."
         raise ConfigError(f"{fixed[0]} cannot be set: {can}")
-    most = parse(positions, int) if positions else None
+    most = None
+    if positions:
+        most = BertConfig().replace_by_texts({"max_position_embeddings": positions}).max_position_embeddings
     start = load_checkpoint(_model_folder(name), max_positions=most, random_weights=is_random)
     _tell(*start.notes)
     if not is_random:
@@ -356,7 +358,7 @@ def _start(name: str, recipe: Recipe, settings: dict[str, str]) -> Checkpoint:
     own = recipe.model if recipe.start else start.config  # a recipe that began so before has its sizes
     given = {f"model.{each}": value for each, value in vars(own).items()} | sizes
     given |= {each: getattr(start.config, each.removeprefix("model.")) for each in OF_THE_TOKENIZER}
-    config = build(BertConfig, {each.removeprefix("model."): value for each, value in given.items()}, "model")
+    config = BertConfig().replace_by_texts({each.removeprefix("model."): value for each, value in given.items()})
     with torch.device("meta"):  # no weights: `prepare` draws them by the seed
         return dataclasses.replace(start, model=BertForPreTraining(config))
 
@@ -373,7 +375,7 @@ def _read_saved(options: argparse.Namespace) -> tuple[Checkpoint, TrainingState]
         raise ConfigError(f"{options.resume} holds a saved {kind}; {command} --resume continues it.")
     if (more := getattr(options, "more_steps", None)) is not None:
         training = state.recipe.training
-        longer = dataclasses.replace(state.recipe, training=training.then(training.total_steps, more))
+        longer = state.recipe.replace(training=training.then(training.total_steps, more))
         state = dataclasses.replace(state, recipe=longer)
     if state.trainer.step == state.recipe.training.total_steps:
         remedy = "" if is_task else " --more-steps N lets it go on."
@@ -600,7 +602,7 @@ def _prepare_task(options: argparse.Namespace, show_stage: _Show) -> tuple[Prepa
     elif options.recipe:
         recipe = finetuning_recipe(options.recipe)
     elif options.task and options.train:
-        recipe = FinetuningRecipe("own", options.task, options.train.name)
+        recipe = FinetuningRecipe(name="own", task=options.task, title=options.train.name)
     else:
         raise ConfigError("There is nothing to learn. Give --task and --train, or --recipe.")
     if options.task not in (None, recipe.task):
@@ -617,7 +619,7 @@ def _prepare_task(options: argparse.Namespace, show_stage: _Show) -> tuple[Prepa
         raise ConfigError("There is no model to start from. Give --checkpoint and a folder.")
     else:
         recipe = recipe.override(dict(map(_setting, options.set))).with_seed(options.seed)
-        recipe = dataclasses.replace(recipe, random_weights=options.random_weights or recipe.random_weights)
+        recipe = recipe.replace(random_weights=options.random_weights or recipe.random_weights)
         how = {"max_positions": options.max_positions, "random_weights": recipe.random_weights}
         start = load_checkpoint(_model_folder(options.checkpoint), **how)
         _tell(*start.notes)

@@ -141,7 +141,14 @@ def json_bytes(content: Any) -> bytes:
 
 
 _TOKENIZERS = {kind: train_tokenizer(Corpus.from_text("one two one\ntwo three"), kind=kind) for kind in ("word", "bpe")}
-_CONFIG = BertConfig(_TOKENIZERS["word"].get_vocab_size(), 4, 1, 2, 3, max_position_embeddings=9)
+_CONFIG = BertConfig(
+    vocab_size=_TOKENIZERS["word"].get_vocab_size(),
+    hidden_size=4,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=3,
+    max_position_embeddings=9,
+)
 _TOKENIZER_FILES = [json.loads(tokenizer.to_str()) for tokenizer in _TOKENIZERS.values()]
 _RECIPES = [(type(recipe), recipe.content()) for recipe in (*map(load_recipe, recipe_names()), *finetuning_recipes())]
 _HEADER = {

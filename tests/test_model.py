@@ -1,7 +1,6 @@
 """The model against `transformers` as an oracle, and each mistake of the tutorials on its own."""
 
 import copy
-import dataclasses
 import math
 
 import pytest
@@ -89,7 +88,7 @@ def test_every_number_agrees_with_transformers(config):
 @pytest.mark.parametrize("with_states", [False, True])
 @torch.no_grad()
 def test_a_pooler_of_the_mean_reads_all_real_tokens_and_changes_nothing_else(config, is_packed, with_states):
-    model, batch = make_model(dataclasses.replace(config, pooler="mean")), make_batch(config)
+    model, batch = make_model(config.replace(pooler="mean")), make_batch(config)
     theirs, oracle, mask = oracle_of(model).bert, oracle_of(model), batch["attention_mask"]
     assert mask.sum(1).unique().numel() > 1, "the rows have other lengths"
     states = theirs(**batch).last_hidden_state
@@ -286,7 +285,7 @@ def test_weights_start_as_truncated_normal_numbers():
 
 
 def test_sinusoidal_vectors_rotate_alike_from_each_position_to_the_next(tiny_config):
-    config = dataclasses.replace(tiny_config, initial_positions="sinusoidal")
+    config = tiny_config.replace(initial_positions="sinusoidal")
     plain, waves = (
         BertForPreTraining(each, generator=torch.Generator().manual_seed(3)) for each in (tiny_config, config)
     )
@@ -326,7 +325,7 @@ def test_a_seed_decides_the_weights_and_the_global_generator_is_not_used(tiny_co
 
 
 def test_initial_values_are_normal_zero_or_one(tiny_config):
-    config = dataclasses.replace(tiny_config, initializer_range=0.5)
+    config = tiny_config.replace(initializer_range=0.5)
     weight = draw("a.weight", (50, 50), config, torch.Generator().manual_seed(0))
     assert weight.abs().max() <= 1.0
     assert weight.std() > 0.4

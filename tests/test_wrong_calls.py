@@ -32,7 +32,16 @@ FEW = load_recipe("romeo-juliet").override({**SMALL, "model.num_hidden_layers": 
 @pytest.fixture(scope="module")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     tokenizer = train_tokenizer(CORPUS)
-    model = make_model(BertConfig(tokenizer.get_vocab_size(), 12, 1, 3, 8, max_position_embeddings=32))
+    model = make_model(
+        BertConfig(
+            vocab_size=tokenizer.get_vocab_size(),
+            hidden_size=12,
+            num_hidden_layers=1,
+            num_attention_heads=3,
+            intermediate_size=8,
+            max_position_embeddings=32,
+        )
+    )
     checkpoint = Checkpoint(model, tokenizer)
     words = tuple(CORPUS.sentences)
     task = TaskData("text-classification", [TextExample(each, None, each[:3]) for each in words * 4])

@@ -27,7 +27,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a model, a classifier, a saved training, a task, a text and an empty file."""
     folder = tmp_path_factory.mktemp("place")
     tokenizer = train_tokenizer(Corpus.from_text("one two three\nfour five"))
-    config = BertConfig(tokenizer.get_vocab_size(), 12, 1, 3, 8, max_position_embeddings=64)
+    config = BertConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=12,
+        num_hidden_layers=1,
+        num_attention_heads=3,
+        intermediate_size=8,
+        max_position_embeddings=64,
+    )
     save_checkpoint(Checkpoint(make_model(config), tokenizer), folder / "model")
     (folder / "task.tsv").write_text("".join(f"one two {i}\t{'ab'[i % 2]}\n" for i in range(8)))
     (folder / "texts.tsv").write_text("one two\nthree four\n")

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from balcony.classroom.typed import NO_TEXT, cleaned
-from bert_core.config import parse
 from bert_core.errors import InputError
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 
@@ -74,7 +73,7 @@ def read_values(kind: str, typed: str) -> list[str]:
     recipe = load_recipe(DEFAULT_RECIPE)
     for value in values:
         if kind == SEED:
-            recipe.with_seed(parse(value, int))
+            recipe.replace_by_texts({"seed": value})
         if kind == RATE:
             recipe.override({"training.learning_rate": value})
     if kind == RATE and not values:

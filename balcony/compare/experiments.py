@@ -1,6 +1,5 @@
 """Experiments: one question, a few runs that differ in one setting, and the answer in numbers and a sentence."""
 
-import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -143,7 +142,7 @@ def start_experiment(
 
 
 def _check_bytes(recipes: list[Recipe], vocabulary: int, seeds: int, limit: int) -> None:
-    models = [dataclasses.replace(recipe.at_scale().model, vocab_size=vocabulary) for recipe in recipes]
+    models = [recipe.at_scale().model.replace(vocab_size=vocabulary) for recipe in recipes]
     needed = sum(4 * model.parameter_count() for model in models) * seeds * MODELS_PER_RUN
     if needed > limit:
         raise ConfigError(

@@ -1,6 +1,5 @@
 """The Fine-tune tab: choose a task and initial weights, train, try the model, see its mistakes."""
 
-import dataclasses
 import functools
 import shutil
 import tempfile
@@ -118,7 +117,7 @@ class TaskForm:
         """The recipe with the settings of the form. Raises ConfigError."""
         recipe = recipe_of(values[self.task])
         recipe = recipe.override(overrides(recipe, values[self.settings])).with_seed(int(values[self.seed] or 0))
-        return dataclasses.replace(recipe, random_weights=values[self.initial] == RANDOM)
+        return recipe.replace(random_weights=values[self.initial] == RANDOM)
 
 
 class FinetuneTab:

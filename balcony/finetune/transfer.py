@@ -1,6 +1,5 @@
 """What pre-training bought: the same task from random and from pre-trained weights, with fewer and fewer examples."""
 
-import dataclasses
 import functools
 import math
 import sys
@@ -129,7 +128,7 @@ def start_transfer(
     everything = min(len(train.examples), recipe.data.most_examples or sys.maxsize)
     sizes = [everything, *(size for size in SIZES if size < everything)]
     recipes = [recipe, *(_sized(recipe, size, everything) for size in sizes[1:])]
-    recipes = [dataclasses.replace(each, random_weights=random) for each in recipes for random in (True, False)]
+    recipes = [each.replace(random_weights=random) for each in recipes for random in (True, False)]
     names = [f"{start}, {size:,} examples" for size in sizes for start in STARTS]
     model, measure = start.name.removeprefix(f"{CHECKPOINTS.name}/"), parts.train.kind.measure
     title = f"{recipe.for_source(parts).title}, from {model}"

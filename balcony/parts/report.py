@@ -181,7 +181,7 @@ def _template() -> Template:
 def _command(recipe: FinetuningRecipe, start: str) -> str:
     """The command that repeats the run from the folder `start`: the program's recipe, if it is one, and the changes."""
     known = {each.name: each for each in finetuning_recipes()}.get(recipe.name)
-    base = known or FinetuningRecipe(recipe.name, recipe.task, "")
+    base = known or FinetuningRecipe(name=recipe.name, task=recipe.task, title="")
     used, usual = recipe.content(), base.content()
     settings = [
         f"{section}.{name}={value}"

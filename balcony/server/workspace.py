@@ -4,7 +4,6 @@ An unguessable token is all that identifies a visitor. Handlers find runs throug
 can see or stop another's run, and a wrong token and an unknown run give the same error.
 """
 
-import dataclasses
 import itertools
 import re
 import secrets
@@ -82,7 +81,7 @@ def _base(asked: Recipe | FinetuningRecipe) -> dict[str, Any]:
     settings = _named_settings(asked)
     if not isinstance(asked, Recipe) or asked.name not in recipe_names():
         return settings
-    found = _named_settings(dataclasses.replace(recipe_named(asked.name), scale=asked.scale))
+    found = _named_settings(recipe_named(asked.name).replace(scale=asked.scale))
     return settings | {name: found[name] for name in found if name not in ("training.steps", "training.epochs", "seed")}
 
 

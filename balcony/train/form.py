@@ -1,7 +1,6 @@
 """The form of the Train tab: a text, a recipe, initial weights, a seed, and the settings under "More settings"."""
 
 import collections
-import dataclasses
 import functools
 import json
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ from balcony.parts.notes import no_facts
 from balcony.server.workspace import PASTED_TEXT, Workspace
 from balcony.train.settings import overrides, settings_value, settings_view
 from balcony.views import view
-from bert_core.config import ASSETS, Limits, parse
+from bert_core.config import ASSETS, Limits
 from bert_core.data.corpus import Corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError, decoded_blocks
 from bert_core.errors import ConfigError, CorpusError, InputError
@@ -242,7 +241,7 @@ class TrainingForm:
             return {self.about: no_facts(notes=[filled.missing])}
         own, start = filled.own_recipe(), filled.start
         scale = overrides(own, filled.settings).get("scale", own.scale)
-        shown = dataclasses.replace(own, scale=parse(scale, float))
+        shown = own.replace_by_texts({"scale": scale})
         if start:
             shown = shown.going_on_from(start.name, start.config)
         without = given_by_a_model(own) if start else ()
@@ -305,7 +304,7 @@ def given_by_a_model(recipe: Recipe) -> list[str]:
 
 def offered(recipe: Recipe, limits: Limits) -> Recipe:
     """The recipe, or where the limits refuse it, at the largest scale that runs."""
-    return dataclasses.replace(recipe, scale=largest_scale(recipe, limits))
+    return recipe.replace(scale=largest_scale(recipe, limits))
 
 
 def description_of(recipe: Recipe) -> dict[str, Any]:

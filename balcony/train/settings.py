@@ -1,9 +1,8 @@
 """Every setting of a recipe as a control: some are shown, the others are found by a search.
 
-A setting's hint, range, choices and label stand once, beside its field in bert_core.config.
+A setting's hint, limits, choices and title stand once, beside its field in bert_core.config.
 """
 
-import dataclasses
 import json
 import re
 from collections import Counter
@@ -15,8 +14,10 @@ import gradio as gr
 
 from balcony.handlers import MALFORMED
 from balcony.views import view
+from bert_core.config import OF_ANSWERS, choices, limits_of
 from bert_core.errors import InputError
 from bert_core.runs.recipe import BY_SIZE, DEFAULT_RECIPE, FinetuningRecipe, Recipe
+from bert_core.tasks.question_answering import QuestionAnswering
 
 Tunable = Recipe | FinetuningRecipe
 
@@ -38,10 +39,14 @@ def settings_view(recipe: Tunable, shown: Sequence[str], *, prefix: str, elem_id
     controls = []
     for name in ordered:
         section, _, alone = name.rpartition(".")
-        choices = [[choice, in_words(choice)] for choice in fields[name].metadata.get("choices", ())] or None
+        listed = [[choice, in_words(choice)] for choice in choices(fields[name])] or None
         key = alone if names[alone] == 1 else f"{section}-{alone}"
-        about = {"name": name, "id": f"{prefix}-{key.replace('_', '-')}", "label": label_of(name, type(recipe))}
-        controls.append(about | {"info": fields[name].metadata["hint"], "choices": choices})
+        about: dict[str, Any] = {
+            "name": name,
+            "id": f"{prefix}-{key.replace('_', '-')}",
+            "label": label_of(name, type(recipe)),
+        }
+        controls.append(about | {"info": fields[name].description, "choices": listed})
     options = {"controls": controls, "shown": len(shown)}
     events = ("input", "undone", "rescale")
     return view("train/settings", settings_value(recipe), events=events, options=options, elem_id=elem_id, **layout)
@@ -66,18 +71,18 @@ def values_of(recipe: Tunable) -> dict[str, Any]:
     scaled = recipe.at_scale() if isinstance(recipe, Recipe) else recipe
     values = {}
     for name, item in recipe.settings().items():
-        if "task" in item.metadata and item.metadata["task"] != getattr(recipe, "task", ""):
+        if name.removeprefix("data.") in OF_ANSWERS and getattr(recipe, "task", "") != QuestionAnswering.name:
             continue
         value = attrgetter(name)(scaled)
-        values[name] = value if "choices" in item.metadata else _typed(value)
+        values[name] = value if choices(item) else _typed(value)
     values["training.steps"] = "" if recipe.training.epochs else _typed(scaled.training.total_steps)
     return values | ({"scale": _typed(recipe.scale)} if isinstance(recipe, Recipe) else {})
 
 
 def _typed(value: Any) -> str:
-    """A value as a person types it, and as `bert_core.config.parse` reads it."""
+    """A value as a person types it, and as ``--set`` reads it."""
     if isinstance(value, tuple):
-        return json.dumps([dataclasses.asdict(part) for part in value]) if value else ""
+        return json.dumps([part.content() for part in value]) if value else ""
     return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -93,7 +98,7 @@ def overrides(recipe: Tunable, sent: Any) -> dict[str, Any]:
     if not changed.keys() <= values_of(recipe).keys():
         raise InputError(MALFORMED)
     if isinstance(recipe, Recipe) and _POSITIONS not in changed and _LENGTH in changed:
-        _, most = recipe.settings()[_POSITIONS].metadata["range"]
+        _, most = limits_of(recipe.settings()[_POSITIONS]) or (0, 0)
         longest = str(changed[_LENGTH])
         if longest.isdecimal() and recipe.model.max_position_embeddings < int(longest) <= most:
             changed[_POSITIONS] = longest
@@ -104,7 +109,7 @@ def label_of(name: str, kind: type[Tunable] = Recipe) -> str:
     """A setting's label by its name, such as "data.batch_size"; of what is no setting, the name in words."""
     item, plain = kind.settings().get(name), name.split(".")[-1].split("_")
     words = " ".join(word.upper() if word in ("mlm", "nsp") else word for word in plain)
-    return (item.metadata.get("label") if item else None) or words[0].upper() + words[1:]
+    return (item.title if item else None) or words[0].upper() + words[1:]
 
 
 def in_words(value: Any) -> str:

@@ -31,7 +31,7 @@ from balcony.train.monitor import monitor_value, run_monitor
 from balcony.train.saved_run import SavedRun, resumed
 from balcony.train.settings import values_of, with_kind, with_labels
 from balcony.views import view
-from bert_core.config import Limits, OptimizerConfig, parse
+from bert_core.config import Limits, OptimizerConfig
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError, RunError
 from bert_core.runs.prepare import Preview, preview
@@ -239,7 +239,7 @@ class TrainTab:
         shown: Updates = {form.source: filled.source, form.pasted: filled.pasted, form.recipe: filled.recipe_name}
         shown |= {form.initial: filled.initial, form.settings: described[form.settings]}
         if "seed" in given:
-            shown[form.seed] = parse(given["seed"], int)
+            shown[form.seed] = filled.own_recipe().replace_by_texts({"seed": given["seed"]}).seed
         if "rate" in given:
             shown[form.settings] |= {"changed": {"training.learning_rate": str(given["rate"])}}
         if "settings" in given:
@@ -363,7 +363,7 @@ def change_rate(run: Run, typed: str) -> None:
     """Let a paused run go on with the learning rate that a person has typed."""
     if not typed.strip():
         raise InputError("Type the new learning rate first.")
-    run.set_learning_rate(parse(typed, float))
+    run.set_learning_rate(run.recipe.training.replace_by_texts({"learning_rate": typed}).learning_rate)
 
 
 def rate_of(run: Run) -> float:
@@ -379,7 +379,7 @@ def slower(training: OptimizerConfig, asked: OptimizerConfig) -> dict[str, Any]:
         highest = max(training.learning_rate, *(part.learning_rate for part in training.parts))
         return {"training.learning_rate": highest / 10, "training.steps": training.total_steps}
     rates = {"training.learning_rate": training.learning_rate / 10}
-    parts = [dataclasses.asdict(part) | {"learning_rate": part.learning_rate / 10} for part in training.parts]
+    parts = [part.content() | {"learning_rate": part.learning_rate / 10} for part in training.parts]
     return rates | ({"training.parts": parts} if parts else {})
 
 

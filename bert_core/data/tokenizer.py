@@ -85,7 +85,9 @@ def train_tokenizer(
     progress: called with the fraction of the sentences that are read; at 1, the vocabulary is made of them. Raises
     ConfigError for settings out of range or too few tokens for "bpe", CorpusError without a word.
     """
-    config = TokenizerConfig(kind, vocab_size, min_frequency, lowercase, strip_accents)
+    config = TokenizerConfig().replace(
+        kind=kind, vocab_size=vocab_size, min_frequency=min_frequency, lowercase=lowercase, strip_accents=strip_accents
+    )
     model, form = _KINDS[kind]
     scheme = Scheme(model, form, lowercase, strip_accents, handle_chinese_chars=form != "spaces")
     train = _train_words if model == "WordLevel" else _train_pieces

@@ -172,8 +172,8 @@ def _prepare_text(
     texts = dict(zip(("train", *shares), used.split(*shares.values(), needs_pairs=needs_pairs)))
     if start is None:
         tokenizer = _learned_tokenizer(recipe, texts["train"], progress)
-        model = dataclasses.replace(recipe.model, vocab_size=tokenizer.get_vocab_size())
-        recipe = dataclasses.replace(recipe, model=model)
+        model = recipe.model.replace(vocab_size=tokenizer.get_vocab_size())
+        recipe = recipe.replace(model=model)
     else:
         tokenizer, recipe = start.tokenizer, recipe.going_on_from(recipe.start or start.name, start.config)
     data = recipe.data
@@ -313,13 +313,12 @@ def _prepare_task(
     if training.epochs is not None:
         steps = max(1, math.ceil(training.epochs * batches.steps_per_epoch))
     warmup_steps = min(training.warmup_steps or round(training.warmup_fraction * steps), steps)
-    recipe = dataclasses.replace(
-        recipe.for_source(given),
+    recipe = recipe.for_source(given).replace(
         start=recipe.start or start.name,
         may_be_missing=may_be_missing,
         columns=train.columns or ("1", "2", "3")[: train.texts + 1 if train.texts else 0],
         data=data,
-        training=dataclasses.replace(training, steps=steps, warmup_steps=warmup_steps),
+        training=training.replace(steps=steps, warmup_steps=warmup_steps),
     )
 
     def evaluate(snapshot: Snapshot) -> Generator[float, None, StepRow]:
@@ -365,11 +364,11 @@ def _shortened(data: FinetuningData, positions: int, parts: TaskParts) -> tuple[
         return data, ()
     said = f"The model reads {positions:,} tokens, not {length:,}"
     if parts.train.task != QuestionAnswering.name:
-        return dataclasses.replace(data, sequence_length=positions), (f"{said}; longer texts are cut.",)
+        return data.replace(sequence_length=positions), (f"{said}; longer texts are cut.",)
     if stride is not None:  # windows go on overlapping
         shorter = max(1, stride * positions // length)
         said, stride = f"{said}, so the stride is {shorter:,} instead of {stride:,}", shorter
-    return dataclasses.replace(data, sequence_length=positions, stride=stride), (f"{said}.",)
+    return data.replace(sequence_length=positions, stride=stride), (f"{said}.",)
 
 
 def _head_notes(start: Checkpoint, head: TaskHead) -> tuple[str, ...]:
@@ -453,9 +452,9 @@ def largest_scale(recipe: Recipe, limits: Limits) -> float:
         vocabulary = train_tokenizer(recipe.source(), **vars(recipe.tokenizer)).get_vocab_size()
     smaller = (hundredths / 100 for hundredths in range(math.ceil(100 * recipe.scale - 1e-9) - 1, 0, -1))
     for scale in itertools.chain([recipe.scale], smaller):
-        scaled = dataclasses.replace(recipe, scale=scale).at_scale()
+        scaled = recipe.replace(scale=scale).at_scale()
         with contextlib.suppress(ConfigError):
-            check_parameters(dataclasses.replace(scaled.model, vocab_size=vocabulary), limits)
+            check_parameters(scaled.model.replace(vocab_size=vocabulary), limits)
             return scale
     return recipe.scale
 

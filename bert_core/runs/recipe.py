@@ -5,16 +5,17 @@ file each, and those of tasks in `assets/tasks`: data sets of its own in tasks.j
 that a person has, in tutorials.json.
 """
 
-import dataclasses
 import functools
 import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from pydantic import Field, model_validator
+from pydantic.fields import FieldInfo
 
 from bert_core.config import (
     ASSETS,
@@ -24,16 +25,15 @@ from bert_core.config import (
     FinetuningConfig,
     FinetuningData,
     Schedule,
+    Seed,
+    Settings,
     TokenizerConfig,
     TrainingConfig,
-    build,
-    check_seed,
-    parse,
     read_json_file,
 )
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.sentences import UNSPACED
-from bert_core.errors import ConfigError, CorpusError, checked, quoted
+from bert_core.errors import ConfigError, CorpusError, quoted
 from bert_core.tasks.examples import TASKS, TaskParts, load_task, read_parts
 from bert_core.tasks.task import Task
 from bert_core.training.objective import OF_EVERY_STEP, Pretraining
@@ -63,7 +63,7 @@ Source = TypeVar("Source", bound=Corpus | TaskParts)
 Part = TypeVar("Part", bound=Schedule)
 
 
-class _Settings(Generic[Source]):
+class _Recipe(Settings, Generic[Source]):
     """What the recipes of a text and of a task have in common: a seed, and sections of settings by name."""
 
     names: ClassVar[Sequence[str]]  # of the numbers of a step
@@ -77,21 +77,21 @@ class _Settings(Generic[Source]):
         raise NotImplementedError
 
     @classmethod
-    def sections(cls) -> dict[str, Any]:
+    def sections(cls) -> dict[str, type[Settings]]:
         """The class of each section of settings by its name."""
-        fields = dataclasses.fields(cls)  # type: ignore[arg-type]
-        return {each.name: each.default_factory for each in fields if dataclasses.is_dataclass(each.default_factory)}
+        fields = cls.model_fields.items()
+        return {name: type(field.default) for name, field in fields if isinstance(field.default, Settings)}
 
     @classmethod
-    def settings(cls) -> dict[str, dataclasses.Field]:
+    def settings(cls) -> dict[str, FieldInfo]:
         """The field of each setting that a person may choose, by names such as "data.batch_size": those with a hint."""
         own = [("", cls), *((f"{name}.", kind) for name, kind in cls.sections().items())]
-        named = {f"{section}{item.name}": item for section, kind in own for item in dataclasses.fields(kind)}
-        return {name: item for name, item in named.items() if "hint" in item.metadata and name not in OF_THE_TOKENIZER}
+        named = {f"{section}{name}": field for section, kind in own for name, field in kind.model_fields.items()}
+        return {name: field for name, field in named.items() if field.description and name not in OF_THE_TOKENIZER}
 
     def content(self) -> dict[str, Any]:
         """The recipe as the JSON content that is saved beside a model and that `from_dict` reads."""
-        content = dataclasses.asdict(self)  # type: ignore[call-overload]
+        content = super().content()
         del content["name"]  # given by the file's name
         content.get("model", {}).pop("vocab_size", None)  # given by the text
         if content.get("start", "") is None:
@@ -108,7 +108,7 @@ class _Settings(Generic[Source]):
 
     def with_seed(self, seed: int | None) -> Self:
         """A copy with another seed; None keeps this one. Raises ConfigError for a seed out of range."""
-        return self if seed is None else dataclasses.replace(self, seed=seed)  # type: ignore[type-var]
+        return self if seed is None else self.replace(seed=seed)
 
     def override(self, settings: Mapping[str, object]) -> Self:
         """A copy with other settings, such as {"training.steps": 400}; values may be texts.
@@ -117,36 +117,32 @@ class _Settings(Generic[Source]):
         and later parts. Raises ConfigError, which names the setting, the value and what is allowed.
         """
         sections = self.sections()
-        values = {section: vars(getattr(self, section)) for section in sections}
         given: dict[str, dict[str, object]] = {section: {} for section in sections}
         for path, value in settings.items():
             section, _, name = path.rpartition(".")
-            owners = [owner for owner, names in values.items() if name in names]
+            owners = [owner for owner, kind in sections.items() if name in kind.model_fields]
             section = section or (owners[0] if len(owners) == 1 else "")
             if section not in given:
                 raise ConfigError(f"There is no setting {path}; sections are: {', '.join(sections)}.")
             given[section][name] = value
         if given["training"].keys() & {"steps", "epochs"}:
             given["training"] = {"epochs": None, "parts": (), **given["training"]}
-        changed = {name: build(sections[name], values[name] | new, name) for name, new in given.items() if new}
-        return dataclasses.replace(self, **changed)  # type: ignore[type-var]
+        changed = {name: getattr(self, name).replace_by_texts(new) for name, new in given.items() if new}
+        return self.replace(**changed)
 
     @classmethod
     def from_dict(cls, name: str, content: object) -> Self:
         """Check JSON content and build a recipe. Raises ConfigError."""
-        known = {item.name: item for item in dataclasses.fields(cls) if item.name != "name"}  # type: ignore[arg-type]
-        needed = [key for key, item in known.items() if item.default is item.default_factory is MISSING]
+        needed = [name for name, field in cls.model_fields.items() if field.is_required() and name != "name"]
         if not isinstance(content, dict) or not content.keys() >= set(needed):
             raise ConfigError(f"The recipe {name} needs these: {', '.join(needed)}.")
-        if unknown := content.keys() - known:
-            raise ConfigError(f"The recipe {name} has no {min(unknown)!r}; there are: {', '.join(known)}.")
-        sections = {key: build(kind, content[key], key) for key, kind in cls.sections().items() if key in content}
-        return cls(**{"name": name, **content, **sections})
+        try:
+            return cls(**{"name": name, **content})
+        except ConfigError as error:
+            raise ConfigError(f"The recipe {name} cannot be used: {error}") from None
 
 
-@checked
-@dataclass(frozen=True)
-class Recipe(_Settings[Corpus]):
+class Recipe(_Recipe[Corpus]):
     """All settings of a training run. Raises ConfigError for settings that do not fit together.
 
     name: the file's name without .json. scale: a factor on layers, heads, widths, batch, steps and warm-up, which
@@ -158,31 +154,27 @@ class Recipe(_Settings[Corpus]):
     name: str
     title: str
     description: str
-    scale: float = field(
-        default=1.0,
-        metadata={"hint": "Factor on layers, heads, widths, batch size, steps and warm-up.", "range": SCALES},
-    )
-    seed: int = 0
+    scale: float = Field(1.0, ge=SCALES[0], le=SCALES[1])
+    """Factor on layers, heads, widths, batch size, steps and warm-up."""
+    seed: Seed = 0
     start: str | None = None
     random_weights: bool = False
-    corpus: CorpusConfig = field(default_factory=CorpusConfig)
-    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    model: BertConfig = field(default_factory=BertConfig)
-    data: DataConfig = field(default_factory=DataConfig)
-    training: TrainingConfig = field(default_factory=TrainingConfig)
+    corpus: CorpusConfig = CorpusConfig()
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    model: BertConfig = BertConfig()
+    data: DataConfig = DataConfig()
+    training: TrainingConfig = TrainingConfig()
 
     names: ClassVar = (*Pretraining.names, *OF_EVERY_STEP)
 
-    def __post_init__(self) -> None:
-        low, high = SCALES
-        if not low <= self.scale <= high:
-            raise ConfigError(f"scale is {self.scale!r}; it must be a number from {low:g} to {high:g}.")
-        check_seed(self.seed)
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
         if self.data.sequence_length > self.model.max_position_embeddings:
             raise ConfigError(
                 f"sequence_length {self.data.sequence_length} is more than the {self.model.max_position_embeddings} "
                 "positions of the model; lower it or raise max_position_embeddings."
             )
+        return self
 
     @property
     def text_kind(self) -> str:
@@ -190,11 +182,10 @@ class Recipe(_Settings[Corpus]):
         return "auto" if self.corpus.file else self.corpus.kind
 
     def override(self, settings: Mapping[str, object]) -> "Recipe":
-        """A copy at scale with other settings; see `_Settings.override`. The scale, which may be among them, applies to
+        """A copy at scale with other settings; see `_Recipe.override`. The scale, which may be among them, applies to
         the recipe's numbers, never to the given ones."""
-        scale = parse(settings.get("scale", self.scale), float)
-        scaled = dataclasses.replace(self, scale=scale).at_scale()
-        return _Settings.override(scaled, {name: value for name, value in settings.items() if name != "scale"})
+        scaled = self.replace_by_texts({"scale": settings.get("scale", self.scale)}).at_scale()
+        return _Recipe.override(scaled, {name: value for name, value in settings.items() if name != "scale"})
 
     def going_on_from(self, name: str, sizes: BertConfig, **data: object) -> "Recipe":
         """A copy for a model of these sizes, with these settings of data; dropout stays the recipe's.
@@ -205,10 +196,10 @@ class Recipe(_Settings[Corpus]):
         dropout = {each: value for each, value in vars(self.model).items() if "dropout" in each}
         training = self.training
         if self.start is None and not self.random_weights and training.optimizer != "adadelta":
-            training = dataclasses.replace(_slowed(training), parts=tuple(map(_slowed, training.parts)))
-        model = dataclasses.replace(sizes, **dropout)
-        changed = build(DataConfig, vars(self.data) | data, "data")
-        return dataclasses.replace(self, start=name, model=model, data=changed, training=training)
+            training = _slowed(training).replace(parts=tuple(map(_slowed, training.parts)))
+        model = sizes.replace(**dropout)
+        changed = self.data.replace_by_texts(data)
+        return self.replace(start=name, model=model, data=changed, training=training)
 
     def at_scale(self) -> "Recipe":
         """A copy with the scale applied and set to 1. The number of heads is scaled, their size is kept."""
@@ -221,11 +212,10 @@ class Recipe(_Settings[Corpus]):
             start = changes.get("start", 0)
             end = max(start + 1, round((before + part.steps) * self.scale))
             warmup_steps = round(part.warmup_steps * self.scale)
-            return dataclasses.replace(part, steps=end - start, warmup_steps=warmup_steps, **changes)
+            return part.replace(steps=end - start, warmup_steps=warmup_steps, **changes)
 
         heads = scaled(self.model.num_attention_heads)
-        model = dataclasses.replace(
-            self.model,
+        model = self.model.replace(
             num_hidden_layers=scaled(self.model.num_hidden_layers),
             num_attention_heads=heads,
             hidden_size=max(2, heads * (self.model.hidden_size // self.model.num_attention_heads)),
@@ -235,8 +225,8 @@ class Recipe(_Settings[Corpus]):
         starts = accumulate(rounded, lambda previous, start: max(previous + 1, start))
         parts = [scaled_schedule(part, part.start, start=start) for part, start in zip(self.training.parts, starts)]
         training = scaled_schedule(self.training, 0, parts=parts)
-        data = dataclasses.replace(self.data, batch_size=scaled(self.data.batch_size))
-        return dataclasses.replace(self, scale=1.0, model=model, data=data, training=training)
+        data = self.data.replace(batch_size=scaled(self.data.batch_size))
+        return self.replace(scale=1.0, model=model, data=data, training=training)
 
     def source(self) -> Corpus:
         """The recipe's own text. Raises CorpusError if it has none."""
@@ -246,20 +236,18 @@ class Recipe(_Settings[Corpus]):
 
     def describing(self, source: Corpus) -> "Recipe":
         reading = {"kind": source.kind, "encoding": source.encoding} if source.kind else {"kind": self.text_kind}
-        own = dataclasses.replace(self.corpus, file=None, needs=OWN_NEEDS, **reading)
+        own = self.corpus.replace(file=None, needs=OWN_NEEDS, **reading)
         description = f"A text of your own, with the settings of the recipe {self.name}."
         if self.corpus.needs == own.needs:  # it says so already, and by the first recipe's name
             description = self.description
-        return dataclasses.replace(self, title=source.name, description=description, corpus=own)
+        return self.replace(title=source.name, description=description, corpus=own)
 
 
 def _slowed(part: Part) -> Part:
-    return dataclasses.replace(part, learning_rate=min(part.learning_rate, GOING_ON_RATE))
+    return part.replace(learning_rate=min(part.learning_rate, GOING_ON_RATE))
 
 
-@checked
-@dataclass(frozen=True)
-class FinetuningRecipe(_Settings[TaskParts]):
+class FinetuningRecipe(_Recipe[TaskParts]):
     """All settings of a fine-tuning run. Raises ConfigError.
 
     name: by which `finetuning_recipe` finds it. task: one of `TASKS`. files: of the program's own data set, in
@@ -273,25 +261,23 @@ class FinetuningRecipe(_Settings[TaskParts]):
     task: str
     title: str
     description: str = ""
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: dict[str, str] = Field(default_factory=dict)
     needs: str = "a file of labelled examples"
-    seed: int = 0
+    seed: Seed = 0
     random_weights: bool = False
     start: str = ""
     may_be_missing: bool = False
-    columns: Sequence[str] = ()
-    data: FinetuningData = field(default_factory=FinetuningData)
-    training: FinetuningConfig = field(default_factory=FinetuningConfig)
+    columns: tuple[str, ...] = Field((), strict=False)  # JSON has lists
+    data: FinetuningData = FinetuningData()
+    training: FinetuningConfig = FinetuningConfig()
 
     names: ClassVar = (*Task.names, *OF_EVERY_STEP)
 
-    def __post_init__(self) -> None:
-        check_seed(self.seed)
+    @model_validator(mode="after")
+    def _is_known(self) -> Self:
         if self.task not in list(TASKS):
             raise ConfigError(f"The task {quoted(self.task)} is unknown; it can be one of: {', '.join(TASKS)}.")
-        if not all(isinstance(name, str) for name in self.files.values()):
-            raise ConfigError(f"files is {self.files!r}; it must map train, validation and test to names of files.")
-        object.__setattr__(self, "columns", tuple(self.columns))
+        return self
 
     def source(self) -> TaskParts:
         """The recipe's own examples. Raises CorpusError if it has none."""
@@ -306,7 +292,7 @@ class FinetuningRecipe(_Settings[TaskParts]):
             return self
         description = f"Examples of your own, with the settings of the recipe {self.name}."
         needs = "the examples that it was trained on"
-        return dataclasses.replace(self, title=source.name, description=description, needs=needs, files={})
+        return self.replace(title=source.name, description=description, needs=needs, files={})
 
 
 def recipe_names() -> list[str]:
@@ -357,12 +343,11 @@ def recipe_for(corpus: Corpus) -> Recipe:
         pieces = 2 * len(set("".join(counted).lower())) + round(20 * math.sqrt(words))
         settings = _for_words(words, min(pair, length)) | {"tokenizer.vocab_size": min(_MOST_PIECES, pieces)}
     settings |= {"data.sequence_length": length, "model.max_position_embeddings": length}
-    return dataclasses.replace(
-        first.override(settings),
+    return first.override(settings).replace(
         name=BY_SIZE,
         title=corpus.name,
         description="A text of your own, with settings that were chosen by its size.",
-        corpus=CorpusConfig(kind=corpus.kind or "auto", needs=OWN_NEEDS),
+        corpus=CorpusConfig().replace(kind=corpus.kind or "auto", needs=OWN_NEEDS),
     )
 
 

@@ -8,7 +8,6 @@ the leases, and that the training thread lives.
 """
 
 import atexit
-import dataclasses
 import logging
 import os
 import tempfile
@@ -140,7 +139,7 @@ class TrainingService:
         the recipe's own examples. seed, options: as for `start`, which also has the errors.
         """
         recipe = finetuning_recipe(recipe) if isinstance(recipe, str) else recipe
-        recipe = dataclasses.replace(recipe.with_seed(seed), start=start.name)
+        recipe = recipe.with_seed(seed).replace(start=start.name)
         return self._add(Run(recipe, self, start=start, **options), parts)
 
     def resume(self, folder_or_zip: str | Path, corpus: Corpus | TaskParts | None = None, **options: Any) -> Run:

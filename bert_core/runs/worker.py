@@ -72,7 +72,7 @@ class Worker:
     @property
     def recipe(self) -> Recipe | FinetuningRecipe:
         """The recipe at scale, with every change of the schedule."""
-        return dataclasses.replace(self.prepared.recipe, training=self.trainer.config)
+        return self.prepared.recipe.replace(training=self.trainer.config)
 
     def add_part(self, steps: int, learning_rate: float | None) -> Recipe | FinetuningRecipe:
         """Let the training go on from this step for `steps` steps, with another learning rate; None keeps it."""
@@ -232,9 +232,9 @@ def finetune(
     if recipe is None:
         if task is None:
             raise ConfigError("There are no examples; give a task, or a recipe with examples of its own.")
-        recipe = FinetuningRecipe("own", task.task, task.name)
+        recipe = FinetuningRecipe(name="own", task=task.task, title=task.name)
     if random_weights is not None:
-        recipe = dataclasses.replace(recipe, random_weights=random_weights)
+        recipe = recipe.replace(random_weights=random_weights)
     prepared = prepare(recipe.override(settings), parts, seed, device, start=checkpoint)
     for note in prepared.notes:
         tell(note)

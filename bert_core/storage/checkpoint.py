@@ -278,7 +278,7 @@ def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
     config = {
         "architectures": [head.architecture if head else "BertForPreTraining"],
         "model_type": "bert",
-        **dataclasses.asdict(checkpoint.config),
+        **checkpoint.config.content(),
         **task,
         "pooler_type": "all_token_average" if checkpoint.config.pooler == "mean" else "first_token_transform",
         "tie_word_embeddings": True,
@@ -335,7 +335,7 @@ def load_checkpoint(
     if config.pad_token_id != pad and content.get("pad_token_id") is not None:
         notes.append(f"{CONFIG} has the pad_token_id {config.pad_token_id}; that of the tokenizer, {pad}, is used.")
     with torch.device("meta"):
-        model = BertForPreTraining(dataclasses.replace(config, pad_token_id=pad))
+        model = BertForPreTraining(config.replace(pad_token_id=pad))
     head = None if random_weights else _read_head(content, notes)
     is_tied = content.get("tie_word_embeddings") in (True, None)
     if head:
@@ -386,7 +386,7 @@ def _read_config(content: Json, limits: Limits) -> BertConfig:
             known = " or ".join(map(repr, allowed))
             raise CheckpointError(f"{CONFIG} has {field} {quoted(value)}; this program supports only {known}.")
     content = {**content, "pooler": "mean" if content.get("pooler_type") == "all_token_average" else "first"}
-    names = {field.name for field in dataclasses.fields(BertConfig)}
+    names = BertConfig.model_fields.keys()
     given = {name: value for name, value in content.items() if name in names and value is not None}
     try:
         config = BertConfig(**{**_HUGGING_FACE_DEFAULTS, **given})
@@ -404,7 +404,7 @@ def _check_size(config: BertConfig, subject: str, limits: Limits) -> None:
 
 def _with_positions(config: BertConfig, max_positions: int, limits: Limits) -> BertConfig:
     try:
-        longer = dataclasses.replace(config, max_position_embeddings=max_positions)
+        longer = config.replace(max_position_embeddings=max_positions)
     except ConfigError as error:
         raise CheckpointError(f"max_positions cannot be used: {error}") from None
     if max_positions < config.max_position_embeddings:

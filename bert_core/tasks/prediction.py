@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bert_core.config import FinetuningConfig, FinetuningData, build
+from bert_core.config import FinetuningConfig, FinetuningData
 from bert_core.costs import threads_for_pass
 from bert_core.errors import CheckpointError, ConfigError, CorpusError, InputError, quoted
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
@@ -53,7 +53,7 @@ def initial_model(
     than there are.
     """
     rate = config.dropout
-    sizes = replace(start.config, hidden_dropout_prob=rate, attention_probs_dropout_prob=rate, classifier_dropout=None)
+    sizes = start.config.replace(hidden_dropout_prob=rate, attention_probs_dropout_prob=rate, classifier_dropout=None)
     model = kind(sizes, head.outputs, generator=torch.Generator().manual_seed(seed))
     if not random:
         keeps_pooler = start.head is not None and "pooler" not in start.missing
@@ -130,9 +130,9 @@ def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | E
     recipe, config = checkpoint.recipe or {}, FinetuningData()
     saved = recipe.get("data")
     with contextlib.suppress(ConfigError):  # of another program
-        config = build(FinetuningData, saved, "data")
+        config = FinetuningData().replace(**saved) if saved else config
     length = min(config.sequence_length if saved else 512, checkpoint.config.max_position_embeddings)
-    config = replace(config, sequence_length=length, batch_size=_PREDICTED_TOGETHER)
+    config = config.replace(sequence_length=length, batch_size=_PREDICTED_TOGETHER)
     layout = Layout(head.labels, checkpoint.tokenizer, config, recipe.get("may_be_missing") is True)
     batches = data.batches(layout, checkpoint.config.pad_token_id, 0)
     return result_of(predicting(task, model_of(checkpoint), batches, data.examples, layout))[0]

@@ -5,7 +5,6 @@ and a caller pauses or stops by not asking for another.
 """
 
 import contextlib
-import dataclasses
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -75,7 +74,7 @@ class Trainer:
             if getattr(config, name, None) != getattr(self._config, name, None):
                 raise ConfigError(f"{name} cannot change during a training, because its running averages go on.")
         if config.precision == "auto":
-            config = dataclasses.replace(config, precision=faster_precision(self._operations, str(self.device)))
+            config = config.replace(precision=faster_precision(self._operations, str(self.device)))
         self._config = config
         for optimizer in self.optimizers:
             optimizer.config = config

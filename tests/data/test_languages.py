@@ -104,7 +104,13 @@ def _letters(text: str) -> str:
 
 def _model(language: str, kind: str) -> Checkpoint:
     tokenizer = train_tokenizer(Corpus([list(SENTENCES[language])]), kind=kind)
-    config = BertConfig(tokenizer.get_vocab_size(), 12, 1, 2, 12)
+    config = BertConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=12,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=12,
+    )
     return Checkpoint(BertForPreTraining(config).eval(), tokenizer, language)
 
 

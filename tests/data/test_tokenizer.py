@@ -232,7 +232,15 @@ def test_lowercase_and_strip_accents_mean_what_they_mean_in_bert_and_are_saved(
     ours = train_tokenizer(Corpus.from_text(text), kind=kind, **settings)
     tokens = "".join(ours.encode(text, add_special_tokens=False).tokens).replace("##", "")
     assert tokens.startswith("".join(2 * word for word in read.split()))
-    model = BertForPreTraining(BertConfig(ours.get_vocab_size(), 12, 1, 2, 12))
+    model = BertForPreTraining(
+        BertConfig(
+            vocab_size=ours.get_vocab_size(),
+            hidden_size=12,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=12,
+        )
+    )
     save_checkpoint(Checkpoint(model, ours, "a model"), tmp_path)
     flags = json.loads((tmp_path / "tokenizer_config.json").read_text())
     assert (flags["do_lower_case"], flags["strip_accents"]) == (lowercase, strip_accents)

@@ -261,7 +261,9 @@ def test_a_small_probe_takes_one_processor_thread_and_leaves_the_number_as_it_wa
         assert (seen, torch.get_num_threads()) == ([1, 1], 3)
     finally:
         torch.set_num_threads(before)
-    base = BertConfig(30522, 768, 12, 12, 3072)
+    base = BertConfig(
+        vocab_size=30522, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072
+    )
     assert threads_for(probe_operations(base, 64)) == processor_cores()
     assert threads_for(probe_operations(tiny_checkpoint.config, 64)) == 1
 

@@ -31,7 +31,12 @@ def folder(request, tmp_path_factory, word_tokenizer) -> Path:
         return SHIPPED / request.param
     size = word_tokenizer.get_vocab_size()
     config = BertConfig(
-        size, hidden_size=144, num_hidden_layers=12, num_attention_heads=12, intermediate_size=200, hidden_act="relu"
+        vocab_size=size,
+        hidden_size=144,
+        num_hidden_layers=12,
+        num_attention_heads=12,
+        intermediate_size=200,
+        hidden_act="relu",
     )
     model = BertForPreTraining(config, generator=torch.Generator().manual_seed(0)).eval()
     path = tmp_path_factory.mktemp("models") / "random"

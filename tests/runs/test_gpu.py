@@ -120,7 +120,9 @@ def test_a_task_is_learned_bit_for_bit_and_answered_as_on_the_cpu(device, kind, 
 @pytest.mark.parametrize("is_task", [False, True], ids=["text", "task"])
 def test_a_saved_run_goes_on_bit_for_bit(service, is_task, tiny_checkpoint, tmp_path):
     if is_task:
-        recipe = FinetuningRecipe("own", "text-classification", "Romeo or not").override({"epochs": 4, "batch_size": 8})
+        recipe = FinetuningRecipe(name="own", task="text-classification", title="Romeo or not").override(
+            {"epochs": 4, "batch_size": 8}
+        )
         source = TaskParts(texts(60), texts(30, seed=1))
         start = functools.partial(service.finetune, recipe, tiny_checkpoint, source, seed=4)
     else:

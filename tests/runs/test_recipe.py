@@ -1,6 +1,5 @@
 """Recipes: read, checked, overridden; what they build; what a text gives before training."""
 
-import dataclasses
 import itertools
 import json
 import re
@@ -62,7 +61,7 @@ def test_the_dialogues_are_the_tutorials():
         ("training.learning_rate", "1e9", "must be a number from"),
         ("training.learning_rate", "quick", "learning_rate is 'quick'"),
         ("training.steps", "12.5", "whole number"),
-        ("training.speed", "1", "no setting training.speed"),
+        ("training.speed", "1", "no setting speed; there are: steps"),
         ("speed", "1", "no setting speed"),
         ("vocab_size", "9", "no setting vocab_size"),  # the tokenizer and the model have one each
         ("data.sequence_length", "65", "more than the 64 positions"),
@@ -102,8 +101,11 @@ def test_a_saved_recipe_is_read_as_the_same(recipe, tmp_path):
     [
         ("{", "cannot be read"),
         ("[]", "needs these: title, description"),
-        ('{"title": "x", "description": "y", "speed": {}}', "no 'speed'"),
-        ('{"title": "x", "description": "y", "training": 3}', "must map settings"),
+        (
+            '{"title": "x", "description": "y", "speed": {}}',
+            "The recipe mine cannot be used: There is no setting speed; there are: name, title",
+        ),
+        ('{"title": "x", "description": "y", "training": 3}', "training is 3; it must map names to values"),
     ],
 )
 def test_a_broken_recipe_file_is_refused(tmp_path, content, message):
@@ -144,7 +146,7 @@ def test_a_recipe_of_another_text_does_not_name_or_describe_its_own(recipe):
     assert own.text_kind == recipe.text_kind
     same = Corpus.from_text("\n".join(recipe.source().sentences), "lines")
     assert prepare(recipe, same).recipe.corpus.file == recipe.corpus.file
-    missing = dataclasses.replace(recipe, corpus=dataclasses.replace(recipe.corpus, file="no-longer-here.txt"))
+    missing = recipe.replace(corpus=recipe.corpus.replace(file="no-longer-here.txt"))
     assert prepare(missing, same).recipe.corpus.file is None
 
 
@@ -248,7 +250,7 @@ def test_every_recipe_can_be_scaled_by_every_allowed_factor(name):
     low, high = SCALES
     for scale in (low + (high - low) * k / 1000 for k in range(1001)):
         small = recipe.override({"scale": scale})
-        assert small == dataclasses.replace(recipe, scale=scale).at_scale()
+        assert small == recipe.replace(scale=scale).at_scale()
         assert small.training.total_steps == max(1, round(recipe.training.total_steps * scale))
         # Each part begins where, or before, the previous one ends, as in the whole recipe.
         assert [part.start for part in small.training.parts] == [
@@ -257,7 +259,7 @@ def test_every_recipe_can_be_scaled_by_every_allowed_factor(name):
 
 
 def test_parts_that_are_rounded_to_the_same_step_stay_apart(recipe):
-    many = dataclasses.replace(recipe, training=recipe.training.then(100, 9).then(103, 9).then(104, 9))
+    many = recipe.replace(training=recipe.training.then(100, 9).then(103, 9).then(104, 9))
     for scale in (0.001, 0.01, 0.1, 0.5):
         parts = many.override({"scale": scale}).training.parts
         assert parts[0].start < parts[1].start < parts[2].start
@@ -387,16 +389,16 @@ def test_preparing_reports_its_stages(recipe):
 
 
 def test_a_recipe_contains_the_parts_of_its_training(recipe, tmp_path):
-    longer = dataclasses.replace(recipe, training=recipe.training.then(100, 50, 0.01))
+    longer = recipe.replace(training=recipe.training.then(100, 50, 0.01))
     path = tmp_path / "romeo-juliet.json"
     path.write_text(json.dumps(longer.content()))
     assert load_recipe(path) == longer
-    half = dataclasses.replace(longer, scale=0.5).at_scale().training
+    half = longer.replace(scale=0.5).at_scale().training
     assert (half.steps, half.parts[0].start, half.total_steps) == (55, 50, 75)
 
 
 def test_explicit_steps_override_epochs_and_parts(recipe):
-    longer = dataclasses.replace(recipe, training=recipe.training.then(100, 50, 0.01))
+    longer = recipe.replace(training=recipe.training.then(100, 50, 0.01))
     assert longer.override({"training.beta2": 0.9}).training.total_steps == 150
     assert longer.override({"training.steps": "77"}).training.total_steps == 77
 

@@ -1,6 +1,5 @@
 """The background service: determinism beside other work, controls, fairness, failure of one run alone."""
 
-import dataclasses
 import gc
 import math
 import os
@@ -388,7 +387,7 @@ def test_a_continued_run_equals_one_whose_recipe_states_both_parts(service, reci
         assert run.status == "running"
     assert finished(run).progress().steps == 35
     run.continue_for(5)  # at the peak that is in force
-    both = dataclasses.replace(recipe, training=run.recipe.training)
+    both = recipe.replace(training=run.recipe.training)
     assert numbers(finished(run).history()) == alone(both, 5)
     assert [(part.start, part.steps, part.learning_rate) for part in both.training.parts] == [
         (20, 15, 0.01),
@@ -402,7 +401,7 @@ def test_a_stopped_run_can_be_continued(service, recipe):
     run = stepped(service.start(recipe, seed=5, paused=True), 7)
     run.stop()
     run.continue_for(10)
-    both = dataclasses.replace(recipe, training=recipe.training.then(7, 10))
+    both = recipe.replace(training=recipe.training.then(7, 10))
     assert numbers(finished(run).history()) == alone(both, 5)
     rest = stepped(service.start(recipe, seed=5, paused=True), 7)
     rest.stop()
@@ -434,7 +433,7 @@ def test_the_remaining_time_follows_the_pace_and_leaves_out_a_pause(service, rec
 
 def test_a_run_resumed_from_its_files_gives_the_same_losses_at_any_cut(service, recipe, tmp_path):
     short = recipe.override({"training.steps": 12})
-    changed = dataclasses.replace(short, training=short.training.then(6, 6, 0.02))
+    changed = short.replace(training=short.training.then(6, 6, 0.02))
     whole = {recipe: numbers(finished(service.start(recipe, seed=5)).history()) for recipe in (short, changed)}
     other = service.start(recipe.override({"training.steps": 100_000}), seed=6)
     cuts = [(short, cut) for cut in (0, 1, 7, 12)] + [(changed, cut) for cut in (0, 3, 5, 6, 7, 11, 12)]
@@ -545,10 +544,10 @@ def test_the_learning_rate_is_changed_in_a_pause_and_stays_in_the_recipe(service
     run.set_learning_rate(0.03)
     run.set_learning_rate(0.02)  # changed again
     run.resume()
-    repeated = dataclasses.replace(recipe, training=recipe.training.then(9, 51, 0.02))
+    repeated = recipe.replace(training=recipe.training.then(9, 51, 0.02))
     assert numbers(finished(run).history()) == alone(repeated, 5)
     assert run.history()[9].learning_rate == 0.02
-    assert run.recipe.training == dataclasses.replace(repeated.training, precision="float32")
+    assert run.recipe.training == repeated.training.replace(precision="float32")
     with pytest.raises(RunError, match="ended"):
         run.set_learning_rate(0.01)
 

@@ -1,6 +1,5 @@
 """Fine-tuning as a run of the service: the same numbers as alone, through pauses, cuts and other runs."""
 
-import dataclasses
 import json
 
 import pytest
@@ -17,7 +16,7 @@ from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.prediction import predict, review
 from bert_core.tasks.texts import TextExample
 
-RECIPE = FinetuningRecipe("own", "text-classification", "Romeo or not").override(
+RECIPE = FinetuningRecipe(name="own", task="text-classification", title="Romeo or not").override(
     {"epochs": 6, "learning_rate": 0.01, "batch_size": 8, "dropout": 0.1}
 )
 PARTS = TaskParts(texts(60), texts(30, seed=1), texts(30, seed=2))
@@ -91,7 +90,9 @@ def test_the_saved_model_is_the_best_epochs_and_training_goes_on_from_the_last(
     # What the model learns is the opposite of what it is measured by, so an early epoch does best.
     opposite = [TextExample(each.text, None, float(each.label == "no")) for each in texts(120, seed=1).examples]
     parts = TaskParts(labelled("text-regression"), TaskData("text-regression", opposite))
-    recipe = FinetuningRecipe("own", "text-regression", "Romeo", data=RECIPE.data, training=RECIPE.training)
+    recipe = FinetuningRecipe(
+        name="own", task="text-regression", title="Romeo", data=RECIPE.data, training=RECIPE.training
+    )
     run = service.finetune(recipe, tiny_checkpoint, parts, seed=4)
     wait(lambda: run.status == "finished")
     best = max(run.evaluations(), key=lambda point: point.pearson)
@@ -135,7 +136,9 @@ def test_a_finished_run_is_continued_as_if_its_recipe_had_both_parts(service, ti
 
 @pytest.mark.parametrize("kind", ["text-classification", "question-answering", "token-classification"])
 def test_the_best_snapshot_opens_in_transformers_as_its_class(kind, service, tiny_checkpoint, tmp_path):
-    recipe = FinetuningRecipe("own", kind, "A task").override({"epochs": 1, "batch_size": 8, "validation_share": 0.2})
+    recipe = FinetuningRecipe(name="own", task=kind, title="A task").override(
+        {"epochs": 1, "batch_size": 8, "validation_share": 0.2}
+    )
     run = service.finetune(recipe, tiny_checkpoint, TaskParts(labelled(kind)))
     wait(lambda: run.status == "finished")
     found = run.best.checkpoint()
@@ -153,7 +156,7 @@ def test_a_run_starts_from_a_snapshot_of_another_run_or_from_random_weights(serv
     wait(lambda: first.status == "finished")
     middle = first.snapshots[len(first.snapshots) // 2]
     second = service.finetune(RECIPE, middle.checkpoint(), PARTS, paused=True)
-    random = service.finetune(dataclasses.replace(RECIPE, random_weights=True), tiny_checkpoint, PARTS, paused=True)
+    random = service.finetune(RECIPE.replace(random_weights=True), tiny_checkpoint, PARTS, paused=True)
     wait(lambda: second.status == random.status == "paused")
     given, same, drawn = (
         checkpoint.model.state_dict()["bert.encoder.layer.1.output.dense.weight"]

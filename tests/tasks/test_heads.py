@@ -32,7 +32,7 @@ def pair(name, config, outputs=None):
     with torch.no_grad():
         for i, parameter in enumerate(ours.parameters()):
             parameter.add_(torch.empty_like(parameter).normal_(0, 0.3, generator=torch.Generator().manual_seed(i)))
-    sizes = {key: value for key, value in dataclasses.asdict(config).items() if key != "classifier_dropout"}
+    sizes = {key: value for key, value in config.content().items() if key != "classifier_dropout"}
     theirs = getattr(transformers, name)(transformers.BertConfig(**sizes, num_labels=outputs)).eval()
     result = theirs.load_state_dict(ours.state_dict(), strict=False)
     assert not result.missing_keys

@@ -331,7 +331,9 @@ def test_answers_of_impossible_questions_are_counted(read):
 def test_notes_say_which_file_they_are_about(read, tiny_checkpoint):
     text = lines("{text}\t{label}") + "no idea\t\n"
     train, test = (read(text, name=name) for name in ("train.tsv", "test.tsv"))
-    notes = prepare(FinetuningRecipe("own", CLASSIFY, "own"), TaskParts(train, None, test), start=tiny_checkpoint).notes
+    notes = prepare(
+        FinetuningRecipe(name="own", task=CLASSIFY, title="own"), TaskParts(train, None, test), start=tiny_checkpoint
+    ).notes
     left_out = "Examples left out because their label is empty: 1."
     assert notes[:3] == ("Texts: column 1. Label: column 2.", left_out, f"In test.tsv: {left_out}")
 
@@ -341,7 +343,7 @@ def test_answers_that_cannot_be_learned_or_predicted_are_counted(read, tiny_chec
     context = " ".join(words)
     given = [{"answers": [{"text": " ".join(words[:count]), "answer_start": 0}]} for count in (1, 8, 50)]
     data = read(squad(context, *given), ANSWER)
-    recipe = FinetuningRecipe("mine", ANSWER, "Mine")
+    recipe = FinetuningRecipe(name="mine", task=ANSWER, title="Mine")
     sizes = {"data.sequence_length": 30, "data.longest_answer": 7}
     notes = prepare(recipe.override(sizes), TaskParts(data, data), start=tiny_checkpoint).notes
     assert "Answers that no window of data.sequence_length holds, learned as no answer: 1." in notes
@@ -452,7 +454,7 @@ def test_numbers_with_fractions_are_said_to_be_classes(read):
 def test_examples_that_are_also_learned_from_are_counted(read, tiny_checkpoint):
     train, test = read(lines("{text}\t{label}")), read(lines("{text}\t{label}", TEXTS[:4]), name="test.txt")
     parts = TaskParts(train, test, test)
-    notes = prepare(FinetuningRecipe("mine", CLASSIFY, "Mine"), parts, start=tiny_checkpoint).notes
+    notes = prepare(FinetuningRecipe(name="mine", task=CLASSIFY, title="Mine"), parts, start=tiny_checkpoint).notes
     assert "test.txt: 4 of 4 examples are in the training part too, so a model may know them by heart." in notes
 
 

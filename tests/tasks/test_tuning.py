@@ -25,11 +25,13 @@ from bert_core.tasks.token_classification import TaggedExample
 FAST = {"learning_rate": 0.01, "batch_size": 8, "dropout": 0, "validation_share": 0.2}
 
 
-RECIPE = FinetuningRecipe("own", "text-classification", "Romeo or not")
+RECIPE = FinetuningRecipe(name="own", task="text-classification", title="Romeo or not")
 
 
 def prepared(checkpoint, seed=0, random_weights=False, **settings):
-    recipe = FinetuningRecipe("own", "text-classification", "Romeo", seed=seed, random_weights=random_weights)
+    recipe = FinetuningRecipe(
+        name="own", task="text-classification", title="Romeo", seed=seed, random_weights=random_weights
+    )
     return prepare(recipe.override({**FAST, **settings}), TaskParts(texts()), start=checkpoint)
 
 

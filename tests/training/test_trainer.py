@@ -1,6 +1,5 @@
 """The trainer: losses against PyTorch by hand, determinism, schedule, clipping, divergence."""
 
-import dataclasses
 import itertools
 import math
 import platform
@@ -226,7 +225,7 @@ def test_the_schedule_warms_up_and_decays():
 
 def test_each_part_of_a_training_has_its_own_schedule():
     config = TrainingConfig(steps=10, warmup_steps=4, learning_rate=0.1).then(7, 4, 0.2)
-    config = dataclasses.replace(config, parts=(dataclasses.replace(config.parts[0], warmup_steps=2),))
+    config = config.replace(parts=(config.parts[0].replace(warmup_steps=2),))
     rates = [learning_rate_at(step, config) for step in range(config.total_steps)]
     first = [0.1 * fraction for fraction in (1 / 4, 2 / 4, 3 / 4, 1, 1, 5 / 6, 4 / 6)]
     assert rates == pytest.approx([*first, 0.1, 0.2, 0.2, 0.1])
@@ -322,7 +321,7 @@ def test_a_new_config_changes_the_very_next_step(name):
     def trained(first, second):
         trainer = Trainer(make_model(CONFIG), [labelled_batch()] * 9, TrainingConfig(optimizer=name, **first))
         next(trainer)
-        trainer.config = dataclasses.replace(trainer.config, **second)
+        trainer.config = trainer.config.replace(**second)
         next(trainer)
         return trainer
 
@@ -336,7 +335,7 @@ def test_a_new_config_changes_the_very_next_step(name):
     assert trainer.config.precision == "float32", "of a step this small"
     for key, value in {"optimizer": "adadelta", "alternating": True}.items():
         with pytest.raises(ConfigError, match=f"{key} cannot change"):
-            trainer.config = dataclasses.replace(trainer.config, **{key: value})
+            trainer.config = trainer.config.replace(**{key: value})
     next(trainer)
 
 
@@ -487,7 +486,13 @@ def test_bfloat16_keeps_weights_and_losses_in_float32():
 
 def test_auto_precision_is_bfloat16_only_for_large_steps_on_hardware_that_has_it(monkeypatch):
     dialogue = batch_operations(small_run().model.config, torch.full((48,), 20), 150)
-    mini = batch_operations(BertConfig(8000, 256, 4, 4, 1024), torch.full((32,), 80), 400)
+    mini = batch_operations(
+        BertConfig(
+            vocab_size=8000, hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024
+        ),
+        torch.full((32,), 80),
+        400,
+    )
     assert dialogue < 1e9 < 4e10 < mini
     for capabilities, small, large in (
         ({"avx512_bf16": True, "amx_bf16": False}, "float32", "bfloat16"),

@@ -1,6 +1,5 @@
 """The batch of a step as the page gets it, against the batches of training."""
 
-import dataclasses
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -72,7 +71,7 @@ def test_the_shapes_are_those_of_the_whole_batch_and_the_asked_words_are_found_b
     assert {name: size for name, _, size, _ in value["shapes"]} == {
         name: " × ".join(f"{length:,}" for length in each.shape) for name, each in real.items()
     }
-    configs = [dataclasses.replace(RECIPE.model, pooler=each) for each in ("first", "mean")]
+    configs = [RECIPE.model.replace(pooler=each) for each in ("first", "mean")]
     models: Any = [SimpleNamespace(config=each) for each in configs]
     said = [shapes(run.batch_at(20), each)[-1][-1] for each in models]
     assert ["[CLS]" in said[0], "mean" in said[0], "[CLS]" in said[1], "mean" in said[1]] == [True, False, False, True]

@@ -27,7 +27,7 @@ RECIPE = load_recipe("romeo-juliet").override({"training.steps": 7, "data.batch_
 
 
 def test_marks_equal_those_of_one_prediction_at_a_time(tiny_checkpoint, dialogue):
-    data = dataclasses.replace(RECIPE.data, batch_size=64, sequence_length=17, mask_probability=0.4)
+    data = RECIPE.data.replace(batch_size=64, sequence_length=17, mask_probability=0.4)
     marks = examine(tiny_checkpoint, dialogue, data, 1.5)
     batches = PretrainingBatches(encode_corpus(dialogue, tiny_checkpoint.tokenizer), tiny_checkpoint.tokenizer, data)
     mask = tiny_checkpoint.tokenizer.token_to_id("[MASK]")
@@ -66,14 +66,14 @@ def test_marks_equal_those_of_one_prediction_at_a_time(tiny_checkpoint, dialogue
 
 def test_a_text_without_pairs_tests_models_that_were_not_trained_on_them(tiny_checkpoint):
     text = Corpus.from_text("hello romeo\n\nnice name\n\ngreat team today\n", "lines", "single sentences")
-    data = dataclasses.replace(RECIPE.data, sequence_length=17)
+    data = RECIPE.data.replace(sequence_length=17)
     assert math.isfinite(examine(tiny_checkpoint, text, data, trained=("mlm",)).mlm_loss)
     with pytest.raises(CorpusError, match="no two neighbours"):
         examine(tiny_checkpoint, text, data)
 
 
 def test_a_kind_of_word_that_never_occurs_has_no_mark(tiny_checkpoint, dialogue):
-    data = dataclasses.replace(RECIPE.data, sequence_length=17, mask_share=1.0, random_share=0.0)
+    data = RECIPE.data.replace(sequence_length=17, mask_share=1.0, random_share=0.0)
     marks = examine(tiny_checkpoint, dialogue, data)
     assert math.isnan(marks.kept_accuracy)
     assert math.isnan(marks.replaced_accuracy)
@@ -88,13 +88,13 @@ def test_a_long_text_is_examined_at_its_beginning(tiny_checkpoint):
 
 
 def test_the_pairs_are_counted_and_the_baselines_are_those_of_the_labels(tiny_checkpoint, dialogue):
-    data = dataclasses.replace(RECIPE.data, batch_size=48, sequence_length=17)
+    data = RECIPE.data.replace(batch_size=48, sequence_length=17)
     marks = examine(tiny_checkpoint, dialogue, data, trained=("nsp",))
     batches = PretrainingBatches(encode_corpus(dialogue, tiny_checkpoint.tokenizer), tiny_checkpoint.tokenizer, data)
     labels = torch.cat([batches[k].asked()[1] for k in range(10)])
     assert (marks.pairs, marks.nsp_baseline, marks.trained) == (480, 0.5, ("nsp",))
     assert marks.mlm_baseline == pytest.approx(int(labels.bincount().max()) / len(labels))
-    assert examine(tiny_checkpoint, dialogue, dataclasses.replace(data, batch_size=600)).pairs == 600
+    assert examine(tiny_checkpoint, dialogue, data.replace(batch_size=600)).pairs == 600
 
 
 def marked(**numbers):
@@ -134,7 +134,7 @@ def test_every_contrast_has_an_outcome(contrast):
 def test_a_factor_multiplies_the_recipes_own_setting():
     [slow] = [variant.apply(RECIPE) for variant in experiment_named("learning-rate").variants if "÷" in variant.title]
     assert slow.training.learning_rate == pytest.approx(RECIPE.training.learning_rate / 10)
-    assert dataclasses.replace(slow.training, learning_rate=RECIPE.training.learning_rate) == RECIPE.training
+    assert slow.training.replace(learning_rate=RECIPE.training.learning_rate) == RECIPE.training
 
 
 def test_the_other_variants_of_an_experiment_are_compared_with_the_first():
@@ -163,6 +163,6 @@ def test_the_experiment_about_order_asks_for_the_order(tiny_checkpoint, dialogue
     assert (random, swapped) == ("random", "swapped")
     short = RECIPE.override({"data.sequence_length": 17})
     asked = experiment.test.apply(short).data
-    assert dataclasses.replace(short.data, negatives="swapped") == asked
+    assert short.data.replace(negatives="swapped") == asked
     usual, order = (examine(tiny_checkpoint, dialogue, data) for data in (short.data, asked))
     assert usual.nsp_loss != order.nsp_loss

@@ -44,7 +44,7 @@ QUICK = {"epochs": 1, "batch_size": 20}
 
 
 def recipe_of(kind: str) -> FinetuningRecipe:
-    return FinetuningRecipe("own", kind, "A task").override(QUICK)
+    return FinetuningRecipe(name="own", task=kind, title="A task").override(QUICK)
 
 
 def tuned(workspaces: Workspaces, space: Workspace, checkpoint, kind: str = "text-classification") -> Run:

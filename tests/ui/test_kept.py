@@ -118,7 +118,9 @@ def test_examples_are_written_and_read(kind: str) -> None:
 def test_a_run_that_fine_tunes_goes_on_in_a_new_server(tmp_path: Path, tiny_checkpoint: Checkpoint) -> None:
     service, workspaces = server(tmp_path)
     parts = TaskParts(labelled("text-classification"))
-    tuning = FinetuningRecipe("own", "text-classification", "A task").override({"epochs": 3, "batch_size": 9})
+    tuning = FinetuningRecipe(name="own", task="text-classification", title="A task").override(
+        {"epochs": 3, "batch_size": 9}
+    )
     whole = service.finetune(tuning, tiny_checkpoint, parts)
     wait(lambda: whole.status in ENDED)
     space = workspaces.enter(None)

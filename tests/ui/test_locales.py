@@ -1,7 +1,6 @@
 """The texts of the page in other languages: the same in each, with the same holes, and none is missing."""
 
 import ast
-import dataclasses
 import json
 import re
 from collections import Counter
@@ -18,7 +17,7 @@ from balcony.lessons import lessons
 from balcony.models.tab import CARD, card_of
 from balcony.server.scripts import locales, sources
 from balcony.train.settings import in_words, label_of, with_kind, with_labels
-from bert_core.config import ASSETS, CHECKPOINTS
+from bert_core.config import ASSETS, CHECKPOINTS, choices
 from bert_core.data.sentences import FORMATS
 from bert_core.runs.recipe import DEFAULT_RECIPE, FinetuningRecipe, Recipe, load_recipe
 
@@ -226,13 +225,13 @@ def test_every_label_and_value_of_what_differs_has_a_translation() -> None:
     recipe = load_recipe(DEFAULT_RECIPE)
     for kind in (Recipe, FinetuningRecipe):
         texts = [label_of(name, kind) for name in kind.settings()]
-        texts += [field.metadata["hint"] for field in kind.settings().values()]
+        texts += [field.description for field in kind.settings().values()]
         assert missing(texts) == []
     settings = settings_of(recipe, recipe.source())
     sections = (type(getattr(recipe, name.split(".")[0])) for name in settings if "." in name)
-    fields = [field for section in dict.fromkeys(sections) for field in dataclasses.fields(section)]
-    choices = {choice for field in fields for choice in field.metadata.get("choices", ()) if field.name != "kind"}
-    values = {True, False, None, *choices} - ALGORITHMS
+    fields = {name: field for section in dict.fromkeys(sections) for name, field in section.model_fields.items()}
+    few = {choice for name, field in fields.items() for choice in choices(field) if name != "kind"}
+    values = {True, False, None, *few} - ALGORITHMS
     phase = ({"start": 20, "steps": 15, "learning_rate": 0.01},)
     assert len(settings) > 50
     assert missing([*map(label_of, settings), *map(in_words, [*values, phase])]) == []

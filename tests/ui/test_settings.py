@@ -61,12 +61,12 @@ def _no_model() -> Checkpoint:
 @pytest.mark.parametrize(("kind", "shown"), [(Recipe, SHOWN), (FinetuningRecipe, SHOWN_OF_A_TASK)])
 def test_every_field_of_a_recipe_is_a_setting_with_a_hint_and_a_label(kind: Any, shown: tuple[str, ...]) -> None:
     settings = kind.settings()
-    fields = {f"{section}.{item.name}" for section, of in kind.sections().items() for item in dataclasses.fields(of)}
+    fields = {f"{section}.{item}" for section, of in kind.sections().items() for item in of.model_fields}
     not_typed = {"corpus.file", "corpus.needs", "corpus.encoding", "model.vocab_size", "model.pad_token_id"}
     assert settings.keys() - {"scale"} == fields - not_typed
     assert set(shown) <= settings.keys()
     for name, item in settings.items():
-        assert item.metadata["hint"].endswith((".", "%).")), name
+        assert item.description.endswith((".", "%).")), name
         assert label_of(name, kind)[0].isupper(), name
 
 
@@ -150,7 +150,7 @@ def test_a_recipe_is_downloaded_and_opened_again_as_it_was(tmp_path: Path) -> No
     path = tmp_path / "mine.json"
     path.write_text(json.dumps(changed.content()), encoding="utf-8")
     opened = filled(recipe_name=OF_A_FILE, recipe_file=str(path))
-    assert opened.recipe() == dataclasses.replace(changed, name="mine")
+    assert opened.recipe() == changed.replace(name="mine")
     assert opened.corpus(opened.recipe()).sentences[0].startswith("Hello, how are you?")
     assert filled(recipe_name=OF_A_FILE).missing == "Choose a recipe file first."
     path.write_text('{"title": "no recipe"}', encoding="utf-8")
@@ -228,7 +228,7 @@ def test_a_link_carries_what_is_held_out_and_refuses_a_recipe_file(workspaces, s
     assert len(again.prepared.parts.validation.sentences) == len(run.prepared.parts.validation.sentences) == 3
     plain = finished(workspaces.start(other, QUICK.override({"training.steps": 2}), None, 0))
     assert "corpus.validation_share" not in description(plain)["settings"]
-    of_a_file = finished(workspaces.start(space, dataclasses.replace(short, name="mine"), None, 0))
+    of_a_file = finished(workspaces.start(space, short.replace(name="mine"), None, 0))
     assert "recipe file" in description(of_a_file)["missing"]
 
 
@@ -247,7 +247,7 @@ def test_a_place_offers_each_recipe_at_the_largest_scale_that_its_limits_allow(n
         patient = dataclasses.replace(PUBLIC, step_seconds=math.inf)  # a step takes longer on a slow or busy machine
         check_limits(prepare_without_weights(offered), patient)
         with pytest.raises(ConfigError, match=r"limit here is 20 million"):
-            check_limits(prepare_without_weights(dataclasses.replace(own, scale=scale + 0.01)), patient)
+            check_limits(prepare_without_weights(own.replace(scale=scale + 0.01)), patient)
 
 
 def prepare_without_weights(recipe: Recipe) -> Any:

@@ -31,7 +31,9 @@ def reported(checkpoint, parts, recipe, **settings):
 @pytest.mark.parametrize("kind", TASKS)
 def test_it_states_the_numbers_and_the_mistakes_of_the_run(kind, tiny_checkpoint):
     parts = TaskParts(labelled(kind), labelled(kind, seed=1), labelled(kind, seed=2))
-    recipe = FinetuningRecipe("own", kind, NASTY, NASTY).override({"epochs": 1, "batch_size": 20})
+    recipe = FinetuningRecipe(name="own", task=kind, title=NASTY, description=NASTY).override(
+        {"epochs": 1, "batch_size": 20}
+    )
     result, found, page = reported(tiny_checkpoint, parts, recipe)
     texts = Elements(page).texts
     facts = dict(zip(texts["th"], texts["td"]))
@@ -49,7 +51,7 @@ def test_it_states_the_numbers_and_the_mistakes_of_the_run(kind, tiny_checkpoint
 
 
 def test_the_command_in_it_repeats_the_training(tmp_path, monkeypatch, capsys):
-    recipe = dataclasses.replace(finetuning_recipe("subjects"), random_weights=True)
+    recipe = finetuning_recipe("subjects").replace(random_weights=True)
     start = load_checkpoint(ASSETS.parent / "checkpoints" / "english-mini")
     result, _, page = reported(start, recipe.source(), recipe, seed=3, epochs=1, most_examples=24)
     command = shlex.split(Elements(page).texts["pre"][0])
@@ -66,7 +68,9 @@ def test_the_command_in_it_repeats_the_training(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("start", ["english-mini", "checkpoints/english-mini"])  # its name in Python, and on the page
 def test_the_command_begins_with_a_shipped_model_in_its_folder(tiny_checkpoint, start):
     parts = TaskParts(labelled("text-classification"), labelled("text-classification", seed=1))
-    recipe = FinetuningRecipe("own", "text-classification", "A task").override({"epochs": 1, "batch_size": 40})
+    recipe = FinetuningRecipe(name="own", task="text-classification", title="A task").override(
+        {"epochs": 1, "batch_size": 40}
+    )
     _, _, page = reported(dataclasses.replace(tiny_checkpoint, name=start), parts, recipe)
     assert "--checkpoint checkpoints/english-mini --seed" in page
     assert "my-model" not in page
@@ -74,7 +78,9 @@ def test_the_command_begins_with_a_shipped_model_in_its_folder(tiny_checkpoint, 
 
 def test_the_command_names_the_columns_of_a_persons_own_file(tiny_checkpoint):
     train = dataclasses.replace(labelled("text-classification"), columns=("review, short", "mood"))
-    recipe = FinetuningRecipe("own", "text-classification", "A task").override({"epochs": 1, "batch_size": 40})
+    recipe = FinetuningRecipe(name="own", task="text-classification", title="A task").override(
+        {"epochs": 1, "batch_size": 40}
+    )
     _, _, page = reported(tiny_checkpoint, TaskParts(train, labelled("text-classification", seed=1)), recipe)
     command = shlex.split(Elements(page).texts["pre"][0])
     assert command[command.index("--train") :][:4] == [
@@ -87,7 +93,9 @@ def test_the_command_names_the_columns_of_a_persons_own_file(tiny_checkpoint):
 
 def test_without_a_step_there_is_nothing_to_report(tiny_checkpoint):
     parts = TaskParts(labelled("text-classification"), labelled("text-classification", seed=1))
-    recipe = FinetuningRecipe("own", "text-classification", "A task").override({"epochs": 1, "batch_size": 40})
+    recipe = FinetuningRecipe(name="own", task="text-classification", title="A task").override(
+        {"epochs": 1, "batch_size": 40}
+    )
     result, found, page = reported(tiny_checkpoint, parts, recipe)
     assert "to test" not in page
     assert "--train my-examples.tsv" in page

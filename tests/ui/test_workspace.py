@@ -1,6 +1,5 @@
 """Runs answer only to their visitor's token; a visitor gone for long is paused, then freed."""
 
-import dataclasses
 import gc
 import weakref
 from collections.abc import Iterator
@@ -30,7 +29,7 @@ class FakeRun:
     id: str
     status: str = "running"
     snapshots: tuple = ()
-    recipe: Recipe = field(default_factory=lambda: dataclasses.replace(load_recipe("romeo-juliet"), title="A recipe"))
+    recipe: Recipe = field(default_factory=lambda: load_recipe("romeo-juliet").replace(title="A recipe"))
 
     @property
     def asked(self) -> Recipe:
