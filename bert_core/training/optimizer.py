@@ -1,6 +1,7 @@
 """From gradients to new weights: AdamW, Adam, Adadelta and Muon, and the learning-rate schedule.
 
-The updates are PyTorch's functions and not its classes, the first of which imports PyTorch's compiler for seconds.
+The updates are PyTorch's functions and not its classes: making the first of those imports PyTorch's compiler, which
+takes as long as PyTorch itself.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,15 +16,12 @@ from bert_core.config import OptimizerConfig, TrainingPart
 
 _MUON_MOMENTUM, _MUON_SCALE = 0.95, 0.2  # the scale gives an update the size that one of AdamW has
 _CLIPPING_KERNELS = ("cpu", "cuda")  # the fused update of other devices, such as MPS, ignores both scale and skip
-_NEWTON_SCHULZ, _NEWTON_SCHULZ_STEPS = (3.4445, -4.7750, 2.0315), 5
 
 # An update moves the weights of one group. tensors: lists of the weights, their gradients, both running averages, and
 # their numbers of updates. scale: divides the gradients; None means 1. skip: 1.0 to ignore the gradients, else 0.0.
-Tensors = tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
-Update = Callable[[OptimizerConfig, Tensors, float, float, Tensor | None, Tensor], None]
 
 
-def _adam(config: OptimizerConfig, tensors: Tensors, rate, weight_decay, scale, skip) -> None:
+def _adam(config: OptimizerConfig, tensors: list[list[Tensor]], rate, weight_decay, scale, skip) -> None:
     weights, gradients, first, second, counts = tensors
     if weights[0].device.type not in _CLIPPING_KERNELS:
         _scale(gradients, scale, skip)
@@ -36,7 +34,7 @@ def _adam(config: OptimizerConfig, tensors: Tensors, rate, weight_decay, scale, 
     adam(weights, gradients, first, second, [], counts, **settings)
 
 
-def _scale(gradients: Sequence[Tensor], scale: Tensor | float | None, skip: Tensor) -> None:
+def _scale(gradients: Sequence[Tensor], scale: Tensor | None, skip: Tensor) -> None:
     """Divide gradients in place, and clear those to ignore: such an update still decays weights and averages."""
     for gradient in gradients:
         if scale is not None:
@@ -44,37 +42,12 @@ def _scale(gradients: Sequence[Tensor], scale: Tensor | float | None, skip: Tens
         gradient.masked_fill_(skip.bool(), 0.0)
 
 
-def _adadelta(config: OptimizerConfig, tensors: Tensors, rate, weight_decay, scale, skip) -> None:
+def _adadelta(config: OptimizerConfig, tensors: list[list[Tensor]], rate, weight_decay, scale, skip) -> None:
     _scale(tensors[1], scale, skip)
     adadelta(*tensors, lr=rate, rho=0.9, eps=1e-6, weight_decay=weight_decay, maximize=False)
 
 
-def orthogonalized(matrix: Tensor) -> Tensor:
-    """U V^T of a matrix U S V^T, nearly: its singular values become 0.7 to 1.2, in a few matrix products.
-
-    Newton-Schulz iteration with the coefficients of Jordan et al. (2024). Every iterate is a polynomial of X X^T times
-    X, so all products but the first and the last are of the smaller side.
-    """
-    x = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.mT
-    x = x / x.norm().clamp(min=1e-7)
-    gram = x @ x.mT
-    factor = step = _newton_schulz(gram)
-    for _ in range(_NEWTON_SCHULZ_STEPS - 1):
-        gram = step @ gram @ step
-        step = _newton_schulz(gram)
-        factor = factor @ step
-    x = factor @ x
-    return x if matrix.shape[0] <= matrix.shape[1] else x.mT
-
-
-def _newton_schulz(gram: Tensor) -> Tensor:
-    a, b, c = _NEWTON_SCHULZ
-    step = torch.addmm(gram, gram, gram, beta=b, alpha=c)
-    step.diagonal().add_(a)
-    return step
-
-
-def _muon(config: OptimizerConfig, tensors: Tensors, rate, weight_decay, scale, skip) -> None:
+def _muon(config: OptimizerConfig, tensors: list[list[Tensor]], rate, weight_decay, scale, skip) -> None:
     weights, gradients, momenta, _, _ = tensors
     _scale(gradients, scale, skip)
     for weight, gradient, momentum in zip(weights, gradients, momenta):
@@ -83,55 +56,51 @@ def _muon(config: OptimizerConfig, tensors: Tensors, rate, weight_decay, scale, 
         weight.mul_(1 - rate * weight_decay).sub_(update * (rate * _MUON_SCALE * max(weight.shape) ** 0.5))
 
 
+def orthogonalized(matrix: Tensor) -> Tensor:
+    """U V^T of a matrix U S V^T, nearly, by Newton-Schulz iteration: its singular values become 0.7 to 1.2."""
+    a, b, c = 3.4445, -4.7750, 2.0315  # of Jordan et al. (2024)
+    x = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.mT
+    x = x / x.norm().clamp(min=1e-7)
+    for _ in range(5):
+        gram = x @ x.mT
+        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x if matrix.shape[0] <= matrix.shape[1] else x.mT
+
+
 class Optimizer:
     """AdamW, Adam or Adadelta over all parameters of a model, or Muon over the matrices of its layers and AdamW over
     the others. Biases and LayerNorm have no weight decay.
 
-    parameters: their names and tensors. averages: the running averages by name, a tensor for each parameter. updates:
-    steps taken so far.
-    """
+    parameters: with their names. averages: by PyTorch's names, one for each parameter. counts: of updates, as well."""
 
     def __init__(self, parameters: Iterable[tuple[str, Tensor]], config: OptimizerConfig) -> None:
         self.config = config
-        names, weights = zip(*parameters)
-        is_adadelta = config.optimizer == "adadelta"
-        kinds = ("square_avg", "acc_delta") if is_adadelta else ("exp_avg", "exp_avg_sq")  # PyTorch's names
-        self.averages = {kind: [torch.zeros_like(weight) for weight in weights] for kind in kinds}
-        self._counts = [torch.zeros((), device=weight.device) for weight in weights]
-        self._rows = list(zip(weights, *self.averages.values(), self._counts))
-        usual = _adadelta if is_adadelta else _adam
+        names, self._weights = zip(*parameters)
+        kinds = {"adadelta": ("square_avg", "acc_delta")}.get(config.optimizer, ("exp_avg", "exp_avg_sq"))
+        self.averages = {kind: [torch.zeros_like(weight) for weight in self._weights] for kind in kinds}
+        self.counts = [torch.zeros((), device=weight.device) for weight in self._weights]
+        usual = _adadelta if config.optimizer == "adadelta" else _adam
         of_layers = _muon if config.optimizer == "muon" else usual
-        # For each parameter, whether it is a matrix, and its update.
-        updates = (of_layers if ".encoder." in name and each.ndim >= 2 else usual for name, each in zip(names, weights))
-        self._groups = [(weight.ndim >= 2, update) for weight, update in zip(weights, updates)]
-
-    @property
-    def updates(self) -> int:
-        return int(max(self._counts))
-
-    @updates.setter
-    def updates(self, number: int) -> None:
-        for count in self._counts:
-            count.fill_(number)
+        # The numbers of the parameters that are updated together: whether they are matrices, and how.
+        self._groups: dict[tuple[bool, Callable], list[int]] = {}
+        for i, (name, weight) in enumerate(zip(names, self._weights)):
+            is_matrix = weight.ndim >= 2
+            update = of_layers if ".encoder." in name and is_matrix else usual
+            self._groups.setdefault((is_matrix, update), []).append(i)
 
     @torch.no_grad()
-    def step(
-        self, gradients: Sequence[Tensor | None], learning_rate: float, scale: Tensor | None, skip: Tensor
-    ) -> None:
-        """Update the weights by their gradients, which come in the order of the parameters.
+    def step(self, gradients: Sequence[Tensor | None], rate: float, scale: Tensor | None, skip: Tensor) -> None:
+        """Update the weights by their gradients, which come in the order of the parameters, at a learning rate.
 
         Parameters without a gradient do not change. scale: () divides the gradients; None means 1. skip: () whether to
         ignore the gradients; on the CPU and CUDA, Adam and AdamW then change nothing. Both stay on the device.
         """
-        groups: dict[tuple[bool, Update], list[tuple[Tensor, ...]]] = {}
-        for key, (weight, *state), gradient in zip(self._groups, self._rows, gradients):
-            if gradient is not None:
-                groups.setdefault(key, []).append((weight, gradient, *state))
-        for (is_matrix, update), group in groups.items():
-            weights, given, first, second, counts = map(list, zip(*group))
-            weight_decay = self.config.weight_decay if is_matrix else 0.0
-            tensors = weights, given, first, second, counts
-            update(self.config, tensors, learning_rate, weight_decay, scale, skip.float())
+        columns: Any = (self._weights, gradients, *self.averages.values(), self.counts)
+        for (is_matrix, update), numbers in self._groups.items():
+            tensors = [[column[i] for i in numbers if gradients[i] is not None] for column in columns]
+            if tensors[0]:
+                weight_decay = self.config.weight_decay if is_matrix else 0.0
+                update(self.config, tensors, rate, weight_decay, scale, skip.float())
 
 
 def learning_rate_at(step: int, config: OptimizerConfig) -> float:

@@ -142,7 +142,7 @@ class Trainer:
     def state(self) -> "TrainerState":
         """A copy on the CPU of everything that the next step depends on, except the weights."""
         averages = {name: nn.utils.parameters_to_vector(each).cpu() for name, each in self._averages.items()}
-        return TrainerState(self.step, self.seconds, tuple(each.updates for each in self.optimizers), averages)
+        return TrainerState(self.step, self.seconds, tuple(int(max(each.counts)) for each in self.optimizers), averages)
 
     def restore(self, state: "TrainerState") -> None:
         """Continue from a state; the model must already have the weights of its step. Raises CheckpointError if the
@@ -157,7 +157,8 @@ class Trainer:
         for name, averages in own.items():
             nn.utils.vector_to_parameters(state.averages[name].to(self.device, copy=True), averages)
         for optimizer, updates in zip(self.optimizers, state.updates):
-            optimizer.updates = updates
+            for count in optimizer.counts:
+                count.fill_(updates)
         self.step, self.seconds = state.step, state.seconds
 
     @property

@@ -395,7 +395,7 @@ def test_the_optimizers_are_pytorchs(name):
         for group in reference.param_groups:
             group["lr"] = 0.01 * (step + 1)
         reference.step()
-    assert optimizer.updates == 5
+    assert max(optimizer.counts) == 5
     for (label, p), q in zip(ours.named_parameters(), parameters):
         torch.testing.assert_close(p, q, atol=1e-6, rtol=1e-5, msg=label)
     kept = [p.clone() for p in ours.parameters()]
