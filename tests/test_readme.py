@@ -11,6 +11,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
+from test_boundaries import imports_of
 
 import balcony.app
 from bert_core.__main__ import _parser, main
@@ -167,17 +168,24 @@ def test_pip_finds_a_wheel_for_each_pinned_package(platform, python):
     assert served == {(canonicalize_name(pin.name), str(pin.specifier).removeprefix("==")) for pin in pins}
 
 
-def test_the_package_requires_what_is_pinned_and_the_model_alone_a_third_of_it():
+def test_the_package_requires_what_is_pinned_and_each_part_of_it_what_it_imports():
     project = tomllib.loads(PROJECT)["project"]
     pins = {pin.name: pin for line in REQUIREMENTS.splitlines() if (pin := Requirement(line))}
-    core, page, encodings = (
-        [Requirement(line) for line in lines]
-        for lines in (project["dependencies"], *map(project["optional-dependencies"].get, ("page", "encodings")))
+    core, page = (
+        {each.name: each for each in map(Requirement, lines)}
+        for lines in (project["dependencies"], project["optional-dependencies"]["page"])
     )
-    assert [each.name for each in core] == ["torch", "tokenizers", "numpy", "safetensors"]
-    required = [each for each in (*core, *page, *encodings) if each.name != project["name"]]
-    assert {each.name for each in required} == pins.keys() - {"pytest"}
-    for each in required:
+    packages = metadata.packages_distributions()
+
+    def imported(package):
+        names = {name.split(".")[0] for path in (ROOT / package).rglob("*.py") for name in imports_of(path)}
+        return {canonicalize_name(own) for name in names for own in packages.get(name, ())}
+
+    ours = {"balcony", "bert-core"}
+    assert {canonicalize_name(name) for name in core} == imported("bert_core") - ours
+    assert imported("balcony") - imported("bert_core") - ours - {"jinja2"} <= page.keys()  # which torch brings
+    assert core.keys() | page.keys() == pins.keys() - {"pytest"}
+    for each in (*core.values(), *page.values()):
         [pinned] = pins[each.name].specifier
         assert each.specifier.contains(pinned.version), each
     assert all(f"{name}" in README.split("## Start it")[1].split("\n## ")[0] for name in pins)
