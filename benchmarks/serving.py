@@ -297,6 +297,7 @@ def serve() -> None:
     parser.add_argument("--teacher")
     options = parser.parse_args()
     import balcony.app
+    from balcony.server.memory import kept_bytes
     from balcony.server.workspace import Workspace
     from bert_core import BertForPreTraining, TrainingService
     from bert_core.config import LOCAL, PUBLIC
@@ -314,7 +315,7 @@ def serve() -> None:
     def facts(count: bool) -> dict[str, Any]:
         with service.changed:
             steps = sum(run.progress().step for run in runs)
-            kept = sum(budget.used for budget in service.memory._budgets)
+            kept = sum(map(kept_bytes, runs))
             kept += sum(run.worker.trainer.nbytes for run in runs if run.worker and run.status not in ENDED)
         told = {"cpu": time.process_time(), "steps": steps, "memory": resident(), "kept": kept / 2**20}
         files = Path("/proc/self/fd")

@@ -411,7 +411,7 @@ def _run(worker: Worker, output: Path, interrupts: list[int], save_every: int) -
 
 def _save(worker: Worker, output: Path) -> None:
     """Write the model, the curves as CSV files and, unless a task is learned to its end, the training state."""
-    model, state = worker.to_save()
+    model, state = worker.to_save(worker.history)
     is_done = worker.prepared.head is not None and worker.is_finished
     save_checkpoint(model.checkpoint(), output, **({} if is_done else {"also": state.write}))
     try:

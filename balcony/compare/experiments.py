@@ -122,13 +122,13 @@ def start_experiment(
     """Start a run of each variant with each seed, one after the other.
 
     Raises RunError while a run of the visitor is active, ConfigError where settings do not fit together or the models
-    exceed the visitor's budget.
+    exceed the visitor's limit.
     """
     space.refuse_if_active()
     check_seed(seeds[-1])
     recipes, service = [variant.apply(recipe) for variant in experiment.variants], workspaces.service
     vocabulary = preview(recipe, corpus or recipe.source(), service.device, service.limits).vocabulary
-    _check_bytes(recipes, vocabulary, len(seeds), space.budget.limit)
+    _check_bytes(recipes, vocabulary, len(seeds), space.limit)
     trial = Trial(
         *("experiment", experiment.title, experiment.question, [variant.title for variant in experiment.variants]),
         functools.partial(measured, experiment.test.apply(recipe).at_scale().data),

@@ -80,7 +80,6 @@ class Trial:
                     self._examine(space, run)
                 if run in space.unlisted:
                     space.unlisted.remove(run)
-                    space.budget.forget(run)
         return active
 
     def _examine(self, space: Workspace, run: Run) -> None:

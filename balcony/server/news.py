@@ -19,6 +19,7 @@ from balcony.handlers import on_error
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import Workspace, is_finetuning
 from balcony.server.workspaces import Workspaces
+from bert_core.errors import megabytes
 from bert_core.runs.run import ACTIVE, Progress, Run
 from bert_core.tasks.examples import TASKS
 
@@ -66,7 +67,7 @@ def health_route(workspaces: Workspaces) -> Route:
         found = {
             "status": "ok" if service.is_alive else "training has stopped",
             "queue": service.queue_length + probe_lock.waiting,
-            "bytes": service.memory.used,
+            "bytes": workspaces.memory.used,
         }
         return JSONResponse(found, 200 if service.is_alive else 503)
 
@@ -139,6 +140,9 @@ def status_line(progress: Progress) -> str:
         ahead = "One run is" if progress.runs_ahead == 1 else f"{progress.runs_ahead} runs are"
         wait = "" if progress.wait_seconds is None else f", about {max(1, round(progress.wait_seconds))} s"
         return f"{ahead} prepared before yours{wait}."
+    if progress.lacking:
+        wait = "" if progress.wait_seconds is None else f", about {max(1, round(progress.wait_seconds))} s"
+        return f"Waiting for {megabytes(progress.lacking)} of memory until other runs have ended{wait}."
     return f"Preparing: {progress.preparing}." if progress.preparing else "Preparing."
 
 

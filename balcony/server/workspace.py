@@ -14,10 +14,10 @@ from operator import attrgetter
 from typing import Any
 
 from balcony.handlers import own
+from balcony.server import memory
 from bert_core.errors import RunError, first_three
-from bert_core.runs.memory import Budget
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, recipe_named, recipe_names
-from bert_core.runs.run import ACTIVE, Run
+from bert_core.runs.run import ACTIVE, TRAINING, Run
 from bert_core.storage.checkpoint import Checkpoint
 
 NOT_YOURS = "This run is not here: it is not one of yours, or the server has restarted."
@@ -120,13 +120,14 @@ class Workspace:
     token: "" until the visitor of a run that was kept on the disk comes back. caller: address of the program whose
     run it is, None for a page's.
     entries: the list of runs, by run id. unlisted: runs that end when they are measured, and no list shows. names: that
-    the person gave to runs and models. dropped: names of runs that made room for newer ones. budget: bytes for all of
+    the person gave to runs and models. dropped: names of runs that made room for newer ones. limit: bytes for all of
     it. last_seen: when the lease was renewed, by the service's clock. is_readmitted: the server has restarted, and the
     page does not know.
     """
 
     token: str
-    budget: Budget = field(default_factory=Budget)
+    limit: int = memory.BUDGET_BYTES
+    owner: object = field(default_factory=object)
     runs: dict[str, Run] = field(default_factory=dict)
     entries: dict[str, Entry] = field(default_factory=dict)
     unlisted: list[Run] = field(default_factory=list)
@@ -134,18 +135,36 @@ class Workspace:
     names: dict[str, str] = field(default_factory=dict)
     dropped: list[str] = field(default_factory=list)
     last_seen: float = 0.0
+    is_away: bool = False
     caller: str | None = None
     is_readmitted: bool = False
     _numbers: list[Iterator[int]] = field(default_factory=lambda: [itertools.count(1), itertools.count(1)])
     _dropped_titles: dict[str, int] = field(default_factory=dict)  # the lowest number of each
     _built: dict[tuple[str, int], Checkpoint] = field(default_factory=dict)
     _building: threading.Lock = field(default_factory=threading.Lock)
+    _left: list[Run] = field(default_factory=list)  # that were paused, because the visitor was away
 
     def touch(self, now: float) -> None:
-        """Renew the lease of the workspace and its runs."""
-        self.last_seen = now
+        """Renew the lease; the runs that were paused at its end continue."""
+        self.last_seen, self.is_away = now, False
+        while self._left:
+            run = self._left.pop()
+            if run.status in ACTIVE:
+                run.resume()
+
+    def leave(self) -> None:
+        """Pause the runs of a visitor who stays away."""
+        self.is_away = True
         for run in self.all_runs:
-            run.touch()
+            if run.status in TRAINING and run not in self._left:
+                done = f"Paused at step {run.steps_done}"
+                run.pause(f"{done}, because nobody was watching; it continues when you do.")
+                self._left.append(run)
+
+    @property
+    def used(self) -> int:
+        """The bytes that its runs and models take."""
+        return memory.used_by(self)
 
     def run(self, run_id: str) -> Run:
         """The visitor's run of that id; RunError with one fixed sentence for any other."""
@@ -269,9 +288,10 @@ class Workspace:
         look = next(itertools.chain(alike, free, RUN_LOOKS[at : at + 1]))
         self.entries[run.id] = Entry(number, variant, *look, _named_settings(asked), base)
         self.runs[run.id] = run
+        memory.make_room(self)
         ended = [other for other in self.runs.values() if other.status not in ACTIVE and other is not run]
         for old in (other for other in ended if not self.names.get(other.id)):
-            if len(self.runs) <= MOST_RUNS and self.budget.used <= self.budget.limit:
+            if len(self.runs) <= MOST_RUNS and self.used <= self.limit:
                 break
             self.dropped.append(self.title_of(old))
             self._forget(old)
@@ -291,13 +311,13 @@ class Workspace:
         self.names.pop(run.id, None)
         with self._building:
             self._built = {key: built for key, built in self._built.items() if key[0] != run.id}
-        self.budget.forget(run)
 
     def add_model(self, model: Model) -> str:
-        """Keep a loaded or saved model and return its key; RunError when it exceeds the budget."""
-        self.budget.keep(model, model.nbytes)
+        """Keep a loaded or saved model and return its key; RunError when it exceeds the limit."""
+        memory.check_model(self, model.nbytes)
         key = secrets.token_hex(8)
         self.models[key] = model
+        memory.make_room(self)
         return key
 
     def checkpoint(self, run: Run, step: int | None = None) -> tuple[int, Checkpoint] | None:

@@ -1,11 +1,12 @@
 """The workspaces of all visitors, found by token, and their lease.
 
-Every request renews the lease; closing or reloading a page ends nothing. The training service checks the leases: it
-pauses and later frees the runs of a visitor who stays away, and has the workspace dropped here.
+Every request renews the lease; closing or reloading a page ends nothing. The runs of a visitor who stays away are
+paused and later freed, and the workspace is dropped.
 """
 
 import inspect
 import logging
+import math
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,18 +15,21 @@ from typing import Any
 
 from balcony.handlers import MALFORMED, on_error
 from balcony.server.kept import KeptRuns, digest
+from balcony.server.memory import Memory, make_room
 from balcony.server.workspace import NO_MODEL_YET, NOT_YOURS, Model, Workspace
+from bert_core.costs import usable_memory
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError, RunError, one_line
 from bert_core.machine import give_back_memory
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
-from bert_core.runs.run import ACTIVE, FREE_AFTER, TRAINING, Run, Source
+from bert_core.runs.run import ACTIVE, TRAINING, Run, Source
 from bert_core.runs.service import TrainingService
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskParts
 
 ENGLISH = "english-mini"  # the shipped model that learns the tasks of programs
 LEASE_SECONDS = 600.0
+FREE_AFTER = 18  # leases without a visitor, after which runs are freed: three hours for a lease of ten minutes
 MOST_TRAINING = 500  # visitors at once
 MOST_PROGRAMS = 64  # runs of programs that have not ended
 PROGRAM_BYTES = 2**24  # of a program's run: a larger one keeps its first, its newest and its best weights alone
@@ -55,8 +59,9 @@ class Workspaces:
         self._spaces: dict[str, Workspace] = {}  # by digest of the token; the one seen last comes last
         self.kept: KeptRuns | None = None
         self.lesson_runs: list[Any] = []  # as links describe them: no limit of a class is for them
-        if lease is not None:
-            service.watch(self)
+        usable = usable_memory(service.device)
+        self.memory = Memory(self._all, int(min(usable, service.limits.memory_bytes)), usable)
+        service.tick, service.admit = self.tick, self.memory.admit
 
     @property
     def is_shared(self) -> bool:
@@ -87,7 +92,7 @@ class Workspaces:
 
     def enter(self, token: str | None) -> Workspace:
         """The workspace of a token, or a new one with a new token: a client never chooses its token."""
-        return self.lookup(token) or self._add(Workspace(secrets.token_hex(16), self.service.budget()))
+        return self.lookup(token) or self._add(Workspace(secrets.token_hex(16)))
 
     def find(self, token: str | None) -> Workspace:
         """The workspace of a token; RunError with the same sentence as for an unknown run."""
@@ -119,7 +124,7 @@ class Workspaces:
     def _begin(self, space: Workspace, begin: Callable[..., Run], *what: Any, variant: str = "", **options: Any) -> Run:
         """Let the service begin a visitor's run, and list it."""
         self._check_room(space)
-        run = begin(*what, lease=self._lease, budget=space.budget, **options)
+        run = begin(*what, owner=space.owner, **options)
         space.add_run(run, variant)
         return run
 
@@ -130,7 +135,7 @@ class Workspaces:
 
         listed: whether it is among the visitor's runs, or only for the caller, who removes it from `unlisted`."""
         self._check_room(space)
-        run = self.service.finetune(recipe, start, parts, lease=self._lease, budget=space.budget)
+        run = self.service.finetune(recipe, start, parts, owner=space.owner)
         space.add_run(run) if listed else space.unlisted.append(run)
         return run
 
@@ -168,7 +173,7 @@ class Workspaces:
                 f"{active.count(caller)} runs of programs at your address and {len(active)} in all have not ended; the "
                 f"limits here are {most} and {MOST_PROGRAMS}. Stop one, or try again later."
             )
-        space = Workspace("", self.service.budget(PROGRAM_BYTES), caller=caller)
+        space = Workspace("", PROGRAM_BYTES, caller=caller)
         if isinstance(recipe, FinetuningRecipe):
             start = self.shipped(ENGLISH).checkpoint
             run = self.finetune(space, recipe.with_seed(seed), start, recipe.source())
@@ -197,15 +202,20 @@ class Workspaces:
         if training >= MOST_TRAINING:
             raise RunError(f"{training} others are training on this machine, which is the limit. Try again later.")
 
-    def check_lease(self, now: float) -> None:
-        """Drop the workspaces of visitors who stayed away; the service frees their runs at the same time."""
-        if self._lease is None:
-            return
-        limit = FREE_AFTER * self._lease
+    def tick(self) -> None:
+        """Pause, and later free, the runs of visitors who stay away, drop their workspaces, and see to the memory."""
+        now, lease = self.service.now(), math.inf if self._lease is None else self._lease
         with self._lock:
-            gone = [token for token, space in self._spaces.items() if now - space.last_seen > limit]
-            for token in gone:
-                del self._spaces[token]
+            gone = {key: space for key, space in self._spaces.items() if now - space.last_seen > FREE_AFTER * lease}
+            for key in gone:
+                del self._spaces[key]
+        for run in [run for space in gone.values() for run in space.all_runs]:
+            run.free("Stopped and freed, because nobody had visited it for long.")
+        for space in self._all():
+            if now - space.last_seen > lease:
+                space.leave()
+            make_room(space)
+        self.memory.make_room()
         if gone:
             give_back_memory()
 
@@ -255,9 +265,7 @@ class Workspaces:
         for kept in self.kept.found():
             space = self.readmit(kept.visitor)
             try:
-                run = self.service.resume(
-                    *(kept.folder, kept.corpus), lease=self._lease, budget=space.budget, paused=kept.is_paused
-                )
+                run = self.service.resume(kept.folder, kept.corpus, owner=space.owner, paused=kept.is_paused)
             except BertCoreError as error:
                 _log.error("a kept run does not go on: %s", one_line(error))
                 continue
@@ -269,7 +277,7 @@ class Workspaces:
     def readmit(self, visitor: str) -> Workspace:
         """The workspace of a visitor from before a restart, by the digest of the token, which is theirs again."""
         with self._lock:
-            space = self._spaces.setdefault(visitor, Workspace("", self.service.budget(), is_readmitted=True))
+            space = self._spaces.setdefault(visitor, Workspace("", is_readmitted=True))
         space.last_seen = self.service.now()
         return space
 

@@ -1,16 +1,17 @@
-"""One training run: facts to read and commands to give, while a `Worker` trains its model in another thread.
+"""One training run: facts to read, and a queue of commands that are carried out between its slices of time.
 
 The facts do not change: an append-only history, held-out evaluations and snapshots of the weights. Readers never touch
 the model that is being trained.
 """
 
-import contextlib
 import dataclasses
 import logging
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -19,10 +20,9 @@ from bert_core.config import MAX_SEED, Limits
 from bert_core.data.corpus import Corpus
 from bert_core.errors import OUT_OF_MEMORY, BertCoreError, ConfigError, RunError, one_line, reason_of
 from bert_core.probes.batch import BatchView, view_batch
-from bert_core.runs.memory import Budget
 from bert_core.runs.prepare import SMALLER_STEP, Prepared, check_limits, check_steps, prepare
 from bert_core.runs.saved_state import TrainingState
-from bert_core.runs.snapshots import Snapshot, least_useful, thinned
+from bert_core.runs.snapshots import Snapshot, thinned
 from bert_core.runs.worker import Worker
 from bert_core.storage.checkpoint import Checkpoint, pack_checkpoint, save_checkpoint
 from bert_core.tasks.examples import TaskParts
@@ -35,13 +35,15 @@ TRAINING = ("queued", "running")  # steps come without being asked for
 ACTIVE = (*TRAINING, "paused")
 ENDED = ("finished", "stopped", "failed")
 
-ROW_BYTES = 500  # of a step's metrics, which are Python numbers
 PREPARING = 20  # bytes of memory for each byte of a text while it is prepared
 LONG_STEP_SECONDS = 5.0  # a step in progress that takes longer is mentioned
-FREE_AFTER = 18  # leases without a visitor, after which a run is freed: three hours for a lease of ten minutes
 PACES = (0.05, 1000.0)  # steps a second
 
 _log = logging.getLogger(__name__)
+
+
+class NoRoom(Exception):
+    """There is no memory for a run now; it waits in the queue."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,19 @@ class Progress:
     tokens_per_second: float
     seconds_left: float | None  # an estimate, None while unknown
     runs_ahead: int  # how many are prepared before this one
-    wait_seconds: float | None  # for these, an estimate
+    wait_seconds: float | None  # for these or, if there are none, for memory: an estimate
     preparing: str  # the present stage of the preparation, else ""
     sharing: int  # how many runs share the training thread, this one among them
+    lacking: int = 0  # bytes of memory that a queued run waits for
+
+
+@dataclass(frozen=True, eq=False)
+class _Command:
+    """done: who waits for its result, if anybody; else an error ends the run."""
+
+    do: Callable[[], Any]
+    done: Future | None = None
+    note: str = ""  # for readers, until it is carried out
 
 
 class Run:
@@ -65,14 +77,15 @@ class Run:
     `set_learning_rate`, `save`, `pack` and, unless asked not to, `stop` wait for the step in progress and the held-out
     batch after it; `save` and `pack` also end an evaluation.
 
-    id: 128 random bits in hexadecimal. recipe: once prepared, at scale, with its number of steps and every change of
-    the schedule. asked: the recipe as it was given. reason: why it failed, was stopped or paused itself. prepared: its
-    text or task with their parts and batches, without the model; None until then and after it was freed. snapshots:
-    oldest first. best: of a task, the one that did best on the validation part; None before the first result, and if
-    its recipe keeps the last weights.
-    worker: None until it is prepared and after the state for the next step was freed. pace: steps a second, None for
-    full speed. due: when the pace allows the next step, by the service's clock. training_bytes: estimated. budget: what
-    its visitor may keep.
+    id: 128 random bits in hexadecimal. owner: whose run it is, for whom it shares the training thread. recipe: once
+    prepared, with its number of steps and every change of the schedule. asked: the recipe as it was given. status:
+    "paused" means that only `step` trains, and that the newest snapshot is of the last step. reason: why it failed, was
+    stopped or paused. prepared: its text or task with their parts and batches, without the model; None until then and
+    after it was freed. snapshots: oldest first. best: of a task, the one that did best on the validation part; None
+    before the first result, and if its recipe keeps the last weights. worker: None until it is prepared and after the
+    state for the next step was freed. pace: steps a second, None for full speed. due: when the pace allows the next
+    step, by the service's clock. training_bytes: estimated, of what it has got for training. lacking: bytes of memory
+    that it waits for.
     """
 
     def __init__(
@@ -80,9 +93,8 @@ class Run:
         recipe: Any,  # a Recipe or, for a task, a FinetuningRecipe
         service: Any,  # the TrainingService
         *,
-        budget: Budget | None = None,
+        owner: Hashable = None,
         paused: bool = False,
-        lease: float | None = None,
         keep_step: int | None = None,
         limits: Limits | None = None,
         start: Checkpoint | None = None,
@@ -90,46 +102,34 @@ class Run:
     ) -> None:
         """Arguments as for `TrainingService.start`; start, saved: the model and the state to begin with, if any."""
         self.id = secrets.token_hex(16)
-        self.recipe, self.asked, self.reason = recipe, recipe, ""
+        self.owner: Hashable = self.id if owner is None else owner
+        self.recipe, self.asked = recipe, recipe
+        self.status: Status = "queued"
+        self.reason = ""
         self.prepared: Prepared | None = None
         self.snapshots: tuple[Snapshot, ...] = ()
         self.best: Snapshot | None = None
         self.worker: Worker | None = None
         self.pace: float | None = None
         self.due = -math.inf
-        self.training_bytes = self._text_bytes = 0
+        self.training_bytes = self.asked_bytes = self.text_bytes = self.lacking = 0
         self._history: list[StepRow] = []
-        self._evaluations: Sequence[StepRow] = ()
+        self._evaluations: list[StepRow] = []
         self._service, self._changed = service, service.changed
-        self.budget: Budget = budget or service.budget()
         self._saved, self._start = saved, start
         self._kept_steps = {keep_step}
         self._limits = limits or service.limits
-        self._lease, self._renewed = lease, service.now()
+        self._commands: deque[_Command] = deque()
+        self._single_steps = 0  # to do in a pause
         self._stage = ""  # of the preparation
-        self._ended: Status | None = None
-        self._stop_reason: str | None = None  # once it was asked to stop
-        self._paused_by: Literal["", "command", "lease"] = "command" if paused else ""
-        self._single_steps = 0
-        self._is_held = False  # a thread needs it at rest for a moment
         self._slice_began: float | None = None  # None while no slice is in progress
-        self._is_single = False  # the slice in progress began in a pause
         self._slice_ended = 0.0
         self._step_seconds: float | None = None  # running mean, wall clock
         self._estimated_step = 0.0  # seconds
+        if paused:
+            self.pause()
 
     # --- Facts --------------------------------------------------------------------------------------------------------
-
-    @property
-    def status(self) -> Status:
-        """ "paused" means that only `step` trains, and that the newest snapshot is of the last step."""
-        worker = self.worker  # read first: a reader without the lock never sees a freed run as queued
-        if self._ended:
-            return self._ended
-        if worker is None:
-            return "queued"
-        is_at_rest = self._slice_began is None or self._is_single
-        return "paused" if self._paused_by and is_at_rest and not worker.is_trained else "running"
 
     @property
     def steps_done(self) -> int:
@@ -142,7 +142,7 @@ class Run:
 
     def evaluations(self, since: int = 0) -> list[StepRow]:
         """The held-out curve after its first `since` points; empty where nothing is held out."""
-        return list(self._evaluations[since:])
+        return self._evaluations[since:]
 
     def __repr__(self) -> str:
         done = f"step {len(self._history):,} of {self.recipe.training.total_steps:,}"
@@ -152,24 +152,30 @@ class Run:
         """How far the run is now."""
         with self._changed:
             done, steps = len(self._history), self.recipe.training.total_steps
-            recent, status = self._history[-50:], self.status
+            recent = self._history[-50:]
             seconds = recent[-1].seconds if recent else 0.0
             spent = seconds - recent[0].seconds if recent else 0.0
             speed = sum(row.tokens for row in recent[1:]) / spent if spent else 0.0
-            left = None
-            if status == "running" and self._step_seconds is not None:
-                left = (steps - done) * max(self._step_seconds, 1 / (self.pace or math.inf))
             ahead, wait, sharing = self._service.place_of(self)
-            reason = self.reason or self._slice_note()
-            return Progress(status, reason, done, steps, seconds, speed, left, ahead, wait, self._stage, sharing)
+            reason, left = self.reason or self._slice_note(), self.seconds_left
+            stage, lacking = self._stage, self.lacking
+            return Progress(
+                self.status, reason, done, steps, seconds, speed, left, ahead, wait, stage, sharing, lacking
+            )
+
+    @property
+    def seconds_left(self) -> float | None:
+        """An estimate of the time until it has trained; None while it is unknown or does not train."""
+        if self.status != "running" or self._step_seconds is None:
+            return None
+        left = self.recipe.training.total_steps - len(self._history)
+        return left * max(self._step_seconds, 1 / (self.pace or math.inf))
 
     def _slice_note(self) -> str:
         """That it stops after the step in progress, or how long that has taken; else ""."""
-        if self._ended or self._slice_began is None:
-            return ""
-        if self._stop_reason is not None:
-            return "Stopping after the step in progress."
-        seconds = time.monotonic() - self._slice_began
+        if note := next((command.note for command in self._commands if command.note), ""):
+            return note
+        seconds = time.monotonic() - self._slice_began if self._slice_began is not None else 0.0
         return f"The step in progress has taken {seconds:.0f} s so far." if seconds > LONG_STEP_SECONDS else ""
 
     def batch_at(self, step: int, *, again: int = 0, rows: slice = slice(None)) -> BatchView:
@@ -189,61 +195,46 @@ class Run:
     def save(self, folder: str | Path) -> None:
         """Write the model, that of a task's best epoch, as a Hugging Face folder, with the state for `resume`, if it
         is kept. Raises RunError without a model, CheckpointError if the folder cannot be written."""
-        checkpoint, also = self._to_save()
+        checkpoint, also = self._ask(self._to_save)
         save_checkpoint(checkpoint, folder, also=also)
 
     def pack(self, zip_path: str | Path) -> None:
         """As `save`, into a zip file."""
-        checkpoint, also = self._to_save()
+        checkpoint, also = self._ask(self._to_save)
         pack_checkpoint(checkpoint, zip_path, also=also)
 
     def _to_save(self) -> tuple[Checkpoint, Callable[[Path], None]]:
-        with self._at_rest():
-            if not self.snapshots:
-                raise RunError("This run has no model to save: it is not prepared yet, or it was freed.")
-            if self.worker is None:
-                return (self.best or self.snapshots[-1]).checkpoint(), lambda folder: None
-            shown, state = self.worker.to_save()
-            self._publish(self.worker.newest, self.worker.evaluator.best)
-            return shown.checkpoint(), state.write
+        if not self.snapshots:
+            raise RunError("This run has no model to save: it is not prepared yet, or it was freed.")
+        if self.worker is None:
+            return (self.best or self.snapshots[-1]).checkpoint(), lambda folder: None
+        shown, state = self.worker.to_save(self._history)
+        self._publish(self.worker.newest)
+        return shown.checkpoint(), state.write
 
     # --- Commands -----------------------------------------------------------------------------------------------------
 
-    def pause(self) -> None:
+    def pause(self, reason: str = "") -> None:
         """Train no more until `resume`; the step in progress is finished. Raises RunError if the run has ended."""
-        self._command("command")
+        self._send(lambda: self._pause(reason))
 
     def resume(self) -> None:
         """Continue after a pause. Raises RunError if the run has ended."""
-        self._command("")
+        self._send(self._resume)
 
     def step(self) -> None:
         """Train one step and stay paused. Raises RunError if the run has ended."""
-        self._command("command", single_steps=1)
-
-    def _command(self, paused_by: Literal["", "command", "lease"], single_steps: int = 0, reason: str = "") -> None:
-        with self._changed:
-            self._refuse_if_ended()
-            if paused_by != "lease":
-                self._renewed = self._service.now()
-            self.reason = reason
-            if self._slice_began is None:
-                if paused_by:
-                    self._keep_newest()  # first, for readers who do not take the lock
-                elif self._paused_by:
-                    self._slice_ended = time.monotonic()  # the pause is no part of a step
-            self._single_steps = self._single_steps + single_steps if paused_by else 0
-            self._paused_by = paused_by
-            self._changed.notify_all()
+        self._send(lambda: self._pause(steps=1))
 
     def stop(self, reason: str = "", *, wait: bool = True) -> None:
         """End the run after the step in progress; its model and the state for `continue_for` are kept. No effect on a
         run that has ended. wait: until it has ended."""
         with self._changed:
-            self._stop_reason = reason
-            self._settle_stop()
-            self._changed.notify_all()
-            while wait and not self._ended:
+            if self.status == "queued":
+                self._stop(reason)
+            elif self.status in ACTIVE:
+                self._add(_Command(lambda: self._stop(reason), note="Stopping after the step in progress."))
+            while wait and self.status not in ENDED:
                 self._changed.wait()
 
     def wait(self, seconds: float = math.inf) -> Self:
@@ -251,36 +242,23 @@ class Run:
         it has failed, and after `seconds` where it has not ended."""
         deadline = time.monotonic() + seconds
         with self._changed:
-            while not self._ended and (left := deadline - time.monotonic()) > 0:
+            while self.status not in ENDED and (left := deadline - time.monotonic()) > 0:
                 self._changed.wait(min(left, 0.5))  # Windows hears Ctrl-C only in between
-            if self._ended == "failed":
+            if self.status == "failed":
                 raise RunError(self.reason)
-            if not self._ended:
+            if self.status not in ENDED:
                 raise RunError(f"The run has not ended within {seconds:g} s; it is {self.status}. Wait longer.")
         return self
-
-    def _settle_stop(self) -> None:
-        """End a run that was asked to stop, if no slice is in progress."""
-        if self._stop_reason is not None and self._slice_began is None and not self._ended:
-            self._keep_newest()
-            self._end("stopped", self._stop_reason or f"Stopped by you at step {len(self._history)}.")
 
     def keep_step(self, step: int) -> bool:
         """Keep the snapshot of a step, which may be still to come. Returns whether the run has it or will have it."""
         with self._changed:
             done = self.worker.trainer.step if self.worker else -1
-            is_to_come = self._ended is None and done < step <= self.recipe.training.total_steps
+            is_to_come = self.status in ACTIVE and done < step <= self.recipe.training.total_steps
             has_it = is_to_come or any(each.step == step for each in self.snapshots)
             if has_it:
                 self._kept_steps.add(step)
             return has_it
-
-    def touch(self) -> None:
-        """Renew the lease; a run that was paused at the end of its lease continues."""
-        with self._changed:
-            self._renewed = self._service.now()
-            if self._paused_by == "lease" and not self._ended:
-                self.resume()
 
     def set_pace(self, steps_per_second: float | None) -> None:
         """Train at this many steps a second, or at full speed (None). Raises ConfigError outside 0.05 to 1000."""
@@ -296,11 +274,14 @@ class Run:
 
         Raises RunError unless the run is paused, ConfigError for a value out of range.
         """
-        with self._at_rest():
+
+        def change() -> None:
             self._refuse_if_ended()
             if self.status != "paused" or self.worker is None:
                 raise RunError("The learning rate can be changed while the run is paused; pause it first.")
             self.recipe = self.worker.add_part(self.recipe.training.total_steps - len(self._history), value)
+
+        self._ask(change)
 
     def continue_for(self, steps: int, learning_rate: float | None = None) -> None:
         """Train a finished or stopped run for more steps, bit for bit as if its recipe had contained both parts, or as
@@ -310,7 +291,7 @@ class Run:
         failed or was freed, ConfigError for a number out of range.
         """
         with self._changed:
-            if self._ended not in ("finished", "stopped"):
+            if self.status not in ("finished", "stopped"):
                 raise RunError(f"Only a finished or stopped run can train more steps; this one is {self.status}.")
             if self.worker is None:
                 raise RunError("The state that this run needs to continue is no longer kept; start it again.")
@@ -318,121 +299,170 @@ class Run:
             if learning_rate is not None or steps != self.recipe.training.total_steps - len(self._history):
                 self.recipe = self.worker.add_part(steps, learning_rate)
             self._service.enlist(self)
-            self.reason, self._stop_reason, self._paused_by, self._single_steps = "", None, "", 0
-            self._ended, self._slice_ended = None, time.monotonic()
+            self._resume()
             self._changed.notify_all()
 
-    def _refuse_if_ended(self) -> None:
-        if self._ended:
-            raise RunError(f"This run has ended ({self._ended}); start a new one.")
-
-    @contextlib.contextmanager
-    def _at_rest(self) -> Iterator[None]:
-        """Hold the lock while no slice is in progress, and let no new one begin. One thread at a time may wait, so that
-        many requests do not take all threads of a server; RunError for any other."""
+    def _send(self, do: Callable[[], None]) -> None:
         with self._changed:
-            if self._is_held:
+            self._refuse_if_ended()
+            self._add(_Command(do))
+
+    def _ask(self, do: Callable[[], Any]) -> Any:
+        """What a function returns that is called between two slices. One thread at a time may wait, so that many
+        requests do not take all threads of a server; RunError for any other."""
+        with self._changed:
+            if self.status == "queued" or self.status in ENDED:
+                return do()
+            if any(command.done for command in self._commands):
                 raise RunError("Another request waits for this run's step in progress; try again when it has ended.")
-            self._is_held = True
-            try:
-                while self._slice_began is not None:
-                    self._changed.wait()
-                yield
-            finally:
-                self._is_held = False
-                self._changed.notify_all()
+            done: Future = Future()
+            self._add(_Command(do, done))
+        return done.result()
+
+    def _add(self, command: _Command) -> None:
+        self._commands.append(command)
+        if self._slice_began is None:
+            self.obey()
+        self._changed.notify_all()
+
+    def _refuse_if_ended(self) -> None:
+        if self.status in ENDED:
+            raise RunError(f"This run has ended ({self.status}); start a new one.")
+
+    def _pause(self, reason: str = "", steps: int = 0) -> None:
+        if self.worker is None or self.worker.is_trained:
+            return
+        self._keep_newest()  # first, for readers who do not take the lock
+        self._single_steps += steps
+        self.reason, self.status = reason, "paused"
+
+    def _resume(self) -> None:
+        self.reason, self._single_steps = "", 0
+        if self.status != "running":
+            self.status, self._slice_ended = "running", time.monotonic()  # the pause is no part of a step
+
+    def _stop(self, reason: str) -> None:
+        self._keep_newest()
+        self._end("stopped", reason or f"Stopped by you at step {len(self._history)}.")
 
     def _end(self, status: Status, reason: str) -> None:
         with self._changed:
-            if self._ended:
+            if self.status in ENDED:
                 return
-            self.reason, self._stage = reason, ""
-            self._ended = status
+            self.reason, self._stage, self.lacking, self.training_bytes = reason, "", 0, 0
             self._start = self._saved = None
             if status == "failed":
                 self.worker = None
-            self.budget.make_room()
+            self.status = status
             self._changed.notify_all()
 
     # --- For the service alone ----------------------------------------------------------------------------------------
 
     def prepare(self, source: Source, device: str) -> None:
-        """Read and encode what it learns from and build the model; an error ends the run."""
+        """Read and encode what it learns from and build the model; an error ends the run. Raises NoRoom where there is
+        no memory for it now."""
         try:
             if callable(source):
                 self._show_stage("reading the text")
                 source = source()
             if source is not None:
-                self._text_bytes = source.nbytes
-                self._service.memory.admit(self, PREPARING * source.nbytes)
+                self.text_bytes = source.nbytes
+                self._take(PREPARING * source.nbytes)
 
             def admit(prepared: Prepared) -> None:
                 check_limits(prepared, self._limits)
-                self.training_bytes = prepared.training_bytes
-                self._service.memory.admit(self, 0)
+                self._take(prepared.training_bytes)
 
             start = self._start if self.recipe.start is not None else None
             progress = self._show_stage
             prepared = prepare(self.recipe, source, device=device, start=start, progress=progress, admit=admit)
-            worker = Worker(prepared, self._start, self._saved)
-            with self._changed:
-                if self._ended:
-                    return
-                self.prepared = dataclasses.replace(prepared, model=None)
-                self._estimated_step = prepared.seconds(1)
-                self._text_bytes += sum(part.nbytes for part in (prepared.batches, prepared.validation) if part)
-                self.recipe, self._history, self._evaluations = worker.recipe, worker.history, worker.evaluator.points
-                self._start = self._saved = None
-                self._publish(worker.newest, worker.evaluator.best)
-                self._stage, self._slice_ended = "", time.monotonic()
-                self.worker = worker
-                self._changed.notify_all()
+            self._begin(prepared, Worker(prepared, self._start, self._saved))
+        except NoRoom:
+            raise
         except BaseException as error:
             self._fail(error)
 
+    def _take(self, nbytes: int) -> None:
+        """Take memory for what comes next; NoRoom where too little is free now, RunError where it can never be."""
+        with self._changed:
+            self.training_bytes, self.asked_bytes = 0, nbytes
+            self.lacking = self._service.admit(self, nbytes)
+            if self.lacking:
+                self._stage = ""
+                self.text_bytes = 0
+                raise NoRoom
+            self.training_bytes = nbytes
+
+    def look_for_room(self) -> None:
+        """Ask again for the memory that it waits for."""
+        try:
+            self.lacking = self.lacking and self._service.admit(self, self.asked_bytes)
+        except BaseException as error:
+            self._fail(error)
+
+    def _begin(self, prepared: Prepared, worker: Worker) -> None:
+        with self._changed:
+            if self.status in ENDED:
+                return
+            self.prepared = dataclasses.replace(prepared, model=None)
+            self._estimated_step = prepared.seconds(1)
+            self.text_bytes += sum(part.nbytes for part in (prepared.batches, prepared.validation) if part)
+            self.recipe = worker.recipe
+            self._history, self._evaluations = list(worker.history), list(worker.evaluator.points)
+            self._start = self._saved = None
+            self.worker = worker
+            self._publish(worker.newest)
+            self._stage = ""
+            self._resume()
+            self.obey()  # what came while it was in the queue
+            self._changed.notify_all()
+
     def _show_stage(self, stage: str) -> None:
         with self._changed:
-            if self._ended:
+            if self.status in ENDED:
                 raise RunError(self.reason)  # it was stopped meanwhile
             self._stage = stage
+
+    def obey(self) -> None:
+        """Carry out the commands that have come, under the lock and between two slices; those to a queued run wait."""
+        while self._commands and self.status != "queued":
+            command = self._commands.popleft()
+            try:
+                if command.done:
+                    command.done.set_result(command.do())
+                elif self.status not in ENDED:
+                    command.do()
+            except BaseException as error:
+                if command.done:
+                    command.done.set_exception(error)
+                else:
+                    self._fail(error)
 
     @property
     def wants_steps(self) -> bool:
         """Whether it would train if it was given the training thread."""
-        if self.worker is None or self._ended or self._is_held or self._stop_reason is not None:
-            return False
-        return not self._paused_by or self._single_steps > 0 or self.worker.is_trained
+        return self.status == "running" or (self.status == "paused" and self._single_steps > 0)
 
     def begin_slice(self) -> None:
-        """Mark the run as training, under the lock; `train_slice` comes next."""
-        self._slice_began, self._is_single = time.monotonic(), bool(self._paused_by)
+        """Mark the run as training, under the lock; `train` and `end_slice` come next."""
+        self._slice_began = time.monotonic()
 
-    def train_slice(self) -> None:
+    def train(self) -> None:
         """Train for a slice of time, publish what it gave and evaluate; an error ends the run."""
         try:
             assert self.worker is not None
             self._train(self.worker)
         except BaseException as error:
             self._fail(error)
-        with self._changed:
-            try:
-                if self.worker is not None and self.worker.is_finished:
-                    self._end("finished", "")
-                if self._paused_by:
-                    self._keep_newest()
-            except BaseException as error:
-                self._fail(error)
-            self._slice_began = None
-            try:
-                self._settle_stop()
-            except BaseException as error:
-                self._fail(error)
-            self._changed.notify_all()
 
-    def interrupt(self, reason: str) -> None:
-        """End the run as failed after an error that `train_slice` did not catch."""
-        self._slice_began = None
-        self._end("failed", reason)
+    def end_slice(self, problem: str = "") -> None:
+        """Carry out the commands that came meanwhile. problem: why the run fails, after an error that `train` did not
+        catch."""
+        with self._changed:
+            self._slice_began = None
+            if problem:
+                self._end("failed", problem)
+            self.obey()
 
     def _train(self, worker: Worker) -> None:
         started = time.monotonic()
@@ -443,28 +473,31 @@ class Run:
             raise RunError(f"A step took {seconds:.1f} s; the limit here is {limit:g} s. {SMALLER_STEP}")
         now = time.monotonic()
         with self._changed:
-            if rows and not self._is_single:
+            if rows and self.status == "running":
                 self._step_seconds = running_mean(self._step_seconds, (now - self._slice_ended) / len(rows), 0.2)
                 slowness = (now - started) / len(rows) / self._estimated_step
                 self._service.slowness = running_mean(self._service.slowness, slowness, 0.2)
             self._slice_ended = now
-            if rows and not divergence and (worker.is_snapshot_due or self._lacks_kept_step or not self.wants_steps):
+            is_at_rest = self.status == "paused" and not self._single_steps
+            if rows and not divergence and (worker.is_snapshot_due or self._lacks_kept_step or is_at_rest):
                 self._publish(worker.take_snapshot())
             # Rows come after the snapshot: a reader who sees a step's row finds its weights.
             self._history.extend(rows)
-            if divergence:
-                self._end("failed", divergence)
-        if not divergence:
-            worker.evaluate()
-            if worker.evaluator.best is not self.best:
-                with self._changed:
-                    self._publish(worker.newest, worker.evaluator.best)
+            if self.status == "paused" and worker.is_trained:
+                self._resume()  # what is left is to evaluate
+        if divergence:
+            raise RunError(divergence)
+        worker.evaluate()
+        with self._changed:
+            self._publish(worker.newest)
+            if worker.is_finished:
+                self._end("finished", "")
 
     def _may_step(self) -> bool:
         """Whether a step may begin now; if so, it is counted, and by its pace the next one is due a period later."""
         with self._changed:
             now = self._service.now()
-            if self._lacks_kept_step or not self.wants_steps or now < self.due:
+            if self._commands or self._lacks_kept_step or not self.wants_steps or now < self.due:
                 return False
             if self.pace is not None:
                 # A step that begins a little late does not shift the later ones; a longer delay is not caught up.
@@ -482,11 +515,15 @@ class Run:
         if self.worker is not None and self.worker.newest.step < self.worker.trainer.step:
             self._publish(self.worker.take_snapshot())
 
-    def _publish(self, newest: Snapshot, best: Snapshot | None = None) -> None:
-        self.best = best or self.best
-        by_step = {each.step: each for each in (*self.snapshots, self.best, newest) if each}
-        self.snapshots = thinned([by_step[step] for step in sorted(by_step)], self._staying)
-        self.budget.make_room()
+    def _publish(self, newest: Snapshot) -> None:
+        """Show the newest snapshot and what is new of the evaluations."""
+        assert self.worker is not None
+        evaluator = self.worker.evaluator
+        if newest is not (self.snapshots[-1:] or [None])[0] or evaluator.best not in (None, self.best):
+            self.best = evaluator.best or self.best
+            by_step = {each.step: each for each in (*self.snapshots, self.best, newest) if each}
+            self.snapshots = thinned([by_step[step] for step in sorted(by_step)], self.staying)
+        self._evaluations.extend(evaluator.points[len(self._evaluations) :])
 
     def _fail(self, error: BaseException) -> None:
         """End this run alone after an error, of any kind: a panic of the tokenizers' library is no Exception.
@@ -503,77 +540,32 @@ class Run:
         internal = f"Training stopped on an internal error ({type(error).__name__}); the log has more."
         self._end("failed", reason or internal)
 
-    def check_lease(self, now: float) -> None:
-        """Pause a run that nobody has visited for longer than its lease; free it after FREE_AFTER leases."""
-        with self._changed:
-            if not self.is_left:
-                return
-            if now - self._renewed > FREE_AFTER * (self._lease or 0):
-                self.free("Stopped and freed, because nobody had visited it for long.")
-            elif not self._paused_by and self.status in TRAINING:
-                done = f"Paused at step {len(self._history)}"
-                self._command("lease", reason=f"{done}, because nobody was watching; it continues when you do.")
-
     # --- Memory -------------------------------------------------------------------------------------------------------
 
     @property
-    def is_left(self) -> bool:
-        """Whether nobody has visited it for longer than its lease."""
-        return self._lease is not None and self._service.now() - self._renewed > self._lease
-
-    @property
-    def working_bytes(self) -> int:
-        """Estimated bytes of training it, until it has ended."""
-        return 0 if self._ended else self.training_bytes
-
-    @property
-    def fixed_bytes(self) -> int:
-        """Estimated bytes of the history and the text."""
-        return ROW_BYTES * len(self._history) + self._text_bytes
-
-    @property
-    def spare_bytes(self) -> int:
-        """Bytes that an ended run keeps only to be continued."""
-        return self.worker.trainer.nbytes if self.worker is not None and self._ended else 0
-
-    @property
-    def kept_bytes(self) -> int:
-        """Bytes that it keeps beside training; asked often, so one snapshot stands for all, which have one size."""
-        snapshots = self.snapshots
-        return self.fixed_bytes + self.spare_bytes + (len(snapshots) * snapshots[0].nbytes if snapshots else 0)
-
-    @property
-    def staying_bytes(self) -> int:
-        """Bytes that stay when all is freed that others may need: text, history, first, newest and best weights."""
-        ends, staying = self.snapshots[:1] + self.snapshots[-1:], self._staying
-        stay = [each for each in self.snapshots if each in ends or each.step in staying]
-        return self.fixed_bytes + sum(each.nbytes for each in stay)
-
-    @property
-    def _staying(self) -> set[int | None]:
+    def staying(self) -> set[int | None]:
+        """The steps whose snapshots are not dropped, beside the first and the newest one."""
         added = (part.start for part in self.recipe.training.parts[-1:])  # the model before the last steps were added
         return {*self._kept_steps, *added, self.best.step if self.best else None}
 
-    def least_useful(self) -> tuple[float, Snapshot] | None:
-        """Of the snapshots that may be dropped; see `snapshots.least_useful`."""
-        return least_useful(self.snapshots, self._staying)
+    def drop(self, snapshot: Snapshot) -> None:
+        """Drop a snapshot."""
+        with self._changed:
+            self.snapshots = tuple(each for each in self.snapshots if each is not snapshot)
 
-    def drop(self, snapshot: Snapshot) -> int:
-        """Drop a snapshot; returns its bytes."""
-        self.snapshots = tuple(each for each in self.snapshots if each is not snapshot)
-        return snapshot.nbytes
-
-    def give_up(self) -> int:
-        """Free what only `continue_for` needs; returns its bytes. History and snapshots stay."""
-        freed, self.worker = self.spare_bytes, None
-        return freed
+    def give_up(self) -> None:
+        """Free what an ended run keeps only for `continue_for`. History and snapshots stay."""
+        with self._changed:
+            if self.status in ENDED:
+                self.worker = None
 
     def free(self, reason: str) -> None:
         """Stop and free all but the history; a run with a step in progress only stops, and is freed by a later call."""
         self.stop(reason, wait=False)
-        if self._ended:
-            self.worker = self.prepared = self.best = self._lease = None
-            self.snapshots, self._evaluations, self._text_bytes = (), (), 0
+        with self._changed:
+            if self.status in ENDED:
+                self.worker = self.prepared = self.best = None
+                self.snapshots, self._evaluations, self.text_bytes = (), [], 0
 
 
 def running_mean(mean: float | None, value: float, weight: float) -> float:

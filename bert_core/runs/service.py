@@ -1,10 +1,9 @@
-"""One background thread trains the runs of all visitors.
+"""One background thread trains the runs of all owners.
 
-`TrainingService` gives each visitor slices of some tens of milliseconds, first the one who has had the least time, so
-that a room of people share the machine fairly. The runs of one visitor, which share a budget, train one after the
-other: twenty of them get no more of the machine than one. A second thread prepares new runs (tokenizer, encoding,
-initial weights) first come, first served, so that a long text does not delay anybody's training. A third one checks
-the leases, and that the training thread lives.
+`TrainingService` gives each owner slices of some tens of milliseconds, first the one who has had the least time, so
+that a room of people share the machine fairly. The runs of one owner train one after the other, but for those that are
+paused: twenty of them get no more of the machine than one. A second thread prepares new runs (tokenizer, encoding,
+initial weights) first come, first served, so that a long text does not delay anybody's training.
 """
 
 import atexit
@@ -13,8 +12,7 @@ import os
 import tempfile
 import threading
 import time
-import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
@@ -22,18 +20,17 @@ from typing import Any, Self
 import torch
 
 from bert_core.config import LOCAL, Limits
-from bert_core.costs import choose_device, gpu_fault, usable_memory
+from bert_core.costs import choose_device, gpu_fault
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError, one_line
 from bert_core.machine import give_way, processor_cores
-from bert_core.runs.memory import Budget, Memory
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipe, load_recipe
-from bert_core.runs.run import ENDED, Run, Source, running_mean
+from bert_core.runs.run import ENDED, NoRoom, Run, Source, running_mean
 from bert_core.runs.saved_state import read_training_state
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, unpack_checkpoint
 from bert_core.tasks.examples import TaskParts
 
-TICK_SECONDS = 0.5  # between two checks of the leases and the training thread
+TICK_SECONDS = 0.5  # between two calls of `tick`
 CLOSE_SECONDS = 1.0  # for the step in progress to end when the service is closed
 CLOSED = "The app was closed."
 
@@ -43,10 +40,13 @@ _log = logging.getLogger(__name__)
 class TrainingService:
     """Trains runs in the background until `close()`, or to the end of a `with` block.
 
-    device: see `choose_device`, which raises ConfigError for one that is not there. clock, now: of leases and paces,
-    monotonic seconds. limits: of each run. changed: guards all runs and wakes the training thread. memory: what all
-    runs and their models may take together. budget: makes a visitor's share of it. slowness: how many times as long as
-    estimated the latest steps took; None before the first.
+    device: see `choose_device`, which raises ConfigError for one that is not there. clock, now: of paces, monotonic
+    seconds. limits: of each run. changed: guards all runs and wakes the training thread. slowness: how many times as
+    long as estimated the latest steps took; None before the first.
+
+    A program that serves many people may set two functions. tick: called every TICK_SECONDS between two slices. admit:
+    called with a run and the bytes that it needs, before it takes them; returns how many of them are missing now, for
+    which the run then waits, and raises RunError where it can never have them.
     """
 
     def __init__(
@@ -56,23 +56,22 @@ class TrainingService:
         self.device_name = _describe_device(self.device, device)
         self.limits = limits
         self.changed = threading.Condition(threading.RLock())
-        usable = usable_memory(self.device)
-        self.memory = Memory(int(min(usable, limits.memory_bytes)), usable, self.changed)
-        self.budget = self.memory.budget
         self.now = clock
+        self.tick: Callable[[], None] = lambda: None
+        self.admit: Callable[[Run, int], int] = lambda run, nbytes: 0
         self._active: list[Run] = []
-        self._waiting: dict[Run, Source] = {}  # for the visitor's earlier runs to end
+        self._waiting: dict[Run, Source] = {}  # for the owner's earlier runs to end, or for memory
         self._queue: list[Run] = []  # to be prepared, first come, first served
-        self._served = 0.0  # training time of the last visitor to train, before that slice
-        self._leased: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._spent: dict[Hashable, float] = {}  # training time of each owner with active runs, in seconds
+        self._served = 0.0  # that of the last owner to train, before that slice
+        self._ticked = time.monotonic()
         self._prepare_seconds: float | None = None  # running mean
         self.slowness: float | None = None  # running mean
         self._is_closing = False
         self._in_slice: Run | None = None
         self._preparer = ThreadPoolExecutor(1, thread_name_prefix="prepare", initializer=give_way)
-        self._closing = threading.Event()
-        self._trainer = self._start_thread(self._train, "train")
-        self._watcher = self._start_thread(self._watch, "watch")
+        self._trainer = threading.Thread(target=self._train, name="train", daemon=True)
+        self._trainer.start()
         atexit.register(self._end_with_program)
 
     def __enter__(self) -> Self:
@@ -103,27 +102,22 @@ class TrainingService:
         corpus: Source = None,
         seed: int | None = None,
         *,
-        paused: bool = False,
-        lease: float | None = None,
-        budget: Budget | None = None,
-        keep_step: int | None = None,
         start: Checkpoint | None = None,
-        limits: Limits | None = None,
+        **options: Any,
     ) -> Run:
         """Queue a run and return at once. An unusable text ends the run as failed.
 
-        recipe: a recipe or its name. corpus, seed: None for the recipe's own. paused: wait before the first step.
-        lease: seconds without a `touch` after which the run is paused; after FREE_AFTER times as long it is freed; None
-        for no limit. budget: shared by the runs of one visitor, which are prepared and trained one after the other;
-        None for one of its own. keep_step: a step of which a snapshot is taken and stays. start: a model to go on
-        from, see `Recipe.going_on_from`; None for random weights. limits: None for those of the service, which
-        also hold for later `continue_for`. Raises ConfigError for an unknown recipe or a seed out of range.
+        recipe: a recipe or its name. corpus, seed: None for the recipe's own. start: a model to go on from, see
+        `Recipe.going_on_from`; None for random weights. Raises ConfigError for an unknown recipe or a seed out of
+        range. options: of all runs. paused: wait before the first step. owner: whose run it is, any hashable; the runs
+        of one owner are prepared and trained one after the other; None for an owner of its own. keep_step: a step of
+        which a snapshot is taken and stays. limits: None for those of the service, which also hold for later
+        `continue_for`.
         """
         recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
         if start is not None and recipe.start is None:
             recipe = recipe.going_on_from(start.name, start.config)
-        options: dict[str, Any] = {"paused": paused, "lease": lease, "keep_step": keep_step, "limits": limits}
-        return self._add(Run(recipe.with_seed(seed), self, start=start, budget=budget, **options), corpus)
+        return self._add(Run(recipe.with_seed(seed), self, start=start, **options), corpus)
 
     def finetune(
         self,
@@ -160,16 +154,9 @@ class TrainingService:
     def _add(self, run: Run, text: Source) -> Run:
         with self.changed:
             self.enlist(run)
-            run.budget.runs[run] = None
             self._waiting[run] = text
-            self._queue_first_runs()
-            self.watch(run)
+            self._queue_next_runs()
         return run
-
-    def watch(self, leased: Any) -> None:
-        """Call its `check_lease` with `now()` every TICK_SECONDS, as long as the object lives."""
-        with self.changed:
-            self._leased.add(leased)
 
     @property
     def is_alive(self) -> bool:
@@ -186,59 +173,63 @@ class TrainingService:
         with self.changed:
             self._is_closing = True
             for run in self._active:
-                try:
-                    run.stop(CLOSED, wait=False)
-                except Exception as error:  # for example of a lost GPU; the others end all the same
-                    _log.error("closing run %s: %s", run.id[:6], one_line(error))
-                    run.interrupt(CLOSED)
+                run.stop(CLOSED, wait=False)
             self.changed.notify_all()
-        self._closing.set()
         self._preparer.shutdown(wait=True, cancel_futures=True)
         self._trainer.join(CLOSE_SECONDS)
-        self._watcher.join()
         if not self._trainer.is_alive():
             atexit.unregister(self._end_with_program)
 
     # --- For a run ----------------------------------------------------------------------------------------------------
 
     def enlist(self, run: Run) -> None:
-        """Train a run once the visitor's earlier runs have ended. Raises RunError while the service is closing."""
+        """Train a run once the owner's earlier runs have ended. Raises RunError while the service is closing."""
         if self._is_closing:
             raise RunError("The service is closing; start the app again.")
         self._active.append(run)
 
     def place_of(self, run: Run) -> tuple[int, float | None, int]:
-        """How many runs are prepared before it, the estimated wait in seconds, None if unknown, and how many train."""
-        ahead, seconds = 0, self._prepare_seconds
-        if run in self._queue and run.status not in ENDED:
-            ahead = sum(other.status not in ENDED for other in self._queue[: self._queue.index(run)])
-        wait = None if ahead and seconds is None else ahead * (seconds or 0.0)
-        return ahead, wait, sum(each.wants_steps for each in self._first_runs().values())
+        """How many runs are prepared before it, the estimated wait in seconds for these or for memory, None if unknown,
+        and how many train."""
+        sharing = sum(each.wants_steps for each in self._next_runs().values())
+        if run in self._queue and run.status == "queued":
+            ahead = sum(other.status == "queued" for other in self._queue[: self._queue.index(run)])
+            wait = None if ahead and self._prepare_seconds is None else ahead * (self._prepare_seconds or 0.0)
+            return ahead, wait, sharing
+        lacking, wait = run.lacking, 0.0 if not run.lacking else None
+        ending = [(left, other) for other in self._active if (left := other.seconds_left) is not None]
+        for left, other in sorted(ending, key=lambda each: each[0]):
+            if lacking > 0:
+                lacking, wait = lacking - other.training_bytes, left
+        return 0, wait if lacking <= 0 else None, sharing
 
     # --- The two threads ----------------------------------------------------------------------------------------------
 
-    def _first_runs(self) -> dict[Budget, Run]:
-        """Of each visitor the first run that has not ended."""
-        firsts: dict[Budget, Run] = {}
+    def _next_runs(self) -> dict[Hashable, Run]:
+        """Of each owner the first run that has not ended and would train."""
+        found: dict[Hashable, Run] = {}
         for run in self._active:
-            if run.status not in ENDED:
-                firsts.setdefault(run.budget, run)
-        return firsts
+            if run.status == "queued" or run.wants_steps:
+                found.setdefault(run.owner, run)
+        return found
 
-    def _queue_first_runs(self) -> None:
+    def _queue_next_runs(self) -> None:
         self._active = [run for run in self._active if run.status not in ENDED]
         self._waiting = {run: text for run, text in self._waiting.items() if run in self._active}
-        for run in self._first_runs().values():
-            if run in self._waiting:
+        for run in self._next_runs().values():
+            if run in self._waiting and not run.lacking:
                 self._queue.append(run)
                 self._preparer.submit(self._prepare, run, self._waiting.pop(run))
 
     def _prepare(self, run: Run, text: Source) -> None:
         started = time.monotonic()
         try:
-            if run.status not in ENDED:
+            if run.status == "queued":
                 run.prepare(text, self.device)
                 self._prepare_seconds = running_mean(self._prepare_seconds, time.monotonic() - started, 0.3)
+        except NoRoom:
+            with self.changed:
+                self._waiting[run] = text
         finally:
             with self.changed:
                 self._queue.remove(run)
@@ -250,79 +241,65 @@ class TrainingService:
                 self._train_one()
             except BaseException as error:  # whatever it is, the others go on
                 _log.error("the training thread: %s", one_line(error))
-                self._fail_slice()
+                self._end_slice("Training stopped on an internal error; the log has more.")
+                time.sleep(TICK_SECONDS)  # an error that comes back at once must not fill the log
 
     def _train_one(self) -> None:
         """Wait until a run wants steps, and train it for a slice."""
         with self.changed:
-            while (run := self._next_run()) is None and not self._is_closing:
-                self.changed.wait(self._idle_seconds())
-            if run is None or self._is_closing:
+            self._tick()
+            self._queue_next_runs()
+            if (chosen := self._chosen_run()) is None:
+                if not self._is_closing:
+                    self.changed.wait(self._idle_seconds())
                 return
-            self._in_slice = run
-            run.begin_slice()
+            self._in_slice = chosen
+            chosen.begin_slice()
         began = time.monotonic()
-        run.train_slice()
-        run.budget.seconds += time.monotonic() - began
-        self._in_slice = None  # a waiting thread does not keep a run whose visitor has left
+        chosen.train()
+        self._spent[chosen.owner] = self._spent.get(chosen.owner, 0.0) + time.monotonic() - began
+        self._end_slice()
 
-    def _fail_slice(self) -> None:
-        """End the run whose slice an error has interrupted."""
-        with self.changed:
-            if (run := self._in_slice) is not None:
-                run.interrupt("Training stopped on an internal error; the log has more.")
-            self._in_slice = None
-        self._closing.wait(TICK_SECONDS)  # an error that comes back at once must not fill the log
+    def _end_slice(self, problem: str = "") -> None:
+        """End the slice in progress; a waiting thread does not keep a run that nobody else has."""
+        run, self._in_slice = self._in_slice, None
+        if run is not None:
+            run.end_slice(problem)
 
-    def _watch(self) -> None:
-        while not self._closing.wait(TICK_SECONDS):
-            try:
-                self._check_leases()
-                self.memory.make_room()
-                if not self._trainer.is_alive():
-                    _log.error("the training thread has died; a new one starts")
-                    self._fail_slice()
-                    self._trainer = self._start_thread(self._train, "train")
-            except BaseException as error:  # this thread watches the others; nothing may end it
-                _log.error("the watching thread: %s", one_line(error))
+    def _tick(self) -> None:
+        if time.monotonic() - self._ticked < TICK_SECONDS:
+            return
+        self._ticked = time.monotonic()
+        try:
+            self.tick()
+        except BaseException as error:  # of the program around; the training goes on
+            _log.error("between two slices: %s", one_line(error))
+        for run in self._waiting:
+            run.look_for_room()
 
-    def _check_leases(self) -> None:
-        now = self.now()
-        with self.changed:
-            leased = list(self._leased)
-        for each in leased:
-            try:
-                each.check_lease(now)
-            except BaseException as error:  # the other leases are checked nevertheless
-                _log.error("the lease of %s: %s", type(each).__name__, one_line(error))
-
-    @staticmethod
-    def _start_thread(target: Callable[[], None], name: str) -> threading.Thread:
-        thread = threading.Thread(target=target, name=name, daemon=True)
-        thread.start()
-        return thread
-
-    def _next_run(self) -> Run | None:
-        """Of the runs that want steps and are due, one without any, or else that of the visitor who has had the least
+    def _chosen_run(self) -> Run | None:
+        """Of the runs that want steps and are due, one without any, or else that of the owner who has had the least
         training time.
 
-        A run that was paused does not catch up on missed time: its visitor's time is raised to the last one's.
+        An owner who was away does not catch up on missed time: theirs is raised to that of the last one to train.
         """
-        now = self.now()
-        self._queue_first_runs()
-        ready = {budget: run for budget, run in self._first_runs().items() if run.wants_steps and run.due <= now}
+        now, firsts = self.now(), self._next_runs()
+        owners = {run.owner for run in self._active}
+        self._spent = {owner: seconds for owner, seconds in self._spent.items() if owner in owners}
+        ready = [run for run in firsts.values() if run.wants_steps and run.due <= now]
         if not ready:
             return None
-        budget = min(ready, key=lambda each: (ready[each].steps_done > 0, max(each.seconds, self._served)))
-        if ready[budget].steps_done:
-            budget.seconds = self._served = max(budget.seconds, self._served)
-        return ready[budget]
+        spent = {run: max(self._spent.get(run.owner, 0.0), self._served) for run in ready}
+        chosen = min(ready, key=lambda run: (run.steps_done > 0, spent[run]))
+        if chosen.steps_done:
+            self._spent[chosen.owner] = self._served = spent[chosen]
+        return chosen
 
-    def _idle_seconds(self) -> float | None:
-        """The time until a run is due, at most TICK_SECONDS; None to wait for a notification."""
+    def _idle_seconds(self) -> float:
+        """The time until a run is due, at most TICK_SECONDS."""
         now = self.now()
-        waits = [run.due - now for run in self._first_runs().values() if run.wants_steps]
-        return max(0.0, min([*waits, TICK_SECONDS])) if waits else None
+        waits = [run.due - now for run in self._next_runs().values() if run.wants_steps]
+        return max(0.0, min([*waits, TICK_SECONDS]))
 
 
 def _describe_device(device: str, asked: str) -> str:

@@ -44,7 +44,7 @@ class Worker:
 
     prepared: its text or task, tokenizer and model. state: to continue from, with the model `start` that was saved with
     it. trainer: `trainer.step` steps are done. newest: the last snapshot. evaluator: has the held-out curve and the
-    best snapshot of a task. history: the rows of all steps, where `slices` adds new ones; who calls `train` adds them.
+    best snapshot of a task. history: the rows of all steps, where `slices` adds new ones.
     lost: of several processes, that one has ended.
     """
 
@@ -163,9 +163,9 @@ class Worker:
         name, content = f"{recipe.title}, step {step}", recipe.content()
         return Snapshot(step, weights, trainer.model.config, prepared.tokenizer, name, content, prepared.head)
 
-    def to_save(self) -> tuple[Snapshot, TrainingState]:
+    def to_save(self, history: Sequence[StepRow]) -> tuple[Snapshot, TrainingState]:
         """The model to show to others, that of a task's best epoch, and all that the training needs to continue. It
-        ends an evaluation first."""
+        ends an evaluation first. history: the rows of all steps."""
         while self.evaluator.is_running:
             self.evaluate()
         shown, last = self.copy(), None
@@ -174,7 +174,7 @@ class Worker:
         with self._turn:
             flat = parameters_to_vector(last.weights.values()).cpu() if last else None
             state, text, points = self.trainer.state(), self.prepared.source.fingerprint, self.evaluator.points
-            return shown, TrainingState(self.recipe, text, state, tuple(self.history), tuple(points), flat)
+            return shown, TrainingState(self.recipe, text, state, tuple(history), tuple(points), flat)
 
     def evaluate(self) -> None:
         """Evaluate one held-out batch, of the newest model that was due."""

@@ -16,7 +16,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError, is_out_of_memory
 from bert_core.model import BertForPreTraining
 from bert_core.probes import forward, masked_words
-from bert_core.runs import memory, prepare, run, saved_state, service, worker
+from bert_core.runs import prepare, run, saved_state, service, worker
 from bert_core.runs.recipe import Recipe, load_recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.runs.service import TrainingService
@@ -68,12 +68,12 @@ IN_A_RUN = [
     *[(prepare, name) for name in ("PretrainingBatches", "BertForPreTraining", "make_trainer")],
     (prepare, "Evaluator"),
     *[(run, name) for name in ("prepare", "Worker", "thinned")],
-    *[(Run, name) for name in ("_publish", "_may_step", "_settle_stop", "_train")],
+    *[(Run, name) for name in ("_publish", "_may_step", "_begin", "_train", "_end")],
     *[(worker, name) for name in ("read_rows", "until_divergence", "Snapshot")],
     *[(Recipe, name) for name in ("source", "content")],
     *[(worker.Worker, name) for name in ("train", "take_snapshot", "evaluate")],
     *[(Trainer, name) for name in ("__next__", "_backward")],
-    *[(prepare, "evaluating"), (evaluation.Evaluator, "begin_if_due"), (memory.Budget, "make_room")],
+    *[(prepare, "evaluating"), (evaluation.Evaluator, "begin_if_due")],
     *[(PretrainingBatches, "__getitem__"), (objective.Pretraining, "loss"), (optimizer.Optimizer, "step")],
 ]
 
@@ -161,7 +161,7 @@ def test_an_error_in_a_probe_has_a_reason_and_the_next_one_is_answered(
     assert probe_lock.probe_lock.waiting == 0
 
 
-IN_THE_SERVICE = ["_next_run", "_idle_seconds", "_first_runs", "_queue_first_runs", "_check_leases"]
+IN_THE_SERVICE = ["_chosen_run", "_idle_seconds", "_next_runs", "_queue_next_runs", "_tick"]
 
 
 @pytest.mark.parametrize("name", IN_THE_SERVICE)
@@ -178,11 +178,10 @@ def test_an_error_of_the_scheduler_does_not_stop_it(
     assert started.status == "finished"
 
 
-@pytest.mark.parametrize("name", ["begin_slice", "train_slice"])
 def test_an_error_outside_the_guard_of_a_slice_ends_its_run(
-    service_: TrainingService, recipe: Recipe, monkeypatch: pytest.MonkeyPatch, name: str
+    service_: TrainingService, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    once(monkeypatch, Run, name, Panic())
+    once(monkeypatch, Run, "train", Panic())
     broken = service_.start(recipe, TEXT)
     wait(lambda: broken.progress().status in ENDED)
     assert (broken.status, broken.reason) == ("failed", "Training stopped on an internal error; the log has more.")
@@ -191,24 +190,30 @@ def test_an_error_outside_the_guard_of_a_slice_ends_its_run(
     assert started.status == "finished"
 
 
-def test_a_dead_training_thread_is_replaced_and_its_run_has_a_reason(
-    recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["tick", "admit"])
+def test_an_error_of_the_program_around_ends_no_other_run(
+    service_: TrainingService, recipe: Recipe, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    made = TrainingService("cpu")
-    with made.changed:
-        monkeypatch.setattr(made, "_is_closing", True)
-        made.changed.notify_all()
-    made._trainer.join(PATIENCE)
-    assert not made._trainer.is_alive()
-    made._in_slice = died = Run(recipe, made)
-    died._slice_began = 0.0
-    made._is_closing = False
-    wait(lambda: died.status == "failed")
-    assert "internal error" in died.reason
-    started = made.start(recipe, TEXT)
-    wait(lambda: started.progress().status in ENDED)
-    assert started.status == "finished"
-    made.close()
+    monkeypatch.setattr(service, "TICK_SECONDS", 0.02)
+    raised = once(monkeypatch, service_, name, Panic())
+    runs = [service_.start(recipe, TEXT) for _ in range(2)]
+    wait(lambda: raised and all(each.progress().status in ENDED for each in runs))
+    assert runs[1].status == "finished"
+    assert runs[0].status == ("failed" if name == "admit" else "finished")
+
+
+@pytest.mark.parametrize(
+    "command", [Run.pause, Run.resume, Run.step, Run.stop], ids=["pause", "resume", "step", "stop"]
+)
+def test_an_error_while_a_command_is_carried_out_ends_its_run_and_nobody_waits_for_ever(
+    service_: TrainingService, recipe: Recipe, monkeypatch: pytest.MonkeyPatch, command: Any
+) -> None:
+    run_ = service_.start(recipe.override({"training.steps": 100_000}), TEXT)
+    wait(run_.history)
+    once(monkeypatch, Run, "_resume" if command is Run.resume else "_keep_newest", Panic())
+    command(run_)
+    wait(lambda: run_.status in ENDED)
+    assert (run_.status, "internal error (Panic)" in run_.reason) == ("failed", True)
 
 
 @pytest.fixture
@@ -238,7 +243,7 @@ def test_stop_is_a_flag_and_waiting_requests_are_refused(
     assert "has taken 0 s so far" in started.progress().reason
     saver = threading.Thread(target=started.save, args=[tmp_path / "model"])
     saver.start()
-    wait(lambda: started._is_held)
+    wait(lambda: started._commands)
     for command in (lambda: started.save(tmp_path / "other"), lambda: started.set_learning_rate(0.1)):
         with pytest.raises(RunError, match="Another request waits"):
             command()

@@ -1,6 +1,5 @@
 """The background service: determinism beside other work, controls, fairness, failure of one run alone."""
 
-import gc
 import math
 import os
 import random
@@ -8,7 +7,6 @@ import sys
 import threading
 import time
 import types
-import weakref
 
 import pytest
 import torch
@@ -104,10 +102,9 @@ def test_training_and_preparing_have_less_priority_than_answers(service, recipe)
     finished(service.start(recipe))
     priority = {each.name: os.getpriority(os.PRIO_PROCESS, each.native_id) for each in threading.enumerate()}
     own = priority["MainThread"]
-    assert {name: priority[name] for name in ("train", "prepare_0", "watch")} == {
+    assert {name: priority[name] for name in ("train", "prepare_0")} == {
         "train": min(19, own + 10),
         "prepare_0": min(19, own + 10),
-        "watch": own,
     }
 
 
@@ -249,53 +246,80 @@ def test_runs_share_the_machine_and_a_newcomer_is_served_at_once(service, recipe
     come_even(lambda: len(first.history()), lambda: len(second.history()))
 
 
-def test_the_runs_of_a_visitor_wait_for_each_other(service, recipe):
-    budget = service.budget()
-    first, second, third = (service.start(recipe, seed=seed, budget=budget, paused=seed == 1) for seed in (1, 2, 3))
-    finished(service.start(recipe))  # another visitor is served meanwhile
-    stepped(first, 3)
-    assert [run.status for run in (second, third)] == ["queued", "queued"]
-    assert second.prepared is third.prepared is None  # not even prepared
-    second.stop()
+def test_the_runs_of_an_owner_wait_for_each_other_but_not_for_a_paused_one(service, recipe):
+    long = recipe.override({"training.steps": 100_000})
+    first, second = (service.start(each, seed=seed, owner="a") for each, seed in ((long, 1), (recipe, 2)))
+    wait(first.history)
+    finished(service.start(recipe))  # another owner is served meanwhile
+    assert second.status == "queued"
+    assert second.prepared is None  # not even prepared
+    first.pause()
+    assert numbers(finished(second).history()) == alone(recipe, 2)
+    assert first.status == "paused"
+    third = service.start(recipe, seed=3, owner="a")
     first.resume()
+    wait(lambda: first.status == "running")
+    first.stop()
     assert numbers(finished(third).history()) == alone(recipe, 3)
-    assert first.status == "finished"
-    assert second.status == "stopped"
-    assert second.history() == []
 
 
-def test_many_runs_of_a_visitor_take_the_share_of_one(service, recipe):
-    long, budget = recipe.override({"training.steps": 100_000}), service.budget()
-    many = [service.start(long, seed=seed, budget=budget) for seed in range(5)]
+def test_commands_to_a_queued_run_are_carried_out_when_it_is_prepared(service, recipe):
+    first, second = (service.start(recipe, seed=seed, owner="b", paused=True) for seed in (1, 2))
+    third = service.start(recipe.override({"training.steps": 100_000}), owner="b")
+    third.step()
+    wait(lambda: third.steps_done == 1 and third.status == "paused")
+    assert [first.status, second.status] == ["paused", "paused"]
+    for run in (second, first):
+        run.resume()
+        finished(run)
+
+
+def test_many_runs_of_an_owner_take_the_share_of_one(service, recipe):
+    long = recipe.override({"training.steps": 100_000})
+    many = [service.start(long, seed=seed, owner=("a", 1)) for seed in range(5)]
     other = service.start(long)
     wait(lambda: many[0].history() and other.history())
     come_even(lambda: sum(len(run.history()) for run in many), lambda: len(other.history()))
     assert not any(run.history() for run in many[1:])
 
 
-def test_the_first_loss_comes_soon_for_a_visitor_who_has_had_much_time(service, recipe):
-    long, budget = recipe.override({"training.steps": 100_000}), service.budget()
-    budget.seconds = 1000.0
-    other = service.start(long)
-    wait(lambda: len(other.history()) > 20)
-    again = service.start(long, budget=budget)
-    wait(again.history)
-    before = len(other.history())
-    wait(lambda: len(other.history()) > before + 20)
-    done = len(again.history())
-    wait(lambda: len(other.history()) > before + 120)
-    assert len(again.history()) == done, "the other one is served until both have had as much"
-
-
 def test_a_paused_run_does_not_catch_up_on_missed_time(service, recipe):
     long = recipe.override({"training.steps": 100_000})
-    budget = service.budget()
-    away, other = stepped(service.start(long, paused=True), 1), service.start(long, budget=budget)
+    away, other = stepped(service.start(long, paused=True), 1), service.start(long)
     wait(lambda: len(other.history()) > 120)
     away.resume()
     done = len(other.history())
     wait(lambda: len(away.history()) > 60)
     assert len(other.history()) - done > 20  # it gets its share of the time
+
+
+def test_a_run_without_memory_waits_in_the_queue_and_says_how_long(service, recipe):
+    free = [0]
+
+    def admit(run, nbytes):
+        return max(0, nbytes - free[0]) if run.owner == "large" else 0
+
+    service.admit = admit
+    other = service.start(recipe.override({"training.steps": 100_000}))
+    large, small = service.start(recipe, seed=5, owner="large"), service.start(recipe)
+    finished(small)  # it does not wait for the other one
+    wait(lambda: large.progress().lacking)
+    other.set_pace(100)
+    wait(lambda: other.progress().seconds_left)
+    progress = large.progress()
+    assert (progress.status, progress.lacking) == ("queued", other.training_bytes)
+    assert progress.wait_seconds > 100, "until the other run ends"
+    other.pause()
+    wait(lambda: other.status == "paused")
+    assert large.progress().wait_seconds is None
+    free[0] = 2**40
+    assert numbers(finished(large).history()) == alone(recipe, 5)
+    assert large.progress().lacking == 0
+    service.admit = lambda run, nbytes: 1
+    waiting = service.start(recipe)
+    wait(lambda: waiting.progress().lacking)
+    waiting.stop()
+    assert waiting.status == "stopped"
 
 
 class BrokenBatches:
@@ -590,30 +614,7 @@ def test_a_pace_gives_a_step_when_its_time_has_come(slow_service, clock, recipe)
         run.set_pace(0)
 
 
-def test_a_run_without_a_visitor_is_paused_and_a_touch_resumes_it(slow_service, clock, recipe):
-    run = slow_service.start(recipe.override({"training.steps": 100_000}), lease=10)
-    kept = slow_service.start(recipe.override({"training.steps": 100_000}))
-    wait(lambda: run.history() and kept.history())
-    clock.now += 10.5
-    wait(lambda: run.progress().status == "paused")
-    assert "nobody was watching" in run.reason
-    assert kept.status == "running"  # without a lease
-    done = len(run.history())
-    finished(slow_service.start(recipe))
-    assert len(run.history()) == done
-    run.touch()
-    assert (run.status, run.reason) == ("running", "")
-    wait(lambda: len(run.history()) > done)
-    clock.now += 9
-    run.touch()
-    clock.now += 9
-    finished(slow_service.start(recipe))
-    assert run.status == "running"
-
-
-def test_a_run_has_its_newest_snapshot_and_its_reason_before_it_is_called_paused(
-    slow_service, clock, recipe, monkeypatch
-):
+def test_a_run_has_its_newest_snapshot_and_its_reason_before_it_is_called_paused(slow_service, recipe, monkeypatch):
     """A reader of `status` takes no lock."""
     monkeypatch.setattr(worker, "SNAPSHOT_SECONDS", math.inf)
     monkeypatch.setattr(worker, "SNAPSHOT_GROWTH", math.inf)
@@ -625,52 +626,11 @@ def test_a_run_has_its_newest_snapshot_and_its_reason_before_it_is_called_paused
             seen.append((run.snapshots[-1].step == len(run.history()), "nobody was watching" in run.reason))
 
     monkeypatch.setattr(Run, "__setattr__", note, raising=False)
-    run = slow_service.start(recipe.override({"training.steps": 100_000}), lease=10)
+    run = slow_service.start(recipe.override({"training.steps": 100_000}))
     wait(lambda: run.history())
-    clock.now += 10.5
+    run.pause("Paused, because nobody was watching.")
     wait(lambda: seen)
     assert set(seen) == {(True, True)}
-
-
-def test_a_touch_does_not_resume_a_run_that_a_person_paused(slow_service, clock, recipe):
-    run = stepped(slow_service.start(recipe, lease=10, paused=True), 1)
-    clock.now += 11
-    run.touch()
-    assert run.status == "paused"
-
-
-def test_long_after_its_lease_a_run_is_freed(slow_service, clock, recipe):
-    going = slow_service.start(recipe.override({"training.steps": 100_000}), lease=10)
-    over = finished(slow_service.start(recipe, lease=10))
-    wait(lambda: going.history())
-    clock.now += 181
-    wait(lambda: (going.snapshots, going.worker, over.worker) == ((), None, None))
-    assert going.status == "stopped"
-    assert "nobody had visited" in going.reason
-    assert over.status == "finished"
-    assert len(over.history()) == 60
-    with pytest.raises(RunError, match="no longer kept"):
-        over.continue_for(5)
-    with pytest.raises(RunError, match="not here"):
-        over.batch_at(1)
-
-
-def test_visitors_who_left_leave_nothing_behind(slow_service, clock, recipe):
-    short = recipe.override({"training.steps": 3})
-    for _ in range(2):
-        gone = []
-        for number in range(6):
-            run = slow_service.start(short if number % 2 else recipe.override({"training.steps": 10_000}), lease=10)
-            wait(lambda run=run: run.history())
-            gone += [weakref.ref(run), weakref.ref(run.worker.trainer.model), weakref.ref(run.snapshots[0])]
-        del run
-        clock.now += 181
-
-        def alive(gone=gone):
-            gc.collect()
-            return sum(reference() is not None for reference in gone)
-
-        wait(lambda: alive() == 0, "runs, models or snapshots are still held")
 
 
 def test_stopping_ends_the_preparation_at_the_next_block_of_sentences(service, recipe, monkeypatch):
@@ -723,26 +683,6 @@ def test_progress_counts_the_runs_that_are_prepared_before(service, recipe):
         door.set()
     assert runs[1].status == "stopped"
     assert finished(runs[2]).prepared.source.sentences[0] == "a b c"
-
-
-def test_one_budget_bounds_the_runs_of_a_visitor(service, recipe):
-    alone = finished(service.start(recipe))
-    one, fixed = alone.snapshots[0].nbytes, alone.fixed_bytes  # the numbers of its steps and its text
-    budget = service.budget(12 * one + 2 * fixed)
-    runs = [finished(service.start(recipe, seed=seed, budget=budget)) for seed in (1, 2)]
-    assert budget.used <= budget.limit
-    for run in runs:  # beginning and end stay, and what a run needs to go on
-        assert [run.snapshots[0].step, run.snapshots[-1].step] == [0, 60]
-        assert len(run.snapshots) == 2
-    budget.limit += fixed
-    third = finished(service.start(recipe, seed=3, budget=budget))
-    assert budget.used <= budget.limit
-    with pytest.raises(RunError, match="no longer kept"):
-        runs[0].continue_for(5)  # the oldest one gave up first
-    third.continue_for(5)
-    finished(third)
-    del run, runs, third
-    wait(lambda: gc.collect() is not None and budget.used == 0)
 
 
 def test_the_held_out_curve_begins_untrained_and_ends_with_the_run(service, recipe):

@@ -148,6 +148,7 @@ def test_a_run_that_cannot_be_saved_or_read_leaves_the_others_alone(
     service, workspaces = server(tmp_path)
     space = workspaces.enter(None)
     first = stepped(workspaces.start(space, recipe, TEXT, paused=True), 3)
+    service.admit = lambda run, nbytes: 1  # there is no memory for another one
     queued = workspaces.start(space, recipe, TEXT)
     kept = workspaces.kept
     assert kept is not None

@@ -16,6 +16,7 @@ from balcony.compare.trials import format_number, trial_news
 from balcony.frame.shown_model import choices
 from balcony.handlers import own
 from balcony.parts.verdicts import Spread
+from balcony.server.memory import fixed_bytes
 from balcony.server.workspace import STOP_IT_FIRST, Workspace
 from balcony.server.workspaces import Workspaces
 from balcony.train.settings import in_words, label_of
@@ -106,7 +107,7 @@ def test_a_removed_run_is_forgotten_with_all_that_it_keeps(workspaces, space) ->
     first, second = [finished(workspaces.start(space, RECIPE, None, seed)) for seed in (1, 2)]
     space.rename(first.id, "mine")
     assert space.checkpoint(first)
-    used = space.budget.used
+    used = space.used
     waiting = workspaces.start(space, RECIPE, None, 3, paused=True)
     with pytest.raises(RunError, match="Stop it before you remove it"):
         space.remove(waiting.id)
@@ -118,7 +119,7 @@ def test_a_removed_run_is_forgotten_with_all_that_it_keeps(workspaces, space) ->
     assert list(space.runs) == list(space.entries) == [second.id]
     assert space.names == {}
     assert (first.snapshots, first.prepared, first.worker) == ((), None, None)
-    assert space.budget.used < 0.6 * used
+    assert space.used < 0.6 * used
     again = workspaces.start(space, RECIPE, None, 3)
     assert space.entries[again.id].number == 4, "no number is given twice"
     finished(again)
@@ -175,8 +176,8 @@ def test_values_are_shown_in_words() -> None:
 
 def test_runs_that_keep_more_than_a_visitor_may_make_room(workspaces, space, monkeypatch) -> None:
     first = finished(workspaces.start(space, RECIPE, None, 1))
-    kept = 2 * first.snapshots[0].nbytes + first.fixed_bytes
-    space.budget.limit = 3 * kept
+    kept = 2 * first.snapshots[0].nbytes + fixed_bytes(first)
+    space.limit = 3 * kept
     runs = [first, *(finished(workspaces.start(space, RECIPE, None, seed)) for seed in range(2, 8))]
     assert list(space.runs) == [run.id for run in runs[-len(space.runs) :]]
     assert 2 <= len(space.runs) <= 4
@@ -184,7 +185,8 @@ def test_runs_that_keep_more_than_a_visitor_may_make_room(workspaces, space, mon
     assert [entry.number for entry in space.entries.values()] == numbers
     names = [space.title_of(run) for run in space.runs.values()]
     assert [name for key, name, _ in choices(workspaces, space) if key in space.runs] == names[::-1], "newest first"
-    monkeypatch.setattr(Run, "status", "running")
+    for run in space.runs.values():
+        monkeypatch.setattr(run, "status", "running")
     assert choices(workspaces, space)[0][2] == "training", "as in the list of runs"
 
 
@@ -274,7 +276,7 @@ def test_a_longer_text_is_tested_on_its_held_out_part(workspaces, space) -> None
 
 
 def test_an_experiment_that_cannot_be_kept_starts_nothing(workspaces, space) -> None:
-    space.budget.limit = 100_000
+    space.limit = 100_000
     with pytest.raises(ConfigError, match="0 MB"):
         start_experiment(workspaces, space, experiment_named("layers"), RECIPE, None, range(3))
     with pytest.raises(ConfigError, match="seed"):

@@ -9,14 +9,15 @@ from types import SimpleNamespace
 import pytest
 from helpers import wait
 
+from balcony.server.memory import fixed_bytes
 from balcony.server.news import run_news
 from balcony.server.workspace import MODEL_BYTES, MOST_RUNS, NOT_YOURS, Model, Workspace
-from balcony.server.workspaces import MOST_TRAINING, Workspaces
+from balcony.server.workspaces import FREE_AFTER, MOST_TRAINING, Workspaces
 from balcony.train.monitor import run_guesses
 from bert_core import TrainingService, load_recipe
 from bert_core.errors import RunError
 from bert_core.runs.recipe import Recipe, finetuning_recipe
-from bert_core.runs.run import ENDED, FREE_AFTER, Run
+from bert_core.runs.run import ENDED, Run
 from bert_core.storage.checkpoint import Checkpoint
 
 LEASE = 60
@@ -31,11 +32,23 @@ class FakeRun:
     snapshots: tuple = ()
     recipe: Recipe = field(default_factory=lambda: load_recipe("romeo-juliet").replace(title="A recipe"))
 
+    worker: None = None
+    steps_done: int = 0
+    text_bytes: int = 0
+    training_bytes: int = 0
+    staying: frozenset = frozenset()
+
     @property
     def asked(self) -> Recipe:
         return self.recipe
 
-    def touch(self) -> None:
+    def pause(self, reason: str) -> None:
+        pass
+
+    def resume(self) -> None:
+        pass
+
+    def free(self, reason: str) -> None:
         pass
 
 
@@ -119,8 +132,9 @@ def test_a_visitor_who_is_away_is_paused_then_freed_and_never_at_once(workspaces
     run, model = endless(workspaces, gone), weakref.ref(gone)
     clock.now += LEASE + 1
     wait(lambda: run.status == "paused")
+    assert "nobody was watching" in run.reason
     assert workspaces.find(gone.token) is gone
-    assert run.status == "running", "the run resumes when its visitor returns"
+    wait(lambda: (run.status, run.reason) == ("running", ""), "the run resumes when its visitor returns")
     workspaces.find(here.token)
     clock.now += LEASE * FREE_AFTER - 1
     wait(lambda: run.status == "paused")
@@ -197,10 +211,10 @@ def test_the_page_shows_the_shipped_model_and_then_the_run(workspaces: Workspace
     run = FakeRun("2" * 32)
     space.add_run(run)
     built = []
-    run.snapshots = (SimpleNamespace(step=3, checkpoint=lambda: built.append(3) or "model of step 3"),)
+    run.snapshots = (SimpleNamespace(step=3, nbytes=1, checkpoint=lambda: built.append(3) or "model of step 3"),)
     assert [workspaces.model(space, run.id).checkpoint for _ in range(3)] == ["model of step 3"] * 3
     assert built == [3], "one snapshot is built once"
-    run.snapshots += (SimpleNamespace(step=9, checkpoint=lambda: "model of step 9"),)
+    run.snapshots += (SimpleNamespace(step=9, nbytes=1, checkpoint=lambda: "model of step 9"),)
     assert workspaces.model(space, run.id).detail == "step 9"
     assert workspaces.model(space).checkpoint == "the shipped model"
     other = workspaces.model(space, "other")
@@ -246,12 +260,12 @@ def test_what_makes_room_is_said_a_named_run_stays_and_names_stay(workspaces: Wo
 
 
 def test_old_runs_also_make_room_for_newer_ones_in_a_visitors_memory(service: TrainingService) -> None:
-    space = Workspace("a visitor", service.budget())
+    space = Workspace("a visitor")
     recipe = load_recipe("romeo-juliet").override({"training.steps": 2})
     for number in range(3):
-        run = service.start(recipe, seed=number, budget=space.budget)
+        run = service.start(recipe, seed=number, owner=space.owner)
         wait(lambda run=run: run.status == "finished")
-        space.budget.limit = 0 if number == 1 else 2**30
+        space.limit = 0 if number == 1 else 2**30
         space.add_run(run)
         assert len(space.runs) == (2 if number == 2 else 1), "the second run takes the place of the first"
 
@@ -261,17 +275,18 @@ def test_one_budget_decides_over_models_and_snapshots(service: TrainingService, 
         return Model("kept", "kept", tiny_checkpoint)
 
     assert model().nbytes == MODEL_BYTES + sum(weight.nbytes for weight in tiny_checkpoint.model.parameters())
-    space = Workspace("a visitor", service.budget())
+    space = Workspace("a visitor")
     recipe = load_recipe("romeo-juliet").override({"training.steps": 30})
-    run = service.start(recipe, paused=True, budget=space.budget)
+    run = service.start(recipe, paused=True, owner=space.owner)
+    space.add_run(run)
     for _ in range(20):
         run.step()
     wait(lambda: len(run.history()) == 20)
     one, many = run.snapshots[0].nbytes, len(run.snapshots)
-    space.budget.limit = 2 * model().nbytes + 3 * one + run.fixed_bytes
+    space.limit = 2 * model().nbytes + 3 * one + fixed_bytes(run)
     for _ in range(2):
         key = space.add_model(model())
-    assert space.budget.used == space.budget.limit
+    assert space.used == space.limit
     kept = run.snapshots
     assert [kept[0].step, kept[-1].step, len(kept)] == [0, 20, 3]
     assert many > 3, "snapshots made room for models"
@@ -279,7 +294,6 @@ def test_one_budget_decides_over_models_and_snapshots(service: TrainingService, 
         space.add_model(model())
     assert run.snapshots == kept, "nothing goes for a model that does not fit"
     del space.models[key]
-    gc.collect()
     space.add_model(model())
     run.stop()
 
@@ -297,7 +311,9 @@ def test_a_full_machine_refuses_a_run(workspaces: Workspaces) -> None:
 def test_the_slider_goes_to_a_snapshot_and_back_to_live(workspaces: Workspaces) -> None:
     space = workspaces.enter(None)
     run = FakeRun("3" * 32)
-    run.snapshots = tuple(SimpleNamespace(step=step, checkpoint=lambda s=step: f"model of {s}") for step in (0, 4, 9))
+    run.snapshots = tuple(
+        SimpleNamespace(step=step, nbytes=1, checkpoint=lambda s=step: f"model of {s}") for step in (0, 4, 9)
+    )
     space.add_run(run)
     seen = [workspaces.model(space, run.id, step).checkpoint for step in (4, 0, 5, 1000, None)]
     assert seen == ["model of 4", "model of 0", "model of 4", "model of 9", "model of 9"]

@@ -1,0 +1,112 @@
+"""The limits of a place are checked before the work begins, and a slow step ends its run."""
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import wait
+
+from bert_core import costs, machine
+from bert_core.config import LOCAL, PUBLIC, Limits
+from bert_core.data.corpus import Corpus
+from bert_core.errors import ConfigError
+from bert_core.runs import run as run_module
+from bert_core.runs.prepare import preview
+from bert_core.runs.recipe import Recipe, load_recipe
+from bert_core.runs.run import ENDED, Run
+from bert_core.runs.service import TrainingService
+from bert_core.training.trainer import Trainer
+
+TEXT = Corpus([["a b c d", "b c d e", "c d e f"]])
+
+
+@pytest.fixture
+def recipe() -> Recipe:
+    return load_recipe("romeo-juliet").override(
+        {"training.steps": 3, "data.batch_size": 2, "model.hidden_size": 12, "model.num_attention_heads": 3}
+    )
+
+
+def ended(run: Run) -> Run:
+    wait(lambda: run.progress().status in ENDED)
+    return run
+
+
+TOO_MUCH = [
+    ({"parameters": 1000}, r"This model has .* million parameters; the limit here is 0.001 million. Choose"),
+    ({"steps": 2}, "This run would have 3 steps; the limit here is 2. Choose fewer"),
+    ({"step_seconds": 1e-9}, "A step would take about 0 s; the limit here is 1e-09 s. Choose a smaller model"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), TOO_MUCH)
+def test_each_limit_is_named_in_the_preview_and_by_the_run(recipe: Recipe, changes: dict, message: str) -> None:
+    limits = dataclasses.replace(PUBLIC, **changes)
+    with pytest.raises(ConfigError, match=message):
+        preview(recipe, TEXT, "cpu", limits)
+    service = TrainingService("cpu", limits=limits)
+    run = ended(service.start(recipe, TEXT))
+    service.close()
+    with pytest.raises(ConfigError, match=message):
+        raise ConfigError(run.reason)
+
+
+def test_a_finished_run_does_not_go_on_beyond_the_limit(recipe: Recipe) -> None:
+    service = TrainingService("cpu", limits=dataclasses.replace(PUBLIC, steps=5))
+    run = ended(service.start(recipe, TEXT))
+    with pytest.raises(ConfigError, match="6 steps; the limit here is 5"):
+        run.continue_for(3)
+    run.continue_for(2)
+    assert len(ended(run).history()) == 5
+    service.close()
+
+
+def test_a_step_beyond_the_limit_ends_its_run(recipe: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    step, slow = Trainer.__next__, 0.05
+
+    def busy(trainer: Trainer) -> Any:
+        until = time.thread_time() + slow
+        while time.thread_time() < until:
+            pass
+        return step(trainer)
+
+    few = dataclasses.replace(LOCAL, step_seconds=slow / 4)
+    service = TrainingService("cpu", limits=few)
+    monkeypatch.setattr(run_module, "check_limits", lambda *arguments: None)
+    monkeypatch.setattr(Trainer, "__next__", busy)
+    run = ended(service.start(recipe, TEXT))
+    assert run.status == "failed"
+    assert run.reason.startswith("A step took 0.1 s; the limit here is 0.025 s.")
+    short = recipe.override({"training.steps": 2})
+    assert ended(service.start(short, TEXT, limits=LOCAL)).status == "finished", "a run's own limits are meant"
+    service.close()
+
+
+def test_limits_are_frozen_and_the_public_ones_are_the_smaller() -> None:
+    for field in dataclasses.fields(Limits):
+        assert getattr(PUBLIC, field.name) < getattr(LOCAL, field.name)
+    assert (PUBLIC.parameters, PUBLIC.step_seconds, PUBLIC.steps) == (20_000_000, 2.0, 20_000)
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "limits"),
+    [
+        ("0::/box\n", {"box/memory.max": "700", "memory.max": "max"}, [700]),
+        ("4:memory:/a/b\n0::/\n", {"memory/a/memory.limit_in_bytes": "50", "memory.max": "60"}, [50, 60]),
+        ("0::/\n", {}, []),
+        (None, {"memory.max": "60"}, []),
+    ],
+)
+def test_the_containers_limit_counts(tmp_path: Path, groups: str | None, files: dict, limits: list[int]) -> None:
+    written = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
+    for name, text in (written | ({"proc/self/cgroup": groups} if groups else {})).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert machine._container_limits(tmp_path) == limits
+
+
+def test_a_share_of_the_containers_memory_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_container_limits", lambda: [10 * 2**20])
+    assert costs.usable_memory() == 6 * 2**20
