@@ -237,13 +237,13 @@ def _train(options: argparse.Namespace) -> None:
     device = choose_device(options.device)
     with joined(device):
         with first_on_each_machine(), _stages() as show_stage:
-            prepared, start, state = _prepare(options, device, show_stage)
+            prepared, state = _prepare(options, device, show_stage)
         used = sum(len(part.sentences) for part in prepared.parts if part)
         given = len(prepared.source.sentences)
         of = "" if used == given else f" of {given:,}"
         pairs = "" if prepared.batches.encoded.pair_labels is None else f" in {used // 2:,} labelled pairs"
         about = f"{used:,}{of} sentences{pairs}, {prepared.tokenizer.get_vocab_size():,} tokens in the vocabulary"
-        worker = _learn(options, output, about, prepared, start, state)
+        worker = _learn(options, output, about, prepared, state)
         if rank() == 0:
             _print_results(worker)
 
@@ -266,12 +266,11 @@ def _learn(
     output: Path,
     about: str,
     prepared: Prepared,
-    start: Checkpoint | None,
     state: TrainingState | None,
 ) -> Worker:
     """Train until the end and save; an interrupt and the loss of another process save too, say how to continue, and end
     the program."""
-    worker = Worker(prepared, start, state)
+    worker = Worker(prepared, state)
     size, precision = f"{prepared.config.parameter_count():,} parameters", worker.trainer.config.precision
     _tell(*prepared.notes, f"{prepared.recipe.title}: {about}, {size}, in {precision} on {prepared.device}")
     command = "train" if prepared.head is None else "finetune"
@@ -303,11 +302,10 @@ def _print_results(worker: Worker) -> None:
 _Show = Callable[[str], None]
 
 
-def _prepare(
-    options: argparse.Namespace, device: str, show_stage: _Show
-) -> tuple[Prepared, Checkpoint | None, TrainingState | None]:
-    """Prepare the training. The others are the model to begin with and the state that --resume continues from."""
-    start, state = _read_saved(options) if options.resume else (None, None)
+def _prepare(options: argparse.Namespace, device: str, show_stage: _Show) -> tuple[Prepared, TrainingState | None]:
+    """Prepare the training. The other is the state that --resume continues from."""
+    state = _read_saved(options) if options.resume else None
+    start = state.model if state else None
     corpus: Corpus | None = None
     if options.more_steps is not None and not state:
         raise ConfigError("--more-steps goes on with a saved training; give --resume and its folder.")
@@ -333,7 +331,7 @@ def _prepare(
     corpus = corpus or _read(options, show_stage, recipe)
     corpus = state.matching(corpus) if state else corpus
     goes_on_from = start if recipe.start else None
-    return prepare(recipe, corpus, device=device, start=goes_on_from, progress=show_stage), start, state
+    return prepare(recipe, corpus, device=device, start=goes_on_from, progress=show_stage), state
 
 
 def _start(name: str, recipe: Recipe, settings: dict[str, str]) -> Checkpoint:
@@ -363,12 +361,12 @@ def _start(name: str, recipe: Recipe, settings: dict[str, str]) -> Checkpoint:
         return dataclasses.replace(start, model=BertForPreTraining(config))
 
 
-def _read_saved(options: argparse.Namespace) -> tuple[Checkpoint, TrainingState]:
+def _read_saved(options: argparse.Namespace) -> TrainingState:
     given = [name for name in _OF_A_NEW_RUN if getattr(options, name, None)]
     if given or options.seed is not None:
         named = ", ".join(f"--{name.replace('_', '-')}" for name in given) or "--seed"
         raise ConfigError(f"--resume takes all settings from DIR; leave out {named}.")
-    checkpoint, state = load_checkpoint(options.resume), read_training_state(options.resume)
+    state = read_training_state(options.resume)
     is_task = isinstance(state.recipe, FinetuningRecipe)
     if is_task != (options.command is _finetune):
         kind, command = ("fine-tuning", "finetune") if is_task else ("pre-training", "train")
@@ -380,7 +378,7 @@ def _read_saved(options: argparse.Namespace) -> tuple[Checkpoint, TrainingState]
     if state.trainer.step == state.recipe.training.total_steps:
         remedy = "" if is_task else " --more-steps N lets it go on."
         raise RunError(f"This training has done all of its {state.trainer.step:,} steps.{remedy}")
-    return checkpoint, state
+    return state
 
 
 def _run(worker: Worker, output: Path, interrupts: list[int], save_every: int) -> None:
@@ -585,19 +583,20 @@ def _exam(options: argparse.Namespace) -> None:
 def _finetune(options: argparse.Namespace) -> None:
     output = _output(options)
     with _stages() as show_stage:
-        prepared, start, state = _prepare_task(options, show_stage)
+        prepared, state = _prepare_task(options, show_stage)
     count = len(prepared.parts.train.examples)
-    worker = _learn(options, output, f"{count:,} examples", prepared, start, state)
+    worker = _learn(options, output, f"{count:,} examples", prepared, state)
     result, last = Finetuned.of(worker), worker.history[-1]
     summary = {"task": prepared.recipe.task, "examples": count, "steps": last.step, "seconds": round(last.seconds, 3)}
     print(json.dumps({**summary, "validation": result.validation, "test": result.test}))
 
 
-def _prepare_task(options: argparse.Namespace, show_stage: _Show) -> tuple[Prepared, Checkpoint, TrainingState | None]:
-    """Prepare a fine-tuning. The others are the model to begin with and the state that --resume continues from."""
+def _prepare_task(options: argparse.Namespace, show_stage: _Show) -> tuple[Prepared, TrainingState | None]:
+    """Prepare a fine-tuning. The other is the state that --resume continues from."""
     state = None
     if options.resume:
-        start, state = _read_saved(options)
+        state = _read_saved(options)
+        start = state.model
         recipe = state.recipe
     elif options.recipe:
         recipe = finetuning_recipe(options.recipe)
@@ -623,7 +622,7 @@ def _prepare_task(options: argparse.Namespace, show_stage: _Show) -> tuple[Prepa
         how = {"max_positions": options.max_positions, "random_weights": recipe.random_weights}
         start = load_checkpoint(_model_folder(options.checkpoint), **how)
         _tell(*start.notes)
-    return prepare(recipe, source, device=options.device, start=start, progress=show_stage), start, state
+    return prepare(recipe, source, device=options.device, start=start, progress=show_stage), state
 
 
 def _read_examples(

@@ -2,18 +2,26 @@
 
 import copy
 import dataclasses
+import json
+import os
 import random
+import signal
 import time
 from collections.abc import Callable
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
 
 from bert_core.config import BertConfig
 from bert_core.model import BertForPreTraining
 from bert_core.runs.run import Run
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
+from bert_core.storage.tokenizer_file import read_tokenizer
+from bert_core.storage.untrusted import MAX_JSON_BYTES, read_limited
 from bert_core.storage.weights import TASK_HEADS
 from bert_core.tasks.examples import TaskData
 from bert_core.tasks.multiple_choice import ChoiceExample
@@ -42,6 +50,46 @@ def finished(run: Run) -> Run:
     run.wait(PATIENCE)
     assert run.status == "finished", run.reason
     return run
+
+
+def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
+    """Write tokenizer.json as a checkpoint has it."""
+    path.write_text(tokenizer.to_str(pretty=True), encoding="utf-8")
+
+
+def load_tokenizer(path: Path, *arguments: Any, **options: Any) -> Tokenizer:
+    """Read a tokenizer.json or a vocab.txt; arguments, options: see `read_tokenizer`."""
+    return read_tokenizer(read_limited(path, MAX_JSON_BYTES), path.name, *arguments, **options)
+
+
+def change_state(folder: Path, change: Callable[[dict[str, torch.Tensor], dict[str, Any]], object]) -> None:
+    """Rewrite a training state after `change(tensors, facts)`, which changes both in place."""
+    path = folder / "training_state.safetensors"
+    tensors = load_file(path)
+    facts = json.loads(tensors["facts"].numpy().tobytes())
+    change(tensors, facts)
+    tensors["facts"] = torch.frombuffer(bytearray(json.dumps(facts).encode()), dtype=torch.uint8)
+    save_file(tensors, path)
+
+
+def start_child(work: Callable[[], object]) -> int:
+    """Run `work` in a forked process; returns its number."""
+    if child := os.fork():
+        return child
+    try:
+        work()
+    finally:
+        os._exit(1)
+
+
+def killed_after(seconds: float, work: Callable[[], object], meanwhile: Callable[[], object] = lambda: None) -> None:
+    """Run `work` in a forked process that is killed after a time; call `meanwhile` until then, again and again."""
+    child, until = start_child(work), time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        meanwhile()
+        time.sleep(min(left, 0.001))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
 
 
 def make_model(config: BertConfig, seed: int = 0) -> BertForPreTraining:

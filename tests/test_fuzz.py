@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import make_model
+from helpers import load_tokenizer, make_model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -29,9 +29,8 @@ from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import BertCoreError
 from bert_core.runs.recipe import Recipe, finetuning_recipes, load_recipe, recipe_names
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, unpack_checkpoint
-from bert_core.storage.tokenizer_file import load_tokenizer
 from bert_core.storage.untrusted import parse_json
-from bert_core.storage.weights import read_header, read_tensor
+from bert_core.storage.weights import open_tensors
 from bert_core.tasks.examples import TASKS, load_task
 
 # Tracing would double their time; each reader has tests of its own, which are counted.
@@ -232,9 +231,9 @@ def test_headers(model, header, length):
     path = model.parent / "a.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(length))
     with bounded():
-        for entry in read_header(path).values():
+        for entry in open_tensors(path).values():
             if entry.dtype.startswith("F"):
-                read_tensor(entry)
+                entry.read()
 
 
 @cases(150)

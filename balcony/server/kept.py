@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bert_core.atomic_folder import check_writable
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, RunError, one_line
 from bert_core.machine import replace
 from bert_core.runs.run import ACTIVE, Run
+from bert_core.storage.checkpoint import check_writable
 from bert_core.tasks.examples import TaskParts
 
 KEEP_SECONDS = 30.0  # between two looks for what has changed

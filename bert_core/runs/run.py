@@ -376,7 +376,7 @@ class Run:
             start = self._start if self.recipe.start is not None else None
             progress = self._show_stage
             prepared = prepare(self.recipe, source, device=device, start=start, progress=progress, admit=admit)
-            self._begin(prepared, Worker(prepared, self._start, self._saved))
+            self._begin(prepared, Worker(prepared, self._saved))
         except NoRoom:
             raise
         except BaseException as error:

@@ -1,50 +1,70 @@
 """The training state that is saved beside a model, so that its training continues as if it had never stopped.
 
-training_state.safetensors holds the optimizer's averages and the numbers of all steps so far, training_state.json the
-step, the fingerprint of the text and the SHA-256 of all other files of the save. recipe.json, which every model has,
-holds the settings and the seed.
+It is one safetensors file and needs no other: the weights of the step and, of a task, those of its best epoch, the
+contents of the small files of a model (config, tokenizer and recipe), the optimizer's averages, the numbers of all
+steps so far, and the facts below. `transformers` and `load_checkpoint` do not read it.
 """
 
-import hashlib
-import json
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors.torch import save_file
-from torch import Tensor
 
-from bert_core.config import check_seed
-from bert_core.errors import CheckpointError, CorpusError, quoted
+from bert_core.config import LOCAL, Limits, check_seed
+from bert_core.errors import CheckpointError, CorpusError
 from bert_core.machine import share
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, Source
-from bert_core.storage.checkpoint import MODEL_FILES, RECIPE, TOKENIZER, TRAINING_STATE, TRAINING_TENSORS
-from bert_core.storage.untrusted import read_json
-from bert_core.storage.weights import CONFIG, FLOATS, WEIGHTS, TensorEntry, check_finite, read_header, read_tensor
+from bert_core.storage.checkpoint import (
+    RECIPE,
+    SMALL_FILES,
+    TRAINING_STATE,
+    Checkpoint,
+    assemble,
+    small_files,
+    weights_of,
+)
+from bert_core.storage.untrusted import parse_json
+from bert_core.storage.weights import FLOATS, Stored, check_finite, open_tensors
 from bert_core.training.objective import StepRow
 from bert_core.training.trainer import TrainerState
 
-_LAST = "last"  # the weights of the last step, in one tensor as the averages, where the model has others
-_HASHED = {CONFIG, WEIGHTS, TOKENIZER, RECIPE, TRAINING_TENSORS}  # at least
-_MAX_SETTINGS_BYTES = 256 * 2**10  # of recipe.json and of training_state.json, which have a few kB
-_LONGEST_NAME = 255  # letters, as of a file
-_MAX_STEPS = 1_000_000  # the numbers of each are kept in memory
+# The parts of the file: each begins the names of its tensors.
+_MODEL, _BEST, _AVERAGES, _FILES = "model.", "best.", "average.", "file."
+_HISTORY, _EVALUATIONS, _FACTS = "history", "evaluations", "facts"
+
+_Columns = list[Annotated[str, Field(pattern=r"^\w+$", max_length=100)]]
+
+
+class _Facts(BaseModel):
+    """recipe: its name. text: fingerprint of the whole text or task. columns: of the two tables."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+    recipe: str = Field(max_length=255)
+    step: int = Field(ge=0)
+    seconds: float = Field(ge=0)
+    updates: list[Annotated[int, Field(ge=0, le=2**53)]]
+    text: str
+    history: _Columns
+    evaluations: _Columns
 
 
 @dataclass(frozen=True)
 class TrainingState:
-    """The state of a run after a step. last: the weights of this step, in one tensor, where the saved model is that of
-    a task's best epoch; None where it is that of this step."""
+    """The state of a run after a step. model: with the weights of this step. best: with those of a task's best epoch;
+    None where the run has none."""
 
+    model: Checkpoint
     recipe: Any  # a Recipe or, for a task, a FinetuningRecipe; at scale, with the seed and all parts of its training
     text: str  # fingerprint of the whole text or task
     trainer: TrainerState
     history: Sequence[StepRow]  # of all steps so far
     evaluations: Sequence[StepRow]  # the held-out curve so far
-    last: Tensor | None = None
+    best: Checkpoint | None = None
 
     def matching(self, source: Source | None) -> Source:
         """The given text or task, or the recipe's own for None. Raises CorpusError for another than was trained on."""
@@ -56,112 +76,112 @@ class TrainingState:
         return source
 
     def write(self, folder: Path) -> None:
-        """Write the two files into a folder that has the model's files and no others, for `save_checkpoint`."""
+        """Write the file into a folder, for `save_checkpoint`, which puts it in its place. Raises CheckpointError if a
+        number is not finite."""
         check_finite(self.trainer.averages, "The training was not saved", "train it again with a lower learning rate")
-        tensors = {name: average.contiguous() for name, average in self.trainer.averages.items()}
-        tables = {"history": self.history, "evaluations": self.evaluations}
-        for name, rows in tables.items():
+        facts = _Facts(
+            recipe=self.recipe.name,
+            step=self.trainer.step,
+            seconds=self.trainer.seconds,
+            updates=list(self.trainer.updates),
+            text=self.text,
+            history=_columns(self.history),
+            evaluations=_columns(self.evaluations),
+        )
+        files = {f"{_FILES}{name}": content for name, content in small_files(self.model).items()}
+        texts = {**files, _FACTS: facts.model_dump_json().encode()}
+        tensors = {name: torch.frombuffer(bytearray(text), dtype=torch.uint8) for name, text in texts.items()}
+        parts = {_MODEL: weights_of(self.model), _AVERAGES: self.trainer.averages}
+        if self.best is not None:
+            parts[_BEST] = weights_of(self.best)
+        for part, found in parts.items():
+            tensors |= {f"{part}{name}": each.contiguous() for name, each in found.items()}
+        for name, rows in ((_HISTORY, self.history), (_EVALUATIONS, self.evaluations)):
             if rows:
                 table = [[*vars(row).values()] for row in rows]
                 tensors[name] = torch.tensor(table, dtype=torch.float64)
-        if self.last is not None:
-            tensors[_LAST] = self.last.cpu()
-        save_file(tensors, folder / TRAINING_TENSORS)
-        share(folder / TRAINING_TENSORS)
-        content = {
-            "step": self.trainer.step,
-            "seconds": self.trainer.seconds,
-            "updates": self.trainer.updates,
-            "text": self.text,
-            "recipe": self.recipe.name,
-            "columns": {name: list(vars(rows[0]))[1:] if rows else [] for name, rows in tables.items()},
-            "sha256": {path.name: _sha256(path) for path in sorted(folder.iterdir())},
-        }
-        (folder / TRAINING_STATE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        save_file(tensors, folder / TRAINING_STATE)
+        share(folder / TRAINING_STATE)
 
 
-def read_training_state(folder: str | Path) -> TrainingState:
-    """Read and check the state beside a model. Raises CheckpointError or, for recipe.json, ConfigError."""
-    folder = Path(folder)
-    if not (folder / TRAINING_STATE).exists():
+def read_training_state(folder: str | Path, limits: Limits = LOCAL) -> TrainingState:
+    """Read and check the state in a folder, as untrusted; its other files are not opened.
+
+    limits: of the model's files, tokens and parameters, and of steps. Raises CheckpointError or, for its recipe,
+    ConfigError.
+    """
+    path = Path(folder, TRAINING_STATE)
+    if not path.exists():
         raise CheckpointError(
-            f"{folder.name} holds a model without its training state; the model works, but cannot be trained further."
+            f"{path.parent.name} holds a model without its training state; the model works, but cannot be trained "
+            "further."
         )
-    facts, settings = (read_json(folder / name, most_bytes=_MAX_SETTINGS_BYTES) for name in (TRAINING_STATE, RECIPE))
+    stored = open_tensors(path)
+    if _FACTS not in stored:
+        raise CheckpointError(
+            "An earlier version of this program has saved this training, and this one cannot continue it; the model "
+            "beside it works. Start the training again."
+        )
+    names = (_FACTS, *(f"{_FILES}{name}" for name in SMALL_FILES))
+    texts = {name.removeprefix(_FILES): _text(stored[name], limits) for name in names if name in stored}
+    try:
+        facts = _Facts.model_validate_json(texts.pop(_FACTS))
+        settings = parse_json(texts[RECIPE], RECIPE)
+        model = assemble(texts, lambda: _part(stored, _MODEL), path.parent.name, limits=limits)
+    except (ValidationError, KeyError):
+        raise _damaged() from None
+    if facts.step > limits.steps:  # the numbers of each are kept in memory
+        raise CheckpointError(f"This training has done {facts.step:,} steps; the limit is {limits.steps:,}.")
     check_seed(settings.get("seed"))
-    match facts:
-        case {
-            "recipe": str() as name,
-            "step": int() as step,
-            "seconds": float() | int() as seconds,
-            "updates": [*updates],
-            "text": str() as text,
-            "columns": {"history": names, "evaluations": [*measures]} as columns,
-            "sha256": dict() as hashes,
-        } if (
-            len(name) <= _LONGEST_NAME
-            and all(map(_is_count, [step, *updates]))
-            and all(map(_is_name, measures))
-            and hashes.keys() >= _HASHED
-        ):
-            pass
-        case _:
-            raise _mismatch()
-    recipe = (FinetuningRecipe if "task" in settings else Recipe).from_dict(name, settings)
-    if step > recipe.training.total_steps:
-        raise _mismatch()
-    if names != (list(recipe.names) if step else []):
+    recipe = (FinetuningRecipe if "task" in settings else Recipe).from_dict(facts.recipe, settings)
+    if facts.history != (["step", *recipe.names] if facts.step else []):
         raise CheckpointError("Another version of this program has saved this training; start it again.")
-    for name, digest in hashes.items():
-        if not MODEL_FILES.fullmatch(name) or not (folder / name).is_file() or _sha256(folder / name) != digest:
-            raise CheckpointError(
-                f"{quoted(name)} is not the file that was saved with {TRAINING_STATE}; the model may work, but its "
-                "training cannot continue. Save or download it again."
-            )
-    if step > _MAX_STEPS:
-        raise CheckpointError(f"This training has done {step:,} steps; the limit is {_MAX_STEPS:,}. Start it again.")
-    entries = read_header(folder / TRAINING_TENSORS)
-    if not all(entry.dtype in (*FLOATS, "F64") for entry in entries.values()):
-        raise _mismatch()
-    averages = {name: read_tensor(entry) for name, entry in entries.items() if name not in columns}
-    check_finite(averages, "The training cannot continue", "save the model again")
-    history, evaluations = (_rows(columns[name], entries.get(name), step + 1) for name in ("history", "evaluations"))
-    sizes = {each.shape for each in averages.values()}
-    if [row.step for row in history] != list(range(1, step + 1)) or len(sizes) > 1:
-        raise _mismatch()
-    last = averages.pop(_LAST, None)
-    trainer = TrainerState(step, float(seconds), tuple(updates), averages)
-    return TrainingState(recipe, text, trainer, history, evaluations, last)
+    history = _rows(facts.history, stored.get(_HISTORY), facts.step)
+    evaluations = _rows(facts.evaluations, stored.get(_EVALUATIONS), facts.step + 1)
+    if facts.step > recipe.training.total_steps or [row.step for row in history] != list(range(1, facts.step + 1)):
+        raise _damaged()
+    best = None
+    if any(name.startswith(_BEST) for name in stored):
+        best = assemble(texts, lambda: _part(stored, _BEST), path.parent.name, limits=limits)
+    averages = _part(stored, _AVERAGES)
+    if not {each.dtype for each in averages.values()} <= {*FLOATS}:
+        raise _damaged()
+    read = {name: each.read() for name, each in averages.items()}
+    check_finite(read, "The training cannot continue", "save the model again")
+    trainer = TrainerState(facts.step, facts.seconds, tuple(facts.updates), read)
+    return TrainingState(model, recipe, facts.text, trainer, history, evaluations, best)
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _part(stored: Mapping[str, Stored], part: str) -> dict[str, Stored]:
+    return {name.removeprefix(part): each for name, each in stored.items() if name.startswith(part)}
 
 
-def _rows(names: Sequence[str], entry: TensorEntry | None, most: int) -> list[StepRow]:
+def _text(entry: Stored, limits: Limits) -> bytes:
+    if entry.dtype != "U8" or len(entry.shape) != 1 or entry.shape[0] > limits.upload_bytes:
+        raise _damaged()
+    return entry.read(torch.uint8).numpy().tobytes()
+
+
+def _columns(rows: Sequence[StepRow]) -> list[str]:
+    return list(vars(rows[0])) if rows else []
+
+
+def _rows(names: list[str], entry: Stored | None, most: int) -> list[StepRow]:
     """The rows of a table in the file; the size is checked before the numbers are read."""
     if entry is None:
         return []
-    if len(entry.shape) != 2 or entry.shape[0] > most or entry.shape[1] != 1 + len(names):
-        raise _mismatch()
+    is_table = entry.dtype == "F64" and entry.shape[1:] == (len(names),) and names[:1] == ["step"]
+    if not is_table or entry.shape[0] > most:
+        raise _damaged()
+    counts = {"step", "tokens"} & {*names}
     rows = []
-    for numbers in read_tensor(entry, torch.float64).tolist():
-        values = dict(zip(("step", *names), numbers))
-        counts = {name: value for name, value in values.items() if name in ("step", "tokens")}
-        if not all(map(math.isfinite, counts.values())):
-            raise _mismatch()
-        rows.append(StepRow(**values | {name: int(value) for name, value in counts.items()}))
+    for numbers in entry.read(torch.float64).tolist():
+        values = dict(zip(names, numbers))
+        if not all(values[name].is_integer() for name in counts):
+            raise _damaged()
+        rows.append(StepRow(**values | {name: int(values[name]) for name in counts}))
     return rows
 
 
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and value.isidentifier()
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value <= 10**9
-
-
-def _mismatch() -> CheckpointError:
-    return CheckpointError(f"{TRAINING_STATE} and {TRAINING_TENSORS} do not belong together; download the model again.")
+def _damaged() -> CheckpointError:
+    return CheckpointError(f"{TRAINING_STATE} is damaged; save or download it again.")

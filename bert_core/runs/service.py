@@ -27,7 +27,7 @@ from bert_core.machine import give_way, processor_cores
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipe, load_recipe
 from bert_core.runs.run import ENDED, NoRoom, Run, Source, running_mean
 from bert_core.runs.saved_state import read_training_state
-from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, unpack_checkpoint
+from bert_core.storage.checkpoint import Checkpoint, unpack_checkpoint
 from bert_core.tasks.examples import TaskParts
 
 TICK_SECONDS = 0.5  # between two calls of `tick`
@@ -147,9 +147,9 @@ class TrainingService:
             if folder.is_file():
                 folder = Path(temporary, "model")
                 unpack_checkpoint(folder_or_zip, folder, limits=self.limits)
-            checkpoint, state = load_checkpoint(folder, limits=self.limits), read_training_state(folder)
+            state = read_training_state(folder, self.limits)
         corpus = state.matching(corpus)
-        return self._add(Run(state.recipe, self, start=checkpoint, saved=state, **options), corpus)
+        return self._add(Run(state.recipe, self, start=state.model, saved=state, **options), corpus)
 
     def _add(self, run: Run, text: Source) -> Run:
         with self.changed:

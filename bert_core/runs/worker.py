@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
-
 from bert_core.errors import ConfigError, RunError, ignore
 from bert_core.machine import give_back_memory
 from bert_core.runs.prepare import Prepared, prepare
@@ -42,13 +40,13 @@ def turn_on(device: str) -> AbstractContextManager:
 class Worker:
     """Trains one run. Of its model on MPS, it shows copies on the CPU, so that no other thread asks that device.
 
-    prepared: its text or task, tokenizer and model. state: to continue from, with the model `start` that was saved with
-    it. trainer: `trainer.step` steps are done. newest: the last snapshot. evaluator: has the held-out curve and the
-    best snapshot of a task. history: the rows of all steps, where `slices` adds new ones.
+    prepared: its text or task, tokenizer and model. state: to continue from. trainer: `trainer.step` steps are done.
+    newest: the last snapshot. evaluator: has the held-out curve and the best snapshot of a task. history: the rows of
+    all steps, where `slices` adds new ones.
     lost: of several processes, that one has ended.
     """
 
-    def __init__(self, prepared: Prepared, start: Checkpoint | None = None, state: TrainingState | None = None) -> None:
+    def __init__(self, prepared: Prepared, state: TrainingState | None = None) -> None:
         self.prepared, device = prepared, prepared.device
         self._turn, self._shown_on = turn_on(device), "cpu" if device == "mps" else device
         self.history: list[StepRow] = list(state.history) if state else []
@@ -56,16 +54,15 @@ class Worker:
         self._step_seconds = SLICE_SECONDS  # in the last slice, with the wait for the device
         self.evaluator = prepared.evaluator(state.evaluations if state else ())
         with self._turn:
-            if start and state:
-                prepared.load(start)
+            if state:
+                prepared.load(state.best or state.model)
             self.trainer = prepared.trainer()
             if state:
                 self.trainer.restore(state.trainer)
             if self.evaluator.best_step:
                 self.evaluator.best = self.copy(self.evaluator.best_step)  # its weights are those of the saved model
-            if state and state.last is not None:
-                weights = state.last.to(self.trainer.device, copy=True)
-                vector_to_parameters(weights, self.trainer.model.parameters())
+            if state and state.best:
+                prepared.load(state.model)
         self.take_snapshot()
         self.evaluator.begin_if_due(self.newest, self.is_trained)
 
@@ -168,13 +165,20 @@ class Worker:
         ends an evaluation first. history: the rows of all steps."""
         while self.evaluator.is_running:
             self.evaluate()
-        shown, last = self.copy(), None
-        if self.evaluator.best:
-            last, shown = shown, dataclasses.replace(self.evaluator.best, recipe=shown.recipe)
+        last, best = self.copy(), self.evaluator.best
+        if best:
+            best = dataclasses.replace(best, recipe=last.recipe)
         with self._turn:
-            flat = parameters_to_vector(last.weights.values()).cpu() if last else None
-            state, text, points = self.trainer.state(), self.prepared.source.fingerprint, self.evaluator.points
-            return shown, TrainingState(self.recipe, text, state, tuple(history), tuple(points), flat)
+            state = TrainingState(
+                last.checkpoint(),
+                self.recipe,
+                self.prepared.source.fingerprint,
+                self.trainer.state(),
+                tuple(history),
+                tuple(self.evaluator.points),
+                best.checkpoint() if best else None,
+            )
+        return best or last, state
 
     def evaluate(self) -> None:
         """Evaluate one held-out batch, of the newest model that was due."""

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -16,20 +17,30 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import save_file, save_model
+from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from bert_core.atomic_folder import check_writable, replacing, restore_backup
 from bert_core.config import CHECKPOINTS, HOME, LOCAL, BertConfig, Limits
 from bert_core.costs import choose_device
 from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
 from bert_core.errors import CheckpointError, ConfigError, first_three, ignore, quoted
-from bert_core.machine import file_name, replace, share
+from bert_core.machine import file_name, replace, share, sync
 from bert_core.model import BertForPreTraining, draw
-from bert_core.storage.tokenizer_file import bert_flags, check_special_tokens, load_tokenizer, save_tokenizer
-from bert_core.storage.untrusted import Json, part, read_json, unzip
-from bert_core.storage.weights import CONFIG, INDEX, PARTS, POSITIONS, TASK_HEADS, WEIGHTS, check_finite, read_weights
+from bert_core.storage.tokenizer_file import bert_flags, check_special_tokens, read_tokenizer
+from bert_core.storage.untrusted import MAX_JSON_BYTES, Json, parse_json, part, read_limited, unzip, while_same
+from bert_core.storage.weights import (
+    CONFIG,
+    INDEX,
+    PARTS,
+    POSITIONS,
+    TASK_HEADS,
+    WEIGHTS,
+    Stored,
+    check_finite,
+    open_weights,
+    read_weights,
+)
 
 TOKENIZER = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -37,8 +48,10 @@ VOCABULARY = "vocab.txt"
 ADDED_TOKENS = "added_tokens.json"
 SPECIAL_TOKENS_MAP = "special_tokens_map.json"
 RECIPE = "recipe.json"
-TRAINING_STATE = "training_state.json"  # these two are written and read by `bert_core.runs.saved_state`
-TRAINING_TENSORS = "training_state.safetensors"
+TRAINING_STATE = "training_state.safetensors"  # written and read by `bert_core.runs.saved_state`
+
+_UNFINISHED = ".unfinished-"  # begins the name of a folder with the files of a save
+_STALE_SECONDS = 3600
 
 MAX_ARCHIVE_BYTES = 2**30  # of the files in a zip together
 _MAX_RATIO = 16  # of their bytes to those that may be uploaded; weights do not become smaller in a zip
@@ -48,7 +61,8 @@ _WITH_LABELS = ("BertForSequenceClassification", "BertForTokenClassification")
 PART_TITLES = {"pooler": "pooler", "mlm": "masked-word head", "nsp": "next-sentence head"}
 
 TOKENIZER_FILES = (TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, ADDED_TOKENS, SPECIAL_TOKENS_MAP)
-_FILES = (CONFIG, INDEX, *TOKENIZER_FILES, RECIPE, TRAINING_STATE, TRAINING_TENSORS)
+SMALL_FILES = (CONFIG, *TOKENIZER_FILES, RECIPE)
+_FILES = (*SMALL_FILES, INDEX, TRAINING_STATE)
 MODEL_FILES = re.compile("|".join(map(re.escape, _FILES)) + r"|model(-[0-9]{5}-of-[0-9]{5})?\.safetensors")
 
 # Sizes that a config.json may leave out. `BertConfig` has other defaults.
@@ -96,6 +110,17 @@ class TaskHead:
         """The number of outputs of each row or token."""
         return len(self.labels) or (2 if self.architecture == "BertForQuestionAnswering" else 1)
 
+    @property
+    def settings(self) -> Json:
+        """What config.json says of it, beside the architecture."""
+        if self.is_regression and not self.labels:
+            return {"id2label": {0: "LABEL_0"}, "label2id": {"LABEL_0": 0}, "problem_type": "regression"}
+        if not self.labels:
+            return {}
+        kind = {"problem_type": "multi_label_classification"} if self.is_multi_label else {}
+        names = dict(enumerate(self.labels))
+        return {"id2label": names, "label2id": {name: i for i, name in names.items()}, **kind}
+
     def add_to(self, model: BertForPreTraining) -> None:
         """Add the layer to a model, on the meta device."""
         layer, _ = TASK_HEADS[self.architecture]
@@ -141,65 +166,77 @@ class Checkpoint:
         self.model.to(choose_device(device))
         return self
 
-    @classmethod
-    def from_transformers(cls, model: Any, tokenizer: Any) -> "Checkpoint":
-        """A copy of a BERT model of `transformers` and its tokenizer, in float32 on the CPU.
-
-        model: of any class whose folder `load_checkpoint` opens. tokenizer: fast or slow. Both are written to a
-        temporary folder and read from there as any files are. Raises CheckpointError with what cannot be used.
-        """
-        about = "The model of transformers cannot be taken over"
-        if not hasattr(getattr(model, "config", None), "to_dict") or not hasattr(tokenizer, "save_pretrained"):
-            given = f"{type(model).__name__} and {type(tokenizer).__name__}"
-            raise CheckpointError(f"{about}: these are {given}. Give a BERT model and its tokenizer, in this order.")
-        try:
-            with tempfile.TemporaryDirectory(prefix="balcony-") as folder:
-                config = {**model.config.to_dict(), "architectures": [type(model).__name__]}
-                _read_config(config, LOCAL)  # before weights of any size are written
-                _write_json(Path(folder, CONFIG), config)
-                save_model(model, str(Path(folder, WEIGHTS)))
-                tokenizer.save_pretrained(folder)
-                loaded = load_checkpoint(folder)
-        except CheckpointError as error:
-            raise CheckpointError(f"{about}: {error}") from None
-        except (OSError, SafetensorError) as error:
-            raise CheckpointError(f"{about} ({_reason(error)}).") from None
-        name = Path(str(getattr(model, "name_or_path", ""))).name or type(model).__name__
-        return dataclasses.replace(loaded, name=name)
-
 
 # --- Writing ---------------------------------------------------------------------------------------------------------
-
-
-def _is_of_model(name: str) -> bool:
-    """Whether a save replaces a file of this name or, if the new model has none, removes it."""
-    return name in _FILES or name.endswith(".safetensors")
 
 
 def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, also: Writer = ignore) -> None:
     """Write a model as a Hugging Face folder, without the parts that are `missing`.
 
-    also: called with the folder to add more files, such as the training state. After a kill or on a full disk the
-    folder holds the old model or the new one (see `atomic_folder.replacing`); other files there stay. Raises
-    CheckpointError if weights are not finite or the folder cannot be written.
+    also: called with a folder to add a file of MODEL_FILES, such as the training state. Each file is written beside its
+    place and then put there whole. Where the folder holds a model with other settings or another tokenizer, its
+    config.json is removed before that and comes last, so that after a kill the folder has the old model, the new one or
+    no config.json. Files that belong to no model stay. Raises CheckpointError if weights are not finite or the folder
+    cannot be written.
     """
     folder = Path(folder).resolve()
-    kept = "; the earlier model there is kept" if (folder / CONFIG).exists() else ""
     try:
-        with replacing(folder, last=CONFIG, is_member=_is_of_model) as new:
-            _write_files(checkpoint, new)
-            also(new)
+        folder.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(folder)
+        with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as new:
+            _write_files(checkpoint, Path(new))
+            also(Path(new))
+            _put_in_place(Path(new), folder)
     except (OSError, SafetensorError) as error:
+        kept = "; the earlier model there is kept" if (folder / CONFIG).exists() else ""
         raise CheckpointError(f"The model was not saved to {folder.name} ({_reason(error)}){kept}.") from None
+
+
+def _put_in_place(new: Path, folder: Path) -> None:
+    """Let the written files take their places in a folder; those of an earlier model that have no successor go."""
+    names = {path.name for path in new.iterdir()}
+    for name in names:
+        sync(new / name)
+    is_same = all(_is_same(new / name, folder / name) for name in (CONFIG, TOKENIZER, TOKENIZER_CONFIG))
+    if not is_same:
+        (folder / CONFIG).unlink(missing_ok=True)  # from here on, the folder holds no model
+        sync(folder)
+    for name in names - {CONFIG}:
+        replace(new / name, folder / name)
+    for name in {path.name for path in folder.iterdir()} - names:
+        if MODEL_FILES.fullmatch(name):
+            (folder / name).unlink()
+    sync(folder)
+    if not is_same:
+        replace(new / CONFIG, folder / CONFIG)
+        sync(folder)
+
+
+def _is_same(new: Path, old: Path) -> bool:
+    return old.is_file() and old.read_bytes() == new.read_bytes()
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what killed saves have left; a recent one may still go on."""
+    for path in folder.glob(f"{_UNFINISHED}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _STALE_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def check_saving(folder: Path) -> None:
     """Raise CheckpointError where `save_checkpoint` could not write this folder; it writes nothing itself."""
     try:
-        for each in (folder.resolve().parent, folder.resolve()):
-            check_writable(each)
+        check_writable(folder)
     except OSError as error:
         raise CheckpointError(f"No model can be saved to {folder} ({_reason(error)}); choose another folder.") from None
+
+
+def check_writable(folder: Path) -> None:
+    """Raise OSError unless files can be made in a folder or, where there is none yet, it can be made itself."""
+    there = next(path for path in (folder.resolve(), *folder.resolve().parents) if os.path.exists(path))
+    with tempfile.TemporaryFile(dir=there):  # permissions alone do not tell: a disk may be read-only
+        pass
 
 
 def pack_checkpoint(checkpoint: Checkpoint, zip_path: str | Path, *, also: Writer = ignore) -> None:
@@ -250,11 +287,21 @@ def _reason(error: Exception) -> str:
 
 
 def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
+    save_file(weights_of(checkpoint), folder / WEIGHTS, metadata={"format": "pt"})
+    share(folder / WEIGHTS)
+    for name, content in small_files(checkpoint).items():
+        (folder / name).write_bytes(content)
+
+
+def weights_of(checkpoint: Checkpoint) -> dict[str, Tensor]:
+    """The weights as they are in a file: float32, on the CPU. Raises CheckpointError if one is not finite."""
     tensors = {name: each.detach().to("cpu", torch.float32).contiguous() for name, each in checkpoint.tensors.items()}
     check_finite(tensors, "The model was not saved", "train it again with a lower learning rate")
-    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
-    share(folder / WEIGHTS)
-    save_tokenizer(checkpoint.tokenizer, folder / TOKENIZER)
+    return tensors
+
+
+def small_files(checkpoint: Checkpoint) -> dict[str, bytes]:
+    """The content of all files of a model but its weights, by name."""
     # With another class, or none, `transformers` reads a word vocabulary as WordPiece; without the input names it drops
     # the segments.
     settings = {
@@ -264,32 +311,26 @@ def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
         "model_max_length": checkpoint.config.max_position_embeddings,
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
     }
-    _write_json(folder / TOKENIZER_CONFIG, settings)
-    if checkpoint.recipe is not None:
-        _write_json(folder / RECIPE, checkpoint.recipe)
     head = checkpoint.head
-    task: Json = {}
-    if head and head.labels:
-        task = {"id2label": dict(enumerate(head.labels)), "label2id": {name: i for i, name in enumerate(head.labels)}}
-    elif head and head.is_regression:
-        task = {"id2label": {0: "LABEL_0"}, "label2id": {"LABEL_0": 0}, "problem_type": "regression"}
-    if head and head.is_multi_label:
-        task["problem_type"] = "multi_label_classification"
     config = {
         "architectures": [head.architecture if head else "BertForPreTraining"],
         "model_type": "bert",
         **checkpoint.config.content(),
-        **task,
+        **(head.settings if head else {}),
         "pooler_type": "all_token_average" if checkpoint.config.pooler == "mean" else "first_token_transform",
         "tie_word_embeddings": True,
         "dtype": "float32",
     }
     del config["pooler"]
-    _write_json(folder / CONFIG, config)
+    texts = {TOKENIZER: checkpoint.tokenizer.to_str(pretty=True), TOKENIZER_CONFIG: _json(settings)}
+    if checkpoint.recipe is not None:
+        texts[RECIPE] = _json(checkpoint.recipe)
+    texts[CONFIG] = _json(config)
+    return {name: text.encode() for name, text in texts.items()}
 
 
-def _write_json(path: Path, content: Mapping[str, object]) -> None:
-    path.write_text(json.dumps(dict(content), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+def _json(content: Mapping[str, object]) -> str:
+    return json.dumps(dict(content), indent=2, ensure_ascii=False) + "\n"
 
 
 # --- Reading ---------------------------------------------------------------------------------------------------------
@@ -308,21 +349,45 @@ def load_checkpoint(
     the folder needs none, and the model has no head of a task and no recipe. limits: of its files, tokens and
     parameters. Raises CheckpointError with the file, what differs or is over a limit, and the remedy.
     """
-    given, folder = folder, model_folder(folder).resolve()
-    with contextlib.suppress(OSError):
-        restore_backup(folder, _is_of_model)
-    if not os.path.isdir(folder):  # no error where no folder can have this name
-        hub = f" To download a model from the Hub, load_checkpoint(fetch_checkpoint({given!r}))."
-        is_like_one = isinstance(given, str) and given.count("/") == 1 and "." not in given.split("/")[0]
+    path = model_folder(folder).resolve()
+    if not os.path.isdir(path):  # no error where no folder can have this name
+        hub = f" To download a model from the Hub, load_checkpoint(fetch_checkpoint({folder!r}))."
+        is_like_one = isinstance(folder, str) and folder.count("/") == 1 and "." not in folder.split("/")[0]
         remedy = f"give the folder that holds {CONFIG}.{hub * is_like_one}"
-        raise CheckpointError(f"There is no folder {folder.name!r}; {remedy}")
-    content = read_json(folder / CONFIG, limits)
+        raise CheckpointError(f"There is no folder {path.name!r}; {remedy}")
+    # `save_checkpoint` removes config.json before it puts a file of another model there, so all files that are read
+    # while it is the same are of one model.
+    return while_same(path / CONFIG, lambda: _load(path, max_positions, random_weights, limits))
+
+
+def _load(folder: Path, max_positions: int | None, random_weights: bool, limits: Limits) -> Checkpoint:
+    most = min(MAX_JSON_BYTES, limits.upload_bytes)
+    names = [name for name in SMALL_FILES if name == CONFIG or (folder / name).exists()]
+    files = {name: read_limited(folder / name, most) for name in names}
+    if not random_weights:
+        return assemble(files, lambda: open_weights(folder, limits), folder.name, max_positions, limits)
+    loaded = assemble(files, None, folder.name, max_positions, limits)
+    note = f"Only the tokenizer and the sizes are those of {folder.name}; all weights are random."
+    return dataclasses.replace(loaded, notes=(*loaded.notes, note))
+
+
+def assemble(
+    files: Mapping[str, bytes],
+    weights: Callable[[], Mapping[str, Stored]] | None,
+    name: str,
+    max_positions: int | None = None,
+    limits: Limits = LOCAL,
+) -> Checkpoint:
+    """Build a model from the contents of its files. files: of SMALL_FILES, by name. weights: opens the tensors of its
+    other files; None draws all of them, and leaves the recipe and the head of a task out. max_positions, limits,
+    errors: see `load_checkpoint`."""
+    content = parse_json(files[CONFIG], CONFIG, limits.items)
     config = _read_config(content, limits)
     known = config.max_position_embeddings
     if max_positions is not None:
         config = _with_positions(config, max_positions, limits)
     notes = _config_notes(content, config)
-    tokenizer = _read_tokenizer(folder, content.get("tokenizer_class"), limits, notes)
+    tokenizer = _read_tokenizer(files, content.get("tokenizer_class"), limits, notes)
     tokens = tokenizer.get_vocab_size()
     if tokens > config.vocab_size:
         raise CheckpointError(
@@ -336,22 +401,19 @@ def load_checkpoint(
         notes.append(f"{CONFIG} has the pad_token_id {config.pad_token_id}; that of the tokenizer, {pad}, is used.")
     with torch.device("meta"):
         model = BertForPreTraining(config.replace(pad_token_id=pad))
-    head = None if random_weights else _read_head(content, notes)
-    is_tied = content.get("tie_word_embeddings") in (True, None)
+    head = _read_head(content, notes) if weights else None
     if head:
         head.add_to(model)
-    missing = _fill(model, None if random_weights else folder, known, notes, tied=is_tied, limits=limits)
-    if random_weights:
-        notes.append(f"Only the tokenizer and the sizes are those of {folder.name}; all weights are random.")
-        return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing)
-    if missing:
+    is_tied = content.get("tie_word_embeddings") in (True, None)
+    missing = _fill(model, weights() if weights else None, known, notes, tied=is_tied)
+    if weights and missing:
         *others, last = [f"the {title}" for part, title in PART_TITLES.items() if part in missing]
         parts, are = (f"{', '.join(others)} and {last}", "they are") if others else (last, "it is")
         notes.append(f"The files lack {parts}; {are} new and untrained here.")
-    if (positions := config.max_position_embeddings) > known:
+    if weights and (positions := config.max_position_embeddings) > known:
         notes.append(f"The weights have {known:,} positions; {known + 1:,} to {positions:,} are new and untrained.")
-    recipe = _read_recipe(folder, limits, notes)
-    return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, recipe, head)
+    recipe = _read_recipe(files, limits, notes) if weights else None
+    return Checkpoint(model.eval(), tokenizer, name, tuple(notes), missing, recipe, head)
 
 
 def _config_notes(content: Json, config: BertConfig) -> list[str]:
@@ -362,13 +424,13 @@ def _config_notes(content: Json, config: BertConfig) -> list[str]:
     return notes + [_ONE_ATTENTION] * ("use_torch_multi_head" in content)
 
 
-def _read_recipe(folder: Path, limits: Limits, notes: list[str]) -> Json | None:
+def _read_recipe(files: Mapping[str, bytes], limits: Limits, notes: list[str]) -> Json | None:
     """The settings of a model's training. It can be used without them."""
     try:
-        return read_json(folder / RECIPE, limits) if (folder / RECIPE).exists() else None
+        return parse_json(files[RECIPE], RECIPE, limits.items) if RECIPE in files else None
     except CheckpointError as error:
         notes.append(f"{error} The settings of its training are not known here.")
-    return None
+        return None
 
 
 def model_folder(name: str | Path) -> Path:
@@ -416,18 +478,18 @@ def _with_positions(config: BertConfig, max_positions: int, limits: Limits) -> B
     return longer
 
 
-def _read_tokenizer(folder: Path, tokenizer_class: object, limits: Limits, notes: list[str]) -> Tokenizer:
+def _read_tokenizer(files: Mapping[str, bytes], tokenizer_class: object, limits: Limits, notes: list[str]) -> Tokenizer:
     """tokenizer_class: that in config.json, for a folder whose tokenizer_config.json has none."""
 
     def read(name: str) -> Json:
-        return read_json(folder / name, limits) if (folder / name).exists() else {}
+        return parse_json(files[name], name, limits.items) if name in files else {}
 
     check_special_tokens({"added_tokens_decoder": [*read(ADDED_TOKENS)]}, ADDED_TOKENS)
     check_special_tokens(read(SPECIAL_TOKENS_MAP), SPECIAL_TOKENS_MAP)
     settings = {"tokenizer_class": tokenizer_class, **read(TOKENIZER_CONFIG)}
     for name in (TOKENIZER, VOCABULARY):
-        if (folder / name).exists():
-            return load_tokenizer(folder / name, settings, limits, notes.append)
+        if name in files:
+            return read_tokenizer(files[name], name, settings, limits, notes.append)
     raise CheckpointError(f"The folder has neither {TOKENIZER} nor {VOCABULARY}; add one of them.")
 
 
@@ -488,16 +550,16 @@ def _read_labels(content: Json, notes: list[str]) -> tuple[str, ...]:
 
 
 def _fill(
-    model: BertForPreTraining, folder: Path | None, positions: int, notes: list[str], *, tied: bool, limits: Limits
+    model: BertForPreTraining, stored: Mapping[str, Stored] | None, positions: int, notes: list[str], *, tied: bool
 ) -> frozenset[str]:
     """Load the weights into a model on the meta device and draw what the files lack; returns the missing parts.
-    folder: None for random weights. positions: in the files."""
+    stored: None for random weights. positions: in the files."""
     config, generator = model.config, torch.Generator()
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     in_files = {**shapes, POSITIONS: (positions, config.hidden_size)}
     tensors, missing = dict[str, Tensor](), frozenset(PARTS)
-    if folder is not None:
-        tensors, missing = read_weights(folder, in_files, tied=tied, limits=limits, note=notes.append)
+    if stored is not None:
+        tensors, missing = read_weights(stored, in_files, tied=tied, note=notes.append)
         if more := config.max_position_embeddings - positions:
             new = draw("new_positions", (more, config.hidden_size), config, generator.manual_seed(0))
             tensors[POSITIONS] = torch.cat([tensors[POSITIONS], new * config.use_position_embeddings])

@@ -5,7 +5,6 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from tokenizers import Tokenizer
 
@@ -23,7 +22,7 @@ from bert_core.data.tokenizer import (
     build_tokenizer,
 )
 from bert_core.errors import CheckpointError, first_three, ignore, quoted
-from bert_core.storage.untrusted import MAX_JSON_BYTES, Json, part, read_json, read_limited
+from bert_core.storage.untrusted import Json, parse_json, part
 
 Note = Callable[[str], None]  # called with a sentence
 
@@ -33,30 +32,27 @@ _FLAGS = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
 _FEW_LOST = 0.01  # of a vocabulary
 
 
-def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
-    """Write tokenizer.json."""
-    path.write_text(tokenizer.to_str(pretty=True), encoding="utf-8")
-
-
 def bert_flags(tokenizer: Tokenizer) -> dict[str, bool | None]:
     """The settings of a BertTokenizer in tokenizer_config.json, as this tokenizer has them."""
     scheme = _read_scheme(json.loads(tokenizer.to_str()), "WordLevel")
     return dict(zip(_FLAGS, (scheme.lowercase, scheme.strip_accents, scheme.handle_chinese_chars)))
 
 
-def load_tokenizer(path: Path, settings: Json | None = None, limits: Limits = LOCAL, note: Note = ignore) -> Tokenizer:
-    """Build a tokenizer of at most `limits.tokens` tokens from an untrusted tokenizer.json or vocab.txt.
+def read_tokenizer(
+    data: bytes, name: str, settings: Json | None = None, limits: Limits = LOCAL, note: Note = ignore
+) -> Tokenizer:
+    """Build a tokenizer of at most `limits.tokens` tokens from the content of an untrusted tokenizer.json or vocab.txt.
 
-    settings: the content of tokenizer_config.json, if there is one. As in `transformers`, if its tokenizer_class is
-    BertTokenizer or missing, a WordPiece vocabulary gets BERT's normalizer with the flags do_lower_case, strip_accents
-    and tokenize_chinese_chars of `settings`; otherwise tokenizer.json describes the normalizer. note: called with what
-    is read in another way than it is written. Raises CheckpointError with the file's name and what cannot be used.
+    name: of the file. settings: the content of tokenizer_config.json, if there is one. As in `transformers`, if its
+    tokenizer_class is BertTokenizer or missing, a WordPiece vocabulary gets BERT's normalizer with the flags
+    do_lower_case, strip_accents and tokenize_chinese_chars of `settings`; otherwise tokenizer.json describes the
+    normalizer. note: called with what is read in another way than it is written. Raises CheckpointError with the file's
+    name and what cannot be used.
     """
     settings = settings or {}
     check_special_tokens(settings, "tokenizer_config.json")
-    is_vocab_txt = path.suffix == ".txt"
-    data = read_limited(path, min(MAX_JSON_BYTES, limits.upload_bytes)) if is_vocab_txt else b""
-    content = {} if is_vocab_txt else read_json(path, limits)
+    is_vocab_txt = name.endswith(".txt")
+    content = {} if is_vocab_txt else parse_json(data, name, limits.items)
     merges: list[list[str]] = []
     try:
         is_bert_tokenizer = settings.get("tokenizer_class") in _VOCAB_TXT_CLASSES
@@ -76,15 +72,15 @@ def load_tokenizer(path: Path, settings: Json | None = None, limits: Limits = LO
         tokenizer = build_tokenizer(vocabulary, scheme, merges)
         if from_settings and not is_vocab_txt and not _has_scheme(content, scheme):
             note(
-                f"{path.name} divides texts in a way of its own. As in transformers, BERT's is used, because "
+                f"{name} divides texts in a way of its own. As in transformers, BERT's is used, because "
                 "tokenizer_config.json names BertTokenizer or no class."
             )
         if not from_settings and not _is_bert_frame(part(content, "post_processor", dict, {}), tokenizer):
-            note(f"{path.name} does not put [CLS] and [SEP] around texts as BERT does; here they are.")
+            note(f"{name} does not put [CLS] and [SEP] around texts as BERT does; here they are.")
         _note_lost_tokens(tokenizer, note)
         return tokenizer
     except CheckpointError as error:
-        raise CheckpointError(f"{path.name}: {error}") from None
+        raise CheckpointError(f"{name}: {error}") from None
 
 
 def _note_lost_tokens(tokenizer: Tokenizer, note: Note) -> None:

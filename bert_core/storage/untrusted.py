@@ -21,6 +21,7 @@ Kind = TypeVar("Kind")
 
 MAX_JSON_BYTES = 32 * 2**20  # a tokenizer.json of 250,000 tokens has about 10 MB
 DEEPEST = 200  # lists and objects within each other
+_READINGS = 20  # of a file that is replaced meanwhile
 MAX_ZIP_ENTRIES = 1000
 MAX_ZIP_LIST_BYTES = 2**20  # a thousand entries with long names take a quarter
 
@@ -37,6 +38,29 @@ def read_limited(path: Path, limit: int) -> bytes:
     if len(data) > limit:
         raise CheckpointError(f"{path.name} is larger than the limit of {megabytes(limit)}; choose a BERT model.")
     return data
+
+
+def while_same(path: Path, read: Callable[[], Kind]) -> Kind:
+    """What `read` returns or raises; it is called again where the file at this path was replaced meanwhile."""
+    for _ in range(_READINGS):
+        before = _identity(path)
+        try:
+            found = read()
+        except Exception:
+            if _identity(path) == before:
+                raise
+        else:
+            if _identity(path) == before:
+                return found
+    raise CheckpointError(f"{path.name} is replaced again and again while it is read; open it when that has ended.")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return facts.st_ino, facts.st_mtime_ns
 
 
 def read_json(path: Path, limits: Limits = LOCAL, most_bytes: int = MAX_JSON_BYTES) -> Json:

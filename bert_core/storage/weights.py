@@ -1,13 +1,14 @@
 """Reads safetensors files, and the weights of a model folder, as untrusted: names, shapes and numbers are checked.
 
 A file has eight bytes (the header's length, little endian), a JSON header and the numbers. The library checks the
-header; its size is limited here before, because the library needs seconds for megabytes and accepts repeated names.
+header; its size is limited here before, because the library needs seconds for megabytes.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from bert_core.config import LOCAL, Limits
 from bert_core.errors import CheckpointError, first_three, ignore, megabytes, quoted
-from bert_core.storage.untrusted import parse_json, part, read_json
+from bert_core.storage.untrusted import part, read_json, while_same
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -24,9 +25,7 @@ INDEX = "model.safetensors.index.json"
 POSITIONS = "bert.embeddings.position_embeddings.weight"
 
 MAX_SHARDS = 16
-MAX_HEADER_BYTES = 256 * 2**10
-MAX_TENSORS = 1024  # 48 layers have 783
-_MAX_VALUES = 16 * MAX_TENSORS  # a tensor has about eight
+MAX_HEADER_BYTES = 512 * 2**10  # 48 layers, twice in a training state, have 200 kB
 FLOATS = ("F32", "F16", "BF16")
 
 _CHECKED_AT_ONCE = 2**20  # numbers; PyTorch's check copies them twice
@@ -55,94 +54,50 @@ _COPIES = {
 
 
 @dataclass(frozen=True)
-class TensorEntry:
-    """A tensor in a file: its name and dtype there, and its shape."""
+class Stored:
+    """A tensor in an open file, not yet read. file: the name of the file."""
 
-    path: Path
-    name: str
+    file: str
     dtype: str
     shape: tuple[int, ...]
+    _opened: Any
+    _name: str
+
+    def read(self, dtype: torch.dtype = torch.float32) -> Tensor:
+        """A copy, because the numbers of a mapped file would change with it."""
+        return self._opened.get_tensor(self._name).to(dtype, copy=True)
 
 
-def read_header(path: Path) -> dict[str, TensorEntry]:
-    """All tensors of a safetensors file by name. Raises CheckpointError if the file is incomplete, its header is too
-    large or malformed, a name is repeated, or the tensors overlap, leave holes or do not end with the file."""
+def open_tensors(path: Path) -> dict[str, Stored]:
+    """All tensors of a safetensors file by name. The file is opened once, so that they are of one save even if another
+    one replaces it meanwhile.
+
+    Raises CheckpointError if the file is incomplete or damaged, its header is too large, or the tensors overlap, leave
+    holes or do not end with the file.
+    """
     try:
         if not path.is_file():
             raise CheckpointError(f"{path.name} is missing; download the model folder again.")
         with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if length > path.stat().st_size - 8:
-                raise CheckpointError(f"{path.name} is incomplete or not a safetensors file; download it again.")
-            if length > MAX_HEADER_BYTES:
-                raise CheckpointError(
-                    f"The header of {path.name} has {megabytes(length)}; the limit is {megabytes(MAX_HEADER_BYTES)}."
-                )
-            header = parse_json(file.read(length), path.name, _MAX_VALUES)
-        if len(header) > MAX_TENSORS:
-            raise CheckpointError(f"{path.name} has {len(header):,} tensors; the limit is {MAX_TENSORS:,}.")
-        with safe_open(path, "pt"):  # it checks the header
-            header.pop("__metadata__", None)
-            return {name: TensorEntry(path, name, each["dtype"], tuple(each["shape"])) for name, each in header.items()}
+            if int.from_bytes(file.read(8), "little") > MAX_HEADER_BYTES:
+                most = megabytes(MAX_HEADER_BYTES)
+                raise CheckpointError(f"{path.name} is not a safetensors file, or its header has more than {most}.")
+        opened = while_same(path, lambda: safe_open(path, "pt"))  # it checks the header, and opens the file twice
+        slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118  # it is no mapping
+        return {
+            name: Stored(path.name, each.get_dtype(), tuple(each.get_shape()), opened, name)
+            for name, each in slices.items()
+        }
     except OSError as error:
         raise CheckpointError(f"{path.name} cannot be read ({error.strerror}); check the folder.") from None
     except SafetensorError as error:
         raise CheckpointError(f"{path.name} is damaged ({error}); download or export it again.") from None
 
 
-def read_tensor(entry: TensorEntry, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Read a tensor as `dtype`. Raises CheckpointError if the file has changed since its header was read."""
-    try:
-        with safe_open(entry.path, "pt") as tensors:
-            # A copy, because the numbers of a mapped file would change with it.
-            return tensors.get_tensor(entry.name).to(dtype, copy=True)
-    except (OSError, SafetensorError):
-        raise CheckpointError(f"{entry.path.name} changed while it was read; try again.") from None
-
-
-def read_weights(
-    folder: Path, shapes: Shapes, *, tied: bool, limits: Limits = LOCAL, note: Callable[[str], None] = ignore
-) -> tuple[dict[str, Tensor], frozenset[str]]:
-    """The weights in a folder as float32, and the names of the missing PARTS.
-
-    shapes: every tensor of the model with its shape, under Hugging Face's names. tied: whether the folder's config
-    shares one matrix between input and output. The tensors may be in one file or in several with an index, without the
-    `bert.` prefix, under the old names gamma and beta, in float32, float16 or bfloat16. note: called with a sentence on
-    an output layer that is left out. Raises CheckpointError with the file, the first three differences and the remedy;
-    names and shapes are checked before any tensor is read.
-    """
-    found = _read_headers(folder, limits)
-    entries = _with_current_names(found, shapes)
-    unread = found.keys() - shapes.keys()
-    if others := sorted(layer[:-1] for layer in _OUTPUT_LAYERS if any(name.startswith(layer) for name in unread)):
-        note(
-            f"The files have an output layer ({first_three(others)}) that is left out, since the first of the "
-            f"architectures in {CONFIG} is no task's class that has it."
-        )
-    missing = frozenset(part for part, prefix in PARTS.items() if not any(name.startswith(prefix) for name in entries))
-    _check_entries(entries, shapes, missing)
-    if not tied and "mlm" not in missing and "cls.predictions.decoder.weight" not in entries:
-        raise CheckpointError(f"{CONFIG} has tie_word_embeddings false, but the weights lack the output matrix.")
-
-    tensors = {name: read_tensor(entry) for name, entry in entries.items()}
-    check_finite(tensors, "The weights cannot be used", "export the model again")
-    for copy, original in _COPIES.items():
-        if copy in tensors and not torch.equal(tensors.pop(copy), tensors[original]):
-            raise CheckpointError(
-                f"{copy} differs from {original}; this program shares one between input and output, as BERT does."
-            )
-    return tensors, missing
-
-
-# The weights alone, without any other object of the pickle, and each tensor with memory of its own.
-CONVERSION = f"""import torch, safetensors.torch as safe; weights = torch.load("pytorch_model.bin", weights_only=True)
-safe.save_file({{name: each.contiguous().clone() for name, each in weights.items()}}, "{WEIGHTS}")"""
-
-
-def _read_headers(folder: Path, limits: Limits) -> dict[str, TensorEntry]:
-    """The tensors in all files of a folder, under the names in the files."""
+def open_weights(folder: Path, limits: Limits = LOCAL) -> dict[str, Stored]:
+    """The tensors in all files of a model folder, under the names in the files: one file, or several with an index."""
     if (folder / WEIGHTS).exists():
-        return read_header(folder / WEIGHTS)
+        return open_tensors(folder / WEIGHTS)
     if not (folder / INDEX).exists():
         if parts := sorted(path.name for path in folder.glob("*.safetensors") if "training" not in path.name):
             raise CheckpointError(
@@ -158,26 +113,64 @@ def _read_headers(folder: Path, limits: Limits) -> dict[str, TensorEntry]:
         raise CheckpointError(f"{INDEX} must map every tensor to the name of a .safetensors file beside it.")
     if len(files) > MAX_SHARDS:
         raise CheckpointError(f"{INDEX} names {len(files):,} files; the limit is {MAX_SHARDS}.")
-    entries: dict[str, TensorEntry] = {}
+    stored: dict[str, Stored] = {}
     for file in sorted(files):
-        header = read_header(folder / file)
-        if repeated := entries.keys() & header.keys():
+        more = open_tensors(folder / file)
+        if repeated := stored.keys() & more.keys():
             raise CheckpointError(f"{file} holds {first_three(map(quoted, sorted(repeated)))} a second time.")
-        entries.update(header)
-    return entries
+        stored.update(more)
+    return stored
 
 
-def _with_current_names(entries: dict[str, TensorEntry], shapes: Shapes) -> dict[str, TensorEntry]:
+# The weights alone, without any other object of the pickle, and each tensor with memory of its own.
+CONVERSION = f"""import torch, safetensors.torch as safe; weights = torch.load("pytorch_model.bin", weights_only=True)
+safe.save_file({{name: each.contiguous().clone() for name, each in weights.items()}}, "{WEIGHTS}")"""
+
+
+def read_weights(
+    stored: Mapping[str, Stored], shapes: Shapes, *, tied: bool, note: Callable[[str], None] = ignore
+) -> tuple[dict[str, Tensor], frozenset[str]]:
+    """The weights of a model as float32, and the names of the missing PARTS.
+
+    stored: the tensors of its files; without the `bert.` prefix, under the old names gamma and beta, in float32,
+    float16 or bfloat16 as well. shapes: every tensor of the model with its shape, under Hugging Face's names. tied:
+    whether the config shares one matrix between input and output. note: called with a sentence on an output layer that
+    is left out. Raises CheckpointError with the file, the first three differences and the remedy; names and shapes are
+    checked before any tensor is read.
+    """
+    entries = _with_current_names(stored, shapes)
+    unread = stored.keys() - shapes.keys()
+    if others := sorted(layer[:-1] for layer in _OUTPUT_LAYERS if any(name.startswith(layer) for name in unread)):
+        note(
+            f"The files have an output layer ({first_three(others)}) that is left out, since the first of the "
+            f"architectures in {CONFIG} is no task's class that has it."
+        )
+    missing = frozenset(part for part, prefix in PARTS.items() if not any(name.startswith(prefix) for name in entries))
+    _check_entries(entries, shapes, missing)
+    if not tied and "mlm" not in missing and "cls.predictions.decoder.weight" not in entries:
+        raise CheckpointError(f"{CONFIG} has tie_word_embeddings false, but the weights lack the output matrix.")
+
+    tensors = {name: entry.read() for name, entry in entries.items()}
+    check_finite(tensors, "The weights cannot be used", "export the model again")
+    for copy, original in _COPIES.items():
+        if copy in tensors and not torch.equal(tensors.pop(copy), tensors[original]):
+            raise CheckpointError(
+                f"{copy} differs from {original}; this program shares one between input and output, as BERT does."
+            )
+    return tensors, missing
+
+
+def _with_current_names(stored: Mapping[str, Stored], shapes: Shapes) -> dict[str, Stored]:
     """The tensors under Hugging Face's current names, without those that this model does not have."""
-    is_prefixed = any(name.startswith("bert.") for name in entries)
-    renamed: dict[str, TensorEntry] = {}
-    for name, entry in entries.items():
+    is_prefixed = any(name.startswith("bert.") for name in stored)
+    renamed: dict[str, Stored] = {}
+    for name, entry in stored.items():
         name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
         name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
         if not is_prefixed and name.startswith(("embeddings.", "encoder.", "pooler.")):
             name = f"bert.{name}"
         if name in renamed:
-            raise CheckpointError(f"{entry.path.name} holds {quoted(name)} under two names; export the model again.")
+            raise CheckpointError(f"{entry.file} holds {quoted(name)} under two names; export the model again.")
         is_ignored = name.startswith(_OUTPUT_LAYERS) and name not in shapes
         if not is_ignored and name not in _BUFFERS:
             renamed[name] = entry
@@ -186,12 +179,12 @@ def _with_current_names(entries: dict[str, TensorEntry], shapes: Shapes) -> dict
     return renamed
 
 
-def _check_entries(entries: dict[str, TensorEntry], shapes: Shapes, missing: frozenset[str]) -> None:
+def _check_entries(entries: Mapping[str, Stored], shapes: Shapes, missing: frozenset[str]) -> None:
     """Raise CheckpointError with the first three differences between the files and the config."""
     missing_prefixes = tuple(PARTS[part] for part in missing)
-    copies = {copy: shapes[original] for copy, original in _COPIES.items() if copy in entries}
+    expected = {**shapes, **{copy: shapes[original] for copy, original in _COPIES.items() if copy in entries}}
     differences = []
-    for name, shape in {**shapes, **copies}.items():
+    for name, shape in expected.items():
         entry = entries.get(name)
         if entry is None:
             if not name.startswith(missing_prefixes):
@@ -200,9 +193,9 @@ def _check_entries(entries: dict[str, TensorEntry], shapes: Shapes, missing: fro
             differences.append(f"{name} has the shape {list(entry.shape)} instead of {list(shape)}")
         elif entry.dtype not in FLOATS:
             differences.append(f"{name} is {entry.dtype} instead of {', '.join(FLOATS)}")
-    differences += [f"{quoted(name)} is unknown" for name in entries if name not in shapes and name not in copies]
+    differences += [f"{quoted(name)} is unknown" for name in entries.keys() - expected]
     if differences:
-        files = first_three(sorted({entry.path.name for entry in entries.values()})) or WEIGHTS
+        files = first_three(sorted({entry.file for entry in entries.values()})) or WEIGHTS
         raise CheckpointError(f"{files} does not fit {CONFIG}: {first_three(differences)}; take both from one model.")
 
 

@@ -141,7 +141,7 @@ def test_another_visitor_continues_a_saved_run(visit: Callable[[], Page], tmp_pa
     saved = tmp_path / waiting.value.suggested_filename
     waiting.value.save_as(saved)
     names = {Path(name).name for name in zipfile.ZipFile(saved).namelist()}
-    assert {"model.safetensors", "training_state.json", "training_state.safetensors"} <= names
+    assert {"model.safetensors", "training_state.safetensors"} <= names
     steps = int(page.locator("#run-step").inner_text().split(" of ")[0].replace(",", ""))
     with page.expect_download() as waiting:
         press_save(page, "#curves-html")

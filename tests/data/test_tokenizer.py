@@ -10,6 +10,7 @@ from collections import Counter
 
 import pytest
 import transformers
+from helpers import load_tokenizer, save_tokenizer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +33,6 @@ from bert_core.errors import CheckpointError, ConfigError, CorpusError
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import recipe_named
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from bert_core.storage.tokenizer_file import load_tokenizer, save_tokenizer
 
 PIECES = [
     *SPECIAL_TOKENS, "the", "cafe", "caf", "##e", "##é", "café", "un", "##want",

@@ -1,21 +1,28 @@
 """A run as a zip: that it continues with the same numbers, and what is refused."""
 
-import json
+import dataclasses
+import random
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from helpers import wait
+import torch
+from helpers import killed_after, wait
 
 from balcony.server.workspace import Workspace
 from balcony.train.exam import exam_value
 from balcony.train.saved_run import OTHER_TEXT, File, report_file, resumed, state_file
 from bert_core import load_recipe
+from bert_core.config import PUBLIC
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, CheckpointError, CorpusError, RunError
+from bert_core.runs.prepare import prepare
 from bert_core.runs.run import Run
-from bert_core.storage.checkpoint import pack_checkpoint
+from bert_core.runs.saved_state import TrainingState, read_training_state
+from bert_core.runs.worker import Worker
+from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, pack_checkpoint, save_checkpoint
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 24, "training.learning_rate": 0.004})
 OWN_TEXT = Corpus.from_text("one two three\nfour five six\nseven eight nine\nten eleven", name="Your text")
@@ -105,34 +112,68 @@ def test_a_zip_that_is_not_a_saved_run_is_refused(service, tiny_checkpoint, tmp_
     assert issubclass(CheckpointError, BertCoreError)
 
 
-@pytest.mark.parametrize(
-    ("file", "change", "message"),
-    [
-        ("recipe.json", lambda facts: facts | {"title": "long " * 60_000}, "larger than the limit of 256 kB"),
-        ("training_state.json", lambda facts: facts | {"step": 1_000_001}, "the limit is 1,000,000"),
-        ("training_state.json", lambda facts: facts | {"step": 3}, "do not belong together"),
-        ("training_state.json", lambda facts: facts | {"sha256": {}}, "do not belong together"),
-        (
-            "tokenizer_config.json",
-            lambda facts: facts | {"saved": "at another step"},
-            "not the file that was saved with",
-        ),
-    ],
-)
-def test_a_zip_that_would_fill_the_memory_is_refused(service, kept, tmp_path, file, change, message) -> None:
+def test_a_state_over_the_limits_is_refused_before_it_fills_the_memory(service, tmp_path) -> None:
     run = service.start(RECIPE, seed=6)
     wait(lambda: run.status == "finished")
-    run.continue_for(2_000_000)
-    run.stop()
-    honest, hostile = Path(kept(state_file(of_visitor(run), run))), tmp_path / "hostile.zip"
-    with zipfile.ZipFile(honest) as source, zipfile.ZipFile(hostile, "w") as target:
-        for info in source.infolist():
-            content = source.read(info)
-            if info.filename.endswith(f"/{file}"):
-                content = json.dumps(change(json.loads(content)))
-            target.writestr(info.filename, content)
-    with pytest.raises(CheckpointError, match=message):
-        resumed(service.resume, str(hostile), lambda recipe: None)
+    run.save(tmp_path)
+    assert read_training_state(tmp_path, PUBLIC).trainer.step == 24
+    for limits, message in (
+        ({"steps": 23}, "has done 24 steps; the limit is 23"),
+        ({"parameters": 9}, "the limit is 9"),
+        ({"tokens": 9}, "more than the limit of 9"),
+        ({"upload_bytes": 9}, "is damaged"),
+    ):
+        with pytest.raises(CheckpointError, match=message):
+            read_training_state(tmp_path, dataclasses.replace(PUBLIC, **limits))
+
+
+def worker_after(steps: int, state: TrainingState | None = None) -> Worker:
+    """A training of twelve steps that has done so many."""
+    worker = Worker(prepare(RECIPE.override({"training.steps": 12}), seed=6, device="cpu"), state)
+    for _ in worker.slices(lambda: worker.trainer.step < steps):
+        pass
+    return worker
+
+
+def test_a_training_that_is_killed_while_it_saves_goes_on_bit_for_bit(tmp_path) -> None:
+    """At 20 random moments, with another process that saves the fourth and the eighth step in turns."""
+    saved = {}
+    for step in (4, 8):
+        worker = worker_after(step)
+        shown, state = worker.to_save(worker.history)
+        saved[step] = shown.checkpoint(), state
+    whole, folder, rng, found = worker_after(12), tmp_path / "model", random.Random(0), set()
+
+    def save_again_and_again() -> None:
+        while True:
+            for model, state in reversed(saved.values()):
+                save_checkpoint(model, folder, also=state.write)
+
+    save_checkpoint(saved[4][0], folder, also=saved[4][1].write)
+    for _ in range(20):
+        killed_after(rng.uniform(0.02, 0.3), save_again_and_again)
+        model, state = load_checkpoint(folder), read_training_state(folder)
+        assert any(same_weights(model, each) for each, _ in saved.values())
+        assert same_weights(state.model, saved[state.trainer.step][0])
+        if state.trainer.step not in found:
+            found.add(state.trainer.step)
+            assert numbers(worker_after(12, state)) == numbers(whole)
+    assert found == {4, 8}
+    for path in folder.iterdir():
+        if path.name != "training_state.safetensors":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert numbers(worker_after(12, read_training_state(folder))) == numbers(whole), "it needs no other file"
+
+
+def same_weights(model: Checkpoint, other: Checkpoint) -> bool:
+    theirs = other.model.state_dict()
+    return all(torch.equal(theirs[name], each) for name, each in model.model.state_dict().items())
+
+
+def numbers(worker: Worker) -> list[dict[str, float]]:
+    """Of each step and of the weights at the end, without the seconds."""
+    rows = [{**vars(row), "seconds": 0.0} for row in worker.history]
+    return [*rows, {name: each.double().sum().item() for name, each in worker.newest.weights.items()}]
 
 
 def test_the_report_is_that_of_the_run(service, kept) -> None:

@@ -10,8 +10,9 @@ import types
 
 import pytest
 import torch
-from helpers import PATIENCE, finished, wait
+from helpers import PATIENCE, change_state, finished, wait
 from hypothesis import settings
+from safetensors.torch import save_file
 from torch.nn.utils import parameters_to_vector
 
 from bert_core import costs, machine
@@ -522,20 +523,30 @@ def test_files_that_cannot_be_resumed_are_refused(service, recipe, tiny_checkpoi
         service.resume(tmp_path / "plain")
     run = stepped(service.start(recipe, seed=5, paused=True), 2)
     run.save(tmp_path / "model")
-    state = tmp_path / "model" / "training_state.json"
-    good = state.read_text()
-    for old, new in (
-        ('"step": 2', '"step": 3'),
-        ('"step": 2', '"step": 99999'),
-        ('"grad_norm"', '"norm"'),
-        ("[", "7,["),
-    ):
-        state.write_text(good.replace(old, new, 1))
-        with pytest.raises(CheckpointError):
+    state = tmp_path / "model" / "training_state.safetensors"
+    good = state.read_bytes()
+    changes = [
+        (lambda tensors, facts: facts.update(step=3), "is damaged"),
+        (lambda tensors, facts: facts.update(step=10**9), "the limit is"),
+        (lambda tensors, facts: facts.update(step="2"), "is damaged"),
+        (lambda tensors, facts: facts["history"].reverse(), "Another version of this program"),
+        (lambda tensors, facts: facts["updates"].append(-1), "is damaged"),
+        (lambda tensors, facts: tensors.pop("history"), "is damaged"),
+        (lambda tensors, facts: tensors.pop("file.recipe.json"), "is damaged"),
+        (lambda tensors, facts: tensors.update({"average.0.exp_avg": torch.zeros(3, dtype=torch.int)}), "is damaged"),
+        (lambda tensors, facts: tensors["history"].__setitem__((0, 0), 7), "is damaged"),
+        (lambda tensors, facts: tensors.pop("model.bert.pooler.dense.bias"), "is missing"),
+    ]
+    for change, message in changes:
+        state.write_bytes(good)
+        change_state(state.parent, change)
+        with pytest.raises(CheckpointError, match=message):
             service.resume(tmp_path / "model")
-    state.write_text(good)
-    (tmp_path / "model" / "training_state.safetensors").write_bytes(b"\x08" + bytes(20))
-    with pytest.raises(CheckpointError):
+    state.write_bytes(b"\x08" + bytes(20))
+    with pytest.raises(CheckpointError, match="is damaged"):
+        service.resume(tmp_path / "model")
+    save_file({"0.exp_avg": torch.zeros(3), "history": torch.zeros(2, 3)}, state)  # as it was before
+    with pytest.raises(CheckpointError, match="An earlier version of this program has saved this training"):
         service.resume(tmp_path / "model")
     save_checkpoint(tiny_checkpoint, tmp_path / "model")  # the state goes with its model
     with pytest.raises(CheckpointError, match="without its training state"):

@@ -6,18 +6,21 @@ import fcntl
 import json
 import os
 import pickle
+import random
 import resource
 import shutil
 import signal
 import stat
 import sys
+import time
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
-from helpers import make_batch, make_model
+from helpers import killed_after, make_batch, make_model
 from safetensors.torch import load_file, save_file
 
 from bert_core.config import LOCAL, PUBLIC, BertConfig
@@ -447,7 +450,7 @@ def test_fields_of_transformers_that_change_nothing_are_ignored(folder):
 
 def test_nothing_is_allocated_for_sizes_that_the_files_do_not_have(folder, monkeypatch):
     change_json(folder / "config.json", hidden_size=1200, intermediate_size=9000, num_hidden_layers=12)
-    monkeypatch.setattr(weights_module, "read_tensor", lambda entry: pytest.fail("a tensor was read"))
+    monkeypatch.setattr(weights_module.Stored, "read", lambda entry: pytest.fail("a tensor was read"))
     with pytest.raises(CheckpointError, match=r"\[30, 12\] instead of \[30, 1200\]"):
         load_checkpoint(folder)
 
@@ -480,13 +483,12 @@ def header(**changes: object) -> dict:
 @pytest.mark.parametrize(
     ("content", "data", "message"),
     [
-        (b"", b"", "not valid JSON"),
-        (b"{", b"", "not valid JSON"),
-        (b"[]", b"", "does not hold a JSON object"),
-        (b"[[[", b"", "not valid JSON"),
-        (b'{"a": {}, "a": {}}', b"", "'a' occurs twice"),
-        (b" " * (256 * 2**10 + 1), b"", "header of model.safetensors has 256 kB"),
-        ({f"t{i}": header()["a"] for i in range(1025)}, b"", "1,025 tensors; the limit is 1,024"),
+        (b"", b"", "is damaged"),
+        (b"{", b"", "is damaged"),
+        (b"[]", b"", "is damaged"),
+        (b"[" * 500_000, b"", "is damaged"),
+        (b'{"a": {}, "a": {}}', b"", "is damaged"),
+        (b" " * (512 * 2**10 + 1), b"", "or its header has more than 512 kB"),
         (header(), b"1234567", "is damaged"),
         (header(), b"123456789", "is damaged"),
         (header(data_offsets=[4, 12]), b"0" * 12, "is damaged"),
@@ -548,7 +550,7 @@ def test_a_vocabulary_over_the_limit_is_refused_before_it_is_built(name, folder,
 
 def test_a_header_longer_than_the_file_is_refused_without_reading_it(folder):
     (folder / "model.safetensors").write_bytes((2**63).to_bytes(8, "little") + b"{}" * 10)
-    with pytest.raises(CheckpointError, match="is incomplete"):
+    with pytest.raises(CheckpointError, match="is not a safetensors file"):
         load_checkpoint(folder)
 
 
@@ -624,7 +626,7 @@ def test_a_missing_folder_is_named(tmp_path):
 
 
 def other_checkpoint() -> Checkpoint:
-    """A model whose every file differs from the tiny one's; a mixture of the two can't be opened."""
+    """A model whose every file differs from the tiny one's."""
     tokenizer = train_tokenizer(Corpus.from_text("one two three\nfour five six"))
     config = BertConfig(
         vocab_size=tokenizer.get_vocab_size(),
@@ -762,10 +764,27 @@ def stop_everywhere(folder: Path, work, stop, prepare, check) -> int:
         reached.rmdir()
 
 
-def test_a_kill_while_saving_leaves_the_old_model_or_the_new_one(tiny_checkpoint, tmp_path, monkeypatch):
+def changed(checkpoint: Checkpoint) -> Checkpoint:
+    """The same model after more training."""
+    return dataclasses.replace(checkpoint, model=make_model(checkpoint.config, seed=1))
+
+
+def which(folder: Path, *known: Checkpoint) -> int:
+    """The number of the model that a folder holds, whole."""
+    loaded = load_checkpoint(folder)
+    for number, each in enumerate(known):
+        if loaded.config == each.config and loaded.tokenizer.to_str() == each.tokenizer.to_str():
+            theirs = each.model.state_dict()
+            if all(torch.equal(theirs[name], tensor) for name, tensor in loaded.model.state_dict().items()):
+                return number
+    pytest.fail("a mixture of models")
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+def test_a_kill_while_saving_leaves_the_old_model_or_the_new_one(is_other, tiny_checkpoint, tmp_path, monkeypatch):
+    """Or, where another model is replaced, none: never a mixture."""
     folder = tmp_path / "models" / "tiny"
-    seen = set()
-    repaired = set()
+    new, seen = other_checkpoint() if is_other else changed(tiny_checkpoint), set()
 
     def prepare() -> None:
         save_checkpoint(tiny_checkpoint, folder)
@@ -773,26 +792,16 @@ def test_a_kill_while_saving_leaves_the_old_model_or_the_new_one(tiny_checkpoint
 
     def check(code: int) -> None:
         assert code in (0, -signal.SIGKILL)
-        # Between the renames; here the next save repairs it, below the next load.
-        if not (folder / "metrics.csv").exists():
-            copied = Path(shutil.copytree(folder.parent, tmp_path / "copied")) / "tiny"
-            save_checkpoint(other_checkpoint(), copied)
-            assert (copied / "metrics.csv").read_text() == "step"
-            shutil.rmtree(tmp_path / "copied")
-            repaired.add(folder)
-        size = load_checkpoint(folder).config.hidden_size
-        assert size in (12, 10)
-        assert code or size == 10
         assert (folder / "metrics.csv").read_text() == "step"
-        seen.add(size)
+        found = which(folder, tiny_checkpoint, new) if (folder / "config.json").exists() else None
+        assert code or found == 1
+        seen.add(found)
         monkeypatch.setattr(os, "fsync", lambda descriptor: None)
         save_checkpoint(tiny_checkpoint, folder)  # leftovers do not prevent another save
-        assert load_checkpoint(folder).config.hidden_size == 12
+        assert which(folder, tiny_checkpoint) == 0
 
-    new = other_checkpoint()
-    assert stop_everywhere(folder, lambda: save_checkpoint(new, folder), kill, prepare, check) > 40
-    assert seen == {12, 10}
-    assert repaired
+    assert stop_everywhere(folder, lambda: save_checkpoint(new, folder), kill, prepare, check) > 20
+    assert seen == ({0, 1, None} if is_other else {0, 1})
 
 
 def test_a_kill_in_the_first_save_leaves_no_half_model(tmp_path):
@@ -806,14 +815,14 @@ def test_a_kill_in_the_first_save_leaves_no_half_model(tmp_path):
         assert code in (0, -signal.SIGKILL)
         assert (folder / "metrics.csv").read_text() == "step"
         if (folder / "config.json").exists() or not code:
-            assert load_checkpoint(folder).config.hidden_size == 10
+            assert which(folder, new) == 0
 
     new = other_checkpoint()
-    assert stop_everywhere(folder, lambda: save_checkpoint(new, folder), kill, prepare, check) > 30
+    assert stop_everywhere(folder, lambda: save_checkpoint(new, folder), kill, prepare, check) > 20
 
 
 def test_a_full_disk_at_any_operation_keeps_the_old_model_and_says_so(tiny_checkpoint, tmp_path):
-    folder, codes = tmp_path / "models" / "tiny", []
+    folder, codes, new = tmp_path / "models" / "tiny", [], changed(tiny_checkpoint)
 
     def prepare() -> None:
         save_checkpoint(tiny_checkpoint, folder)
@@ -821,13 +830,52 @@ def test_a_full_disk_at_any_operation_keeps_the_old_model_and_says_so(tiny_check
 
     def check(code: int) -> None:
         assert code in (0, 1)
-        assert load_checkpoint(folder).config.hidden_size == (12 if code else 10)
+        assert code or which(folder, new) == 0
+        assert which(folder, tiny_checkpoint, new) in (0, 1)
         assert (folder / "metrics.csv").read_text() == "step"
         codes.append(code)
 
-    new = other_checkpoint()
-    assert stop_everywhere(folder, lambda: save_or_explain(new, folder), no_room, prepare, check) > 40
-    assert sum(codes) > 30, "the others only remove what is no longer needed"
+    assert stop_everywhere(folder, lambda: save_or_explain(new, folder), no_room, prepare, check) > 20
+    assert sum(codes) > 15, "the others only remove what is no longer needed"
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+def test_readers_beside_a_writer_that_is_killed_at_any_moment_see_one_model(is_other, tiny_checkpoint, tmp_path):
+    """At another model, a reader may find that there is no config.json just now."""
+    folder, rng, seen = tmp_path / "tiny", random.Random(0), set()
+    known = tiny_checkpoint, other_checkpoint() if is_other else changed(tiny_checkpoint)
+    save_checkpoint(known[0], folder)
+
+    def write() -> None:
+        while True:
+            for each in reversed(known):
+                save_checkpoint(each, folder)
+                time.sleep(0.05 * is_other)
+
+    for _ in range(8):
+        killed_after(rng.uniform(0.1, 0.4), write, lambda: seen.add(which_or_none(folder, known)))
+        seen.add(which_or_none(folder, known))
+    assert seen >= {0, 1}
+    assert is_other or None not in seen
+    assert {path.name for path in folder.iterdir() if not path.name.startswith(".unfinished-")} <= {
+        *("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+    }
+
+
+def which_or_none(folder: Path, known: Sequence[Checkpoint]) -> int | None:
+    try:
+        return which(folder, *known)
+    except CheckpointError as error:
+        return None if str(error) == "config.json is missing; a model folder needs it." else pytest.fail(str(error))
+
+
+def test_reading_never_writes(tiny_checkpoint, folder):
+    """Also beside what a save in another process has in progress."""
+    (folder / ".unfinished-aa").mkdir()
+    os.utime(folder / ".unfinished-aa", (0, 0))
+    before = {path: path.stat().st_mtime_ns for path in (folder, *folder.rglob("*"))}
+    load_checkpoint(folder)
+    assert {path: path.stat().st_mtime_ns for path in (folder, *folder.rglob("*"))} == before
 
 
 @pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "refused"])
@@ -881,7 +929,7 @@ def test_a_failing_write_at_any_file_keeps_the_old_model(folder, monkeypatch):
     def fail(*_arguments: object, **_options: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    for name in ("save_file", "save_tokenizer", "_write_json"):
+    for name in ("save_file", "small_files", "sync"):
         with monkeypatch.context() as patch:
             patch.setattr(checkpoint_module, name, fail)
             with pytest.raises(CheckpointError, match=r"not saved to tiny \(No space left on device\); .* is kept"):
@@ -890,7 +938,7 @@ def test_a_failing_write_at_any_file_keeps_the_old_model(folder, monkeypatch):
 
 
 def test_old_leftovers_of_a_killed_save_are_deleted(tiny_checkpoint, folder):
-    young, old = folder.with_name(".tiny.aa.new"), folder.with_name(".tiny.bb.new")
+    young, old = folder / ".unfinished-aa", folder / ".unfinished-bb"
     for leftover in (young, old):
         leftover.mkdir()
     os.utime(old, (0, 0))

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from helpers import load_tokenizer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 from bert_core.data.tokenizer import SPECIAL_TOKENS
 from bert_core.errors import CheckpointError
 from bert_core.storage.checkpoint import load_checkpoint, pack_checkpoint, save_checkpoint, unpack_checkpoint
-from bert_core.storage.tokenizer_file import load_tokenizer
 from bert_core.tasks.prediction import predict
 
 PIECES = [*SPECIAL_TOKENS, *"abc", "##a", "##b", "##c", "!", "-"]
