@@ -11,6 +11,7 @@ takes. Other programs delay both, so that of several tries the least is given. L
 import argparse
 import concurrent.futures
 import contextlib
+import functools
 import gc
 import http.client
 import json
@@ -94,15 +95,16 @@ def many_heads(folder: Path) -> list[Path]:
     """A small zip of a model with as many layers, heads and positions as the settings allow."""
     from torch import zeros_like
 
+    from balcony.server.files import pack
     from bert_core import BertConfig, BertForPreTraining, load_checkpoint
-    from bert_core.storage.checkpoint import Checkpoint, pack_checkpoint
+    from bert_core.storage.checkpoint import Checkpoint, save_checkpoint
 
     known = load_checkpoint(SHIPPED)
     config = BertConfig(vocab_size=known.config.vocab_size, max_position_embeddings=4096, **SIZES)
     model = BertForPreTraining(config).eval()
     model.load_state_dict({name: zeros_like(tensor) for name, tensor in model.state_dict().items()})
     path = folder.with_suffix(".zip")
-    pack_checkpoint(Checkpoint(model, known.tokenizer, "zeros"), path)
+    pack(functools.partial(save_checkpoint, Checkpoint(model, known.tokenizer, "zeros")), path)
     return [path]
 
 

@@ -8,7 +8,6 @@ import ctypes
 import errno
 import functools
 import os
-import re
 import shutil
 import signal
 import sys
@@ -21,10 +20,6 @@ from typing import Any
 SYSTEM = sys.platform
 NICENESS = 10  # of a thread that gives way, beside the process's own: Linux counts from 0 to 19
 OPEN_SECONDS = 2.0  # that a file which another program has open is waited for
-MOST_BYTES, MOST_BYTES_OF_PARTS = 100, 200  # of a file's name; most systems refuse more than 255
-
-# Devices of Windows, which no file can be named after, whatever its ending.
-_DEVICES = re.compile(r"^(con|prn|aux|nul|(com|lpt)[\d¹²³])(?=\.|$)", re.IGNORECASE)
 _trimmed = time.monotonic()  # when free memory was last given back
 
 
@@ -76,15 +71,6 @@ def copy_rights(source: Path, target: Path) -> None:
     """Give a file or a folder the rights of another, where the file system has any."""
     with contextlib.suppress(OSError):
         shutil.copystat(source, target)
-
-
-def file_name(*parts: str) -> str:
-    """A name that every system takes for a file or a folder: letters, digits, dots and hyphens. Of several parts, none
-    is cut off by a long one before it."""
-    most = min(MOST_BYTES, MOST_BYTES_OF_PARTS // len(parts))
-    names = (re.sub(r"[^\w.-]+", "-", part).strip("-.").encode()[:most].decode(errors="ignore") for part in parts)
-    name = "-".join(filter(None, (name.strip("-.") for name in names)))
-    return _DEVICES.sub(r"\1-", name or "model")
 
 
 def temporary_folder(name: str) -> Path:

@@ -22,13 +22,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from balcony.lessons import lessons, read_lesson
+from balcony.server.files import unpack
 from bert_core.config import CORPUS_KINDS, PUBLIC, BertConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.decoding import ENCODINGS
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import BertCoreError
 from bert_core.runs.recipe import Recipe, finetuning_recipes, load_recipe, recipe_names
-from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, unpack_checkpoint
+from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.storage.untrusted import parse_json
 from bert_core.storage.weights import open_tensors
 from bert_core.tasks.examples import TASKS, load_task
@@ -264,7 +265,7 @@ def test_zips(packed, model, data):
     path, folder = model.parent / "in.zip", model.parent / "out"
     path.write_bytes(data.draw(damaged(packed)))
     with bounded():
-        unpack_checkpoint(path, folder, limits=PUBLIC)
+        unpack(path, folder, PUBLIC)
         assert {each.name for each in folder.iterdir()} <= {"config.json", "tokenizer_config.json"}
         for each in folder.iterdir():
             each.unlink()

@@ -10,8 +10,8 @@ import pytest
 
 import balcony.app
 import bert_core
+from balcony.server.files import file_name
 from balcony.train.settings import with_labels
-from bert_core.machine import file_name
 from bert_core.storage.hub import is_hub_name
 
 _LENGTH = 1000  # characters; a cubic pattern takes seconds for them and a linear one about 0.05 ms

@@ -12,6 +12,7 @@ from balcony.frame.page import Page
 from balcony.handlers import QUIET, own, sent
 from balcony.parts.downloads import PICTURES
 from balcony.parts.export import file_text, history_numbers
+from balcony.server.files import file_name
 from balcony.server.news import LAST_STEPS, POINTS_AT_FIRST, thin
 from balcony.server.workspace import Workspace, own_text_of
 from balcony.server.workspaces import functions
@@ -21,7 +22,7 @@ from balcony.train.tab import TrainTab
 from balcony.views import view
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
-from bert_core.machine import file_name, give_back_memory
+from bert_core.machine import give_back_memory
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot

@@ -3,6 +3,7 @@
 import contextlib
 import contextvars
 import dataclasses
+import functools
 import itertools
 import re
 import shutil
@@ -21,6 +22,7 @@ from balcony.frame.tab import Tab
 from balcony.handlers import FOLLOWING, QUIET, on_error, own
 from balcony.parts.controls import control
 from balcony.parts.notes import no_facts
+from balcony.server.files import folder_name, pack, unpack
 from balcony.server.workspace import Model
 from balcony.views import hint, view
 from bert_core.config import CHECKPOINTS, LOCAL, Limits
@@ -29,10 +31,8 @@ from bert_core.storage.checkpoint import (
     CONFIG,
     MODEL_FILES,
     Checkpoint,
-    folder_name,
     load_checkpoint,
-    pack_checkpoint,
-    unpack_checkpoint,
+    save_checkpoint,
 )
 from bert_core.storage.hub import Progress, fetch_checkpoint
 from bert_core.storage.untrusted import read_json
@@ -152,7 +152,7 @@ class ModelsTab:
         """Write the shown model to a file. Raises BertCoreError."""
         checkpoint = self.page.asked(values).checkpoint
         name = f"{folder_name(checkpoint.name)}.zip"
-        return self.page.save(name, lambda path: pack_checkpoint(checkpoint, path))
+        return self.page.save(name, functools.partial(pack, functools.partial(save_checkpoint, checkpoint)))
 
 
 TAB = Tab("models", "Models", ModelsTab)
@@ -220,7 +220,7 @@ def open_files(paths: list[Path], limits: Limits = LOCAL) -> Checkpoint:
     with _one_reader, tempfile.TemporaryDirectory(prefix="balcony-upload-") as scratch:
         folder = Path(scratch) / "model"
         if len(paths) == 1 and paths[0].suffix.lower() == ".zip":
-            unpack_checkpoint(paths[0], folder, limits=limits)
+            unpack(paths[0], folder, limits)
             return dataclasses.replace(load_checkpoint(folder, limits=limits), name=paths[0].stem[:MOST_LETTERS])
         folder.mkdir()
         for path in paths:

@@ -10,9 +10,9 @@ from balcony.frame.page import Page, PageRequest
 from balcony.frame.shown_model import caption
 from balcony.handlers import MALFORMED
 from balcony.parts.export import Numbers, file_text
+from balcony.server.files import file_name
 from balcony.views import view
 from bert_core.errors import BertCoreError, InputError
-from bert_core.machine import file_name
 from bert_core.storage.checkpoint import Checkpoint
 
 PICTURES = ("png", "svg")

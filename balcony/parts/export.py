@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from balcony.server.files import folder_name
 from bert_core.errors import InputError
 from bert_core.pages.attention import MAX_WEIGHTS
 from bert_core.probes.attention import Ablation, Answers, AttentionMaps
-from bert_core.storage.checkpoint import folder_name
 
 BYTE_ORDER_MARK = "\ufeff"
 _DIGITS = 6

@@ -1,6 +1,7 @@
 """A run as a file: its curves, a report to read, or all of it with its training state, which is opened again to
 continue."""
 
+import functools
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from balcony.frame.page import Page
 from balcony.parts.downloads import PICTURES
 from balcony.parts.export import file_text, history_numbers
 from balcony.parts.report import report
+from balcony.server.files import file_name, pack, unpack
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import NO_MODEL_YET, Workspace
 from balcony.train.exam import exam_value
@@ -19,11 +21,9 @@ from balcony.views import hint, view
 from bert_core.config import LOCAL, Limits
 from bert_core.data.corpus import Corpus
 from bert_core.errors import CorpusError, RunError
-from bert_core.machine import file_name
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
 from bert_core.runs.saved_state import read_training_state
-from bert_core.storage.checkpoint import unpack_checkpoint
 
 ABOUT = (
     "“Save” below the curves saves a run, to continue it later. Your own text is not included: choose it above "
@@ -66,7 +66,7 @@ def state_file(space: Workspace, run: Run) -> File:
     """The zip file of a run. Raises RunError."""
     if run.worker is None:
         raise RunError(NOT_KEPT)
-    return f"{_name(space, run, 'training-state')}.zip", run.pack
+    return f"{_name(space, run, 'training-state')}.zip", functools.partial(pack, run.save)
 
 
 def report_file(space: Workspace, run: Run) -> File:
@@ -101,7 +101,7 @@ def resumed(
     """
     with tempfile.TemporaryDirectory(prefix="balcony-upload-") as scratch:
         folder = Path(scratch) / "model"
-        unpack_checkpoint(zip_path, folder, limits=limits)
+        unpack(Path(zip_path), folder, limits)
         corpus = own_text(read_training_state(folder).recipe)
         try:
             return resume(folder, corpus)

@@ -24,7 +24,7 @@ from bert_core.runs.prepare import SMALLER_STEP, Prepared, check_limits, check_s
 from bert_core.runs.saved_state import TrainingState
 from bert_core.runs.snapshots import Snapshot, thinned
 from bert_core.runs.worker import Worker
-from bert_core.storage.checkpoint import Checkpoint, pack_checkpoint, save_checkpoint
+from bert_core.storage.checkpoint import Checkpoint, save_checkpoint
 from bert_core.tasks.examples import TaskParts
 from bert_core.training.objective import StepRow
 
@@ -197,11 +197,6 @@ class Run:
         is kept. Raises RunError without a model, CheckpointError if the folder cannot be written."""
         checkpoint, also = self._ask(self._to_save)
         save_checkpoint(checkpoint, folder, also=also)
-
-    def pack(self, zip_path: str | Path) -> None:
-        """As `save`, into a zip file."""
-        checkpoint, also = self._ask(self._to_save)
-        pack_checkpoint(checkpoint, zip_path, also=also)
 
     def _to_save(self) -> tuple[Checkpoint, Callable[[Path], None]]:
         if not self.snapshots:

@@ -9,7 +9,6 @@ initial weights) first come, first served, so that a long text does not delay an
 import atexit
 import logging
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -27,7 +26,7 @@ from bert_core.machine import give_way, processor_cores
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipe, load_recipe
 from bert_core.runs.run import ENDED, NoRoom, Run, Source, running_mean
 from bert_core.runs.saved_state import read_training_state
-from bert_core.storage.checkpoint import Checkpoint, unpack_checkpoint
+from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskParts
 
 TICK_SECONDS = 0.5  # between two calls of `tick`
@@ -136,18 +135,13 @@ class TrainingService:
         recipe = recipe.with_seed(seed).replace(start=start.name)
         return self._add(Run(recipe, self, start=start, **options), parts)
 
-    def resume(self, folder_or_zip: str | Path, corpus: Corpus | TaskParts | None = None, **options: Any) -> Run:
-        """Continue a run that `Run.save` or `Run.pack` wrote, bit for bit as if it had never stopped.
+    def resume(self, folder: str | Path, corpus: Corpus | TaskParts | None = None, **options: Any) -> Run:
+        """Continue a run that `Run.save` wrote, bit for bit as if it had never stopped.
 
         corpus: its text, or a task's parts, if they are not the recipe's own. options: as for `start`. Raises
         CheckpointError or ConfigError for unusable files, CorpusError for another text.
         """
-        with tempfile.TemporaryDirectory(prefix="resume-") as temporary:
-            folder = Path(folder_or_zip)
-            if folder.is_file():
-                folder = Path(temporary, "model")
-                unpack_checkpoint(folder_or_zip, folder, limits=self.limits)
-            state = read_training_state(folder, self.limits)
+        state = read_training_state(folder, self.limits)
         corpus = state.matching(corpus)
         return self._add(Run(state.recipe, self, start=state.model, saved=state, **options), corpus)
 

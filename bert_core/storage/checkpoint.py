@@ -8,7 +8,6 @@ import re
 import shutil
 import tempfile
 import time
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,10 +24,10 @@ from bert_core.config import CHECKPOINTS, HOME, LOCAL, BertConfig, Limits
 from bert_core.costs import choose_device
 from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
 from bert_core.errors import CheckpointError, ConfigError, first_three, ignore, quoted
-from bert_core.machine import file_name, replace, share, sync
+from bert_core.machine import replace, share, sync
 from bert_core.model import BertForPreTraining, draw
 from bert_core.storage.tokenizer_file import bert_flags, check_special_tokens, read_tokenizer
-from bert_core.storage.untrusted import MAX_JSON_BYTES, Json, parse_json, part, read_limited, unzip, while_same
+from bert_core.storage.untrusted import MAX_JSON_BYTES, Json, parse_json, part, read_limited, while_same
 from bert_core.storage.weights import (
     CONFIG,
     INDEX,
@@ -53,8 +52,6 @@ TRAINING_STATE = "training_state.safetensors"  # written and read by `bert_core.
 _UNFINISHED = ".unfinished-"  # begins the name of a folder with the files of a save
 _STALE_SECONDS = 3600
 
-MAX_ARCHIVE_BYTES = 2**30  # of the files in a zip together
-_MAX_RATIO = 16  # of their bytes to those that may be uploaded; weights do not become smaller in a zip
 MAX_OUTPUTS = 10_000  # of a task's output layer
 _WITH_LABELS = ("BertForSequenceClassification", "BertForTokenClassification")
 
@@ -194,18 +191,19 @@ def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, also: Writer 
 
 def _put_in_place(new: Path, folder: Path) -> None:
     """Let the written files take their places in a folder; those of an earlier model that have no successor go."""
-    names = {path.name for path in new.iterdir()}
+    names = sorted(path.name for path in new.iterdir())
     for name in names:
         sync(new / name)
     is_same = all(_is_same(new / name, folder / name) for name in (CONFIG, TOKENIZER, TOKENIZER_CONFIG))
     if not is_same:
         (folder / CONFIG).unlink(missing_ok=True)  # from here on, the folder holds no model
         sync(folder)
-    for name in names - {CONFIG}:
-        replace(new / name, folder / name)
-    for name in {path.name for path in folder.iterdir()} - names:
-        if MODEL_FILES.fullmatch(name):
-            (folder / name).unlink()
+    for name in names:
+        if name != CONFIG:
+            replace(new / name, folder / name)
+    for path in folder.iterdir():
+        if MODEL_FILES.fullmatch(path.name) and path.name not in (*names, CONFIG):
+            path.unlink()
     sync(folder)
     if not is_same:
         replace(new / CONFIG, folder / CONFIG)
@@ -237,48 +235,6 @@ def check_writable(folder: Path) -> None:
     there = next(path for path in (folder.resolve(), *folder.resolve().parents) if os.path.exists(path))
     with tempfile.TemporaryFile(dir=there):  # permissions alone do not tell: a disk may be read-only
         pass
-
-
-def pack_checkpoint(checkpoint: Checkpoint, zip_path: str | Path, *, also: Writer = ignore) -> None:
-    """Write a model as a zip of its Hugging Face folder, `folder_name`. also, errors: as in `save_checkpoint`."""
-    zip_path = Path(zip_path).resolve()
-    top = folder_name(checkpoint.name)
-    try:
-        with tempfile.TemporaryDirectory(dir=zip_path.parent, prefix=".pack-") as temporary:
-            folder, archive_path = Path(temporary, top), Path(temporary, f"{top}.zip")
-            folder.mkdir()
-            _write_files(checkpoint, folder)
-            also(folder)
-            with zipfile.ZipFile(archive_path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-                for path in sorted(folder.iterdir()):
-                    archive.write(path, f"{top}/{path.name}")
-            replace(archive_path, zip_path)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{zip_path.name} was not written ({_reason(error)}).") from None
-
-
-def folder_name(name: str) -> str:
-    """The folder that a packed model unpacks to. name: of the model, or the path of its folder."""
-    return file_name(Path(name).name)
-
-
-def unpack_checkpoint(zip_path: str | Path, folder: str | Path, *, limits: Limits = LOCAL) -> None:
-    """Unpack the files of a model from an untrusted zip; `load_checkpoint(folder)` then checks their content.
-
-    folder: created here, and removed after an error. Files may be at the top of the archive or in one folder there;
-    those that belong to no model are skipped. Raises CheckpointError.
-    """
-    zip_path, folder = Path(zip_path), Path(folder)
-    try:
-        folder.mkdir(parents=True)
-        with contextlib.ExitStack() as undo:
-            undo.callback(shutil.rmtree, folder, ignore_errors=True)
-            unzip(zip_path, folder, MODEL_FILES, min(MAX_ARCHIVE_BYTES, _MAX_RATIO * limits.upload_bytes))
-            if not (folder / CONFIG).exists():
-                raise CheckpointError(f"{zip_path.name} has no {CONFIG}; pack a model folder.")
-            undo.pop_all()
-    except OSError as error:
-        raise CheckpointError(f"{zip_path.name} cannot be unpacked ({_reason(error)}).") from None
 
 
 def _reason(error: Exception) -> str:

@@ -1,13 +1,7 @@
-"""Reads untrusted files: with a size limit, as JSON or from a zip, never as a pickle."""
+"""Reads untrusted files: with a size limit, as JSON, never as a pickle."""
 
 import functools
-import io
 import json
-import re
-import shutil
-import stat
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +16,6 @@ Kind = TypeVar("Kind")
 MAX_JSON_BYTES = 32 * 2**20  # a tokenizer.json of 250,000 tokens has about 10 MB
 DEEPEST = 200  # lists and objects within each other
 _READINGS = 20  # of a file that is replaced meanwhile
-MAX_ZIP_ENTRIES = 1000
-MAX_ZIP_LIST_BYTES = 2**20  # a thousand entries with long names take a quarter
 
 
 def read_limited(path: Path, limit: int) -> bytes:
@@ -145,58 +137,3 @@ def _short(kind: Callable[[str], float], digits: str) -> float:
 
 def _refuse_nan(name: str) -> None:
     raise Refused(f"{name} is not a number")
-
-
-def unzip(zip_path: Path, folder: Path, wanted: re.Pattern[str], max_bytes: int) -> None:
-    """Write the wanted files of a zip into a folder; all others are skipped.
-
-    wanted: matches the whole name of each wanted file. All must be at the top of the archive, or all in one folder
-    there, and unpack to at most `max_bytes` together. Raises CheckpointError for these limits and for an archive that
-    is damaged, encrypted or has unsafe paths or links, and OSError if writing fails.
-    """
-    try:
-        with _ZipFile(zip_path) as file, zipfile.ZipFile(file) as archive:
-            members = _members(zip_path.name, archive, wanted)
-            if sum(info.file_size for info in members) > max_bytes:
-                raise CheckpointError(f"{zip_path.name} unpacks to more than the limit of {megabytes(max_bytes)}.")
-            for info in members:  # the library stops at the size in the list, and refuses a file that has another one
-                with archive.open(info) as source, (folder / info.filename.split("/")[-1]).open("wb") as target:
-                    shutil.copyfileobj(source, target, 2**20)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
-        raise CheckpointError(f"{zip_path.name} is damaged or not a plain zip file; pack the folder again.") from None
-
-
-class _ZipFile(io.FileIO):
-    """A zip that refuses to read a list of files of more than MAX_ZIP_LIST_BYTES; its contents are read in parts."""
-
-    def read(self, size: int | None = -1) -> bytes:
-        if size is not None and size > MAX_ZIP_LIST_BYTES:
-            raise CheckpointError(
-                f"{Path(self.name).name} has a list of files of {megabytes(size)}; the limit is "
-                f"{megabytes(MAX_ZIP_LIST_BYTES)}. Pack one model."
-            )
-        return super().read(size)
-
-
-def _members(zip_name: str, archive: zipfile.ZipFile, wanted: re.Pattern[str]) -> list[zipfile.ZipInfo]:
-    """The wanted files. Checks the path of every entry of the archive."""
-    files = archive.infolist()
-    if len(files) > MAX_ZIP_ENTRIES:
-        raise CheckpointError(f"{zip_name} has {len(files):,} files; the limit is {MAX_ZIP_ENTRIES:,}. Pack one model.")
-    members: dict[tuple[str, ...], zipfile.ZipInfo] = {}
-    for info in files:
-        path = tuple(info.filename.split("/"))
-        if "\\" in info.filename or ":" in info.filename or path[0] == "" or ".." in path:
-            raise CheckpointError(f"{zip_name} holds the path {quoted(info.filename)}; pack plain file names only.")
-        if stat.S_ISLNK(info.external_attr >> 16):
-            raise CheckpointError(f"{zip_name} holds the link {quoted(info.filename)}; pack the file itself.")
-        if len(path) > 2 or path[0] == "__MACOSX" or not wanted.fullmatch(path[-1]):
-            continue
-        if path in members:
-            raise CheckpointError(f"{zip_name} holds {quoted(info.filename)} twice; pack the folder again.")
-        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise CheckpointError(f"{zip_name} is packed in an unusual way; pack it as an ordinary zip.")
-        members[path] = info
-    if len({path[:-1] for path in members}) > 1:
-        raise CheckpointError(f"{zip_name} holds models in several folders; pack one of them.")
-    return list(members.values())

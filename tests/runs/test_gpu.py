@@ -135,8 +135,8 @@ def test_a_saved_run_goes_on_bit_for_bit(service, is_task, tiny_checkpoint, tmp_
         run.step()
         wait(lambda step=step: run.progress().step == step)
     wait(lambda: run.status == "paused")
-    run.pack(tmp_path / "run.zip")
-    again = finished(service.resume(tmp_path / "run.zip", source))
+    run.save(tmp_path / "run")
+    again = finished(service.resume(tmp_path / "run", source))
     losses = [[row.losses for row in each.history()] for each in (whole, again)]
     assert losses[0] == losses[1]
     assert len(losses[0]) > 20

@@ -1,6 +1,7 @@
 """A run as a zip: that it continues with the same numbers, and what is refused."""
 
 import dataclasses
+import functools
 import random
 import shutil
 import zipfile
@@ -11,6 +12,7 @@ import pytest
 import torch
 from helpers import killed_after, wait
 
+from balcony.server.files import pack
 from balcony.server.workspace import Workspace
 from balcony.train.exam import exam_value
 from balcony.train.saved_run import OTHER_TEXT, File, report_file, resumed, state_file
@@ -22,7 +24,7 @@ from bert_core.runs.prepare import prepare
 from bert_core.runs.run import Run
 from bert_core.runs.saved_state import TrainingState, read_training_state
 from bert_core.runs.worker import Worker
-from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, pack_checkpoint, save_checkpoint
+from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 24, "training.learning_rate": 0.004})
 OWN_TEXT = Corpus.from_text("one two three\nfour five six\nseven eight nine\nten eleven", name="Your text")
@@ -95,7 +97,7 @@ def test_a_zip_that_is_not_a_saved_run_is_refused(service, tiny_checkpoint, tmp_
     holiday, model, escape = (tmp_path / f"{name}.zip" for name in ("holiday", "model", "escape"))
     with zipfile.ZipFile(holiday, "w") as archive:
         archive.writestr("beach.jpg", b"sand")
-    pack_checkpoint(tiny_checkpoint, model)
+    pack(functools.partial(save_checkpoint, tiny_checkpoint), model)
     with zipfile.ZipFile(escape, "w") as archive:
         archive.writestr("../training_state.json", b"{}")
     (tmp_path / "letter.zip").write_bytes(b"Dear Juliet")

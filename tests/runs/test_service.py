@@ -463,10 +463,10 @@ def test_a_run_resumed_from_its_files_gives_the_same_losses_at_any_cut(service, 
     other = service.start(recipe.override({"training.steps": 100_000}), seed=6)
     cuts = [(short, cut) for cut in (0, 1, 7, 12)] + [(changed, cut) for cut in (0, 3, 5, 6, 7, 11, 12)]
     for number, (asked, cut) in enumerate(cuts):
-        saved = tmp_path / f"{number}.zip" if number % 2 else tmp_path / str(number)
+        saved = tmp_path / str(number)
         run = stepped(service.start(asked, seed=5, paused=True), cut)
         wait(lambda run=run: run.snapshots)
-        (run.pack if number % 2 else run.save)(saved)
+        run.save(saved)
         run.stop()
         resumed = finished(service.resume(saved))
         assert resumed.recipe.seed == 5

@@ -11,7 +11,7 @@ from bert_core.errors import CheckpointError, ConfigError, CorpusError
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes, load_recipe
 from bert_core.runs.saved_state import read_training_state
 from bert_core.runs.worker import finetune
-from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, unpack_checkpoint
+from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.prediction import predict, review
 from bert_core.tasks.texts import TextExample
@@ -74,8 +74,8 @@ def test_a_saved_run_continues_bit_for_bit(cut, service, tiny_checkpoint, whole,
     for _ in range(cut):
         run.step()
     wait(lambda: run.progress().step == cut and run.status in ("paused", "finished"))
-    run.pack(tmp_path / "run.zip")
-    again = service.resume(tmp_path / "run.zip", PARTS)
+    run.save(tmp_path / "run")
+    again = service.resume(tmp_path / "run", PARTS)
     wait(lambda: again.status == "finished")
     assert numbers(again) == numbers(whole)
     assert predict(again.best.checkpoint(), ["nice romeo"]) == predict(whole.checkpoint, ["nice romeo"])
@@ -100,14 +100,10 @@ def test_the_saved_model_is_the_best_epochs_and_training_goes_on_from_the_last(
     if is_freed:
         run.give_up()
     run.save(tmp_path / "folder")
-    run.pack(tmp_path / "run.zip")
-    unpack_checkpoint(tmp_path / "run.zip", tmp_path / "unpacked")
-    for folder in ("folder", "unpacked"):
-        assert review(load_checkpoint(tmp_path / folder), parts.validation).measures == pytest.approx(
-            best.measures, abs=1e-4
-        )
+    saved = load_checkpoint(tmp_path / "folder")
+    assert review(saved, parts.validation).measures == pytest.approx(best.measures, abs=1e-4)
     if not is_freed:
-        again = service.resume(tmp_path / "run.zip", parts)
+        again = service.resume(tmp_path / "run", parts)
         wait(lambda: again.status == "finished")
         assert again.best.step == run.best.step
         for ours, theirs in ((again.best, run.best), (again.snapshots[-1], run.snapshots[-1])):

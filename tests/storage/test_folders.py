@@ -11,9 +11,10 @@ import transformers
 from helpers import load_tokenizer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
+from balcony.server.files import unpack
 from bert_core.data.tokenizer import SPECIAL_TOKENS
 from bert_core.errors import CheckpointError
-from bert_core.storage.checkpoint import load_checkpoint, pack_checkpoint, save_checkpoint, unpack_checkpoint
+from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 from bert_core.tasks.prediction import predict
 
 PIECES = [*SPECIAL_TOKENS, *"abc", "##a", "##b", "##c", "!", "-"]
@@ -71,7 +72,7 @@ def test_tokens_beside_the_vocabulary_are_refused_by_name_in_every_spelling(name
     with pytest.raises(CheckpointError, match=rf"^{name}: .*\[E1\]"):
         load_checkpoint(folder)
     shutil.make_archive(str(tmp_path / "packed"), "zip", folder)
-    unpack_checkpoint(tmp_path / "packed.zip", tmp_path / "unpacked")
+    unpack(tmp_path / "packed.zip", tmp_path / "unpacked")
     with pytest.raises(CheckpointError, match=rf"^{name}: .*\[E1\]"):
         load_checkpoint(tmp_path / "unpacked")
 
@@ -148,7 +149,6 @@ def test_outputs_with_the_same_label_keep_their_probabilities(write, tmp_path):
     logits = model.eval()(**tokenizer("a b", return_tensors="pt")).logits
     probabilities = answer.probabilities
     assert list(probabilities) == pytest.approx(logits.softmax(-1)[0].tolist(), abs=1e-5)
-    pack_checkpoint(checkpoint, tmp_path / "ours.zip")
     assert sum(probabilities) == pytest.approx(1, abs=1e-4)
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import functools
 import io
 import json
 import zipfile
@@ -19,12 +20,13 @@ from balcony.masked_words.tab import guesses_code
 from balcony.next_sentence.pair_views import matrix_code, pair_code
 from balcony.parts import export
 from balcony.parts.export import attention_numbers, guesses_numbers, table, write
+from balcony.server.files import folder_name, pack
 from balcony.words_in_context.tab import contexts_code
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError
 from bert_core.probes.attention import AttentionMaps, attention
 from bert_core.probes.masked_words import fill_mask
-from bert_core.storage.checkpoint import pack_checkpoint
+from bert_core.storage.checkpoint import save_checkpoint
 
 NASTY = [
     "=1+1",
@@ -157,8 +159,9 @@ def test_python_of_a_shipped_model_runs_in_the_root_of_the_repository(code, monk
 def test_python_of_another_model_runs_where_its_download_was_unpacked(tiny_checkpoint, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = dataclasses.replace(tiny_checkpoint, name="Your run 1, step 40")
-    pack_checkpoint(model, tmp_path / "download.zip")
-    zipfile.ZipFile("download.zip").extractall()
+    path = tmp_path / f"{folder_name(model.name)}.zip"
+    pack(functools.partial(save_checkpoint, model), path)
+    zipfile.ZipFile(path).extractall()
     code = guesses_code(model, PAIR)
     assert "Download this model" in code
     scope = {}
