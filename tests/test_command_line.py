@@ -256,7 +256,6 @@ def test_a_text_in_an_old_encoding_is_read_with_its_name(tmp_path, capsys):
         (["train", "--recipe", "hamlet", "--output", "x"], "no recipe 'hamlet'"),
         (["train", "--set", "training.steps", "--output", "x"], "has no value"),
         (["train", "--set", "training.learning_rate=0", "--output", "x"], "learning_rate is 0"),
-        (["train", "--set", "training.learning_rate=0", "--set", "scale=0.1", "--output", "x"], "learning_rate is 0"),
         (["train", "--corpus", "nowhere.txt", "--output", "x"], "cannot be read"),
         (["train", "--corpus", "gbk.txt", "--output", "x"], "gbk (“他在北京的大学”). Add for example --encoding gbk."),
         (["train", "--seed", "-1", "--output", "x"], "seed"),

@@ -58,8 +58,7 @@ class Variant:
 
     def apply(self, recipe: Recipe) -> Recipe:
         """The recipe with this variant's settings. Raises ConfigError where one exceeds its limit."""
-        own = recipe.at_scale()
-        scaled = {name: factor * attrgetter(name)(own) for name, factor in self.factors.items()}
+        scaled = {name: factor * attrgetter(name)(recipe) for name, factor in self.factors.items()}
         return recipe.override({**self.settings, **scaled})
 
 

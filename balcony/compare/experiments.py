@@ -131,7 +131,7 @@ def start_experiment(
     _check_bytes(recipes, vocabulary, len(seeds), space.limit)
     trial = Trial(
         *("experiment", experiment.title, experiment.question, [variant.title for variant in experiment.variants]),
-        functools.partial(measured, experiment.test.apply(recipe).at_scale().data),
+        functools.partial(measured, experiment.test.apply(recipe).data),
         functools.partial(report, experiment),
     )
     for seed in seeds:
@@ -142,7 +142,7 @@ def start_experiment(
 
 
 def _check_bytes(recipes: list[Recipe], vocabulary: int, seeds: int, limit: int) -> None:
-    models = [recipe.at_scale().model.replace(vocab_size=vocabulary) for recipe in recipes]
+    models = [recipe.model.replace(vocab_size=vocabulary) for recipe in recipes]
     needed = sum(4 * model.parameter_count() for model in models) * seeds * MODELS_PER_RUN
     if needed > limit:
         raise ConfigError(

@@ -146,7 +146,7 @@ def settings_of(recipe: Recipe, corpus: Corpus) -> dict[str, Any]:
     content = recipe.content()
     flat = {"text": corpus.fingerprint, "seed": content.pop("seed")}
     content["training"]["steps"] = recipe.training.total_steps
-    del content["title"], content["description"], content["scale"]
+    del content["title"], content["description"]
     for name in ("file", "kind", "needs"):  # the fingerprint says more
         del content["corpus"][name]
     return flat | {f"{section}.{name}": value for section, values in content.items() for name, value in values.items()}

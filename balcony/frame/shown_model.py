@@ -16,8 +16,7 @@ from bert_core.runs.run import ACTIVE, Run
 
 MOST_STEPS = 12  # of one run in the list of models to compare with
 CURVE_POINTS = 60
-NOT_OF_A_LINK = ("scale", "corpus.kind")  # it has what is scaled, and a text of the program that is read as it is
-LINKED = [name for name in Recipe.settings() if name not in NOT_OF_A_LINK]
+LINKED = [name for name in Recipe.settings() if name != "corpus.kind"]  # a link has a text of the program
 _repeated: WeakKeyDictionary[Run, dict[str, Any]] = WeakKeyDictionary()  # the descriptions of runs started for links
 STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the program's, as in compare/runs.js
 
@@ -94,7 +93,7 @@ def _described(run: Run, recipe: Any) -> dict[str, Any]:
         return {"missing": f"It was trained on a text that a link does not carry: {recipe.title}."}
     if recipe.start is not None:
         return {"missing": f"It went on from another model, which a link does not carry: {recipe.title}."}
-    program = recipe_named(recipe.name).at_scale() if recipe.name in recipe_names() else None
+    program = recipe_named(recipe.name) if recipe.name in recipe_names() else None
     if program is None or (program.corpus.file, program.corpus.kind) != (recipe.corpus.file, recipe.corpus.kind):
         return {"missing": f"It was trained with a recipe file, which a link does not carry: {recipe.title}."}
     own, changed = _settings(program), _settings(recipe)
@@ -135,7 +134,7 @@ def repeated_run(workspaces: Workspaces, space: Workspace, described: Any, step:
     space.refuse_if_active()
     limits = LOCAL if described in workspaces.lesson_runs else workspaces.service.limits
     if recipe.training.epochs is None:
-        check_steps(recipe.at_scale().training.total_steps, limits)
+        check_steps(recipe.training.total_steps, limits)
     run = workspaces.start(space, recipe, None, int(seed), keep_step=step, limits=limits)
     _repeated[run] = described
     return run

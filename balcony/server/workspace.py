@@ -69,10 +69,9 @@ def difference(settings: dict[str, Any], first: dict[str, Any]) -> list[str]:
 
 
 def _named_settings(recipe: Recipe | FinetuningRecipe) -> dict[str, Any]:
-    scaled = recipe.at_scale() if isinstance(recipe, Recipe) else recipe
     names = [name for name in DIFFERENCES if name == "seed" or name in recipe.settings()]
-    found = {name: attrgetter(name)(scaled) for name in names}
-    return found | {"training.steps": scaled.training.total_steps} if "training.steps" in found else found
+    found = {name: attrgetter(name)(recipe) for name in names}
+    return found | {"training.steps": recipe.training.total_steps} if "training.steps" in found else found
 
 
 def _base(asked: Recipe | FinetuningRecipe) -> dict[str, Any]:
@@ -81,7 +80,7 @@ def _base(asked: Recipe | FinetuningRecipe) -> dict[str, Any]:
     settings = _named_settings(asked)
     if not isinstance(asked, Recipe) or asked.name not in recipe_names():
         return settings
-    found = _named_settings(recipe_named(asked.name).replace(scale=asked.scale))
+    found = _named_settings(recipe_named(asked.name))
     return settings | {name: found[name] for name in found if name not in ("training.steps", "training.epochs", "seed")}
 
 

@@ -21,7 +21,6 @@ from bert_core.config import ASSETS, Limits
 from bert_core.data.corpus import Corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError, decoded_blocks
 from bert_core.errors import ConfigError, CorpusError, InputError
-from bert_core.runs.prepare import largest_scale
 from bert_core.runs.recipe import (
     BY_SIZE,
     DEFAULT_RECIPE,
@@ -48,7 +47,6 @@ SHOWN = (  # settings
     "tokenizer.vocab_size",
 )
 OWN_TEXT, PASTED, UPLOADED = "The recipe's own text", "Paste a text", "Upload a text file"
-RECIPES = {"label": "Recipe", "info": ""}
 OF_A_FILE = ""  # in the list of recipes
 NO_RECIPE_FILE = "Choose a recipe file first."
 NO_TEXT = "Paste a text first."
@@ -76,15 +74,15 @@ class Filled:
     limits: Limits
 
     def own_recipe(self) -> Recipe:
-        """The chosen recipe, or that of the file, as this place offers it. Raises BertCoreError."""
+        """The chosen recipe, or that of the file. Raises BertCoreError."""
         name = known(self.recipe_name, (*recipe_names(), BY_SIZE, OF_A_FILE))
         if name == BY_SIZE:
-            return offered(recipe_for(self.own_text(self.chosen_kind or "auto", self.encoding)), self.limits)
+            return recipe_for(self.own_text(self.chosen_kind or "auto", self.encoding))
         if name != OF_A_FILE:
-            return offered(recipe_named(name), self.limits)
+            return recipe_named(name)
         if not self.recipe_file:
             raise ConfigError(NO_RECIPE_FILE)
-        return offered(load_recipe(self.recipe_file), self.limits)
+        return load_recipe(self.recipe_file)
 
     @property
     def start(self) -> Checkpoint | None:
@@ -99,7 +97,7 @@ class Filled:
             return own.override(changed)
         kept = {name: value for name, value in changed.items() if name not in given_by_a_model(own)}
         # Its data come first: a recipe may have longer pairs than the model can read.
-        data = {name: value for name, value in kept.items() if name == "scale" or name.startswith("data.")}
+        data = {name: value for name, value in kept.items() if name.startswith("data.")}
         going_on = own.override(data).going_on_from(start.name, start.config)
         return going_on.override({name: value for name, value in kept.items() if name not in data})
 
@@ -165,7 +163,9 @@ class TrainingForm:
             self.uploaded = gr.File(label="A text file, with any ending", visible=False, elem_id="uploaded", height=120)
             self.encoding = encoding_control()
             with gr.Row():
-                self.recipe = select([], DEFAULT_RECIPE, label="Recipe", elem_id="recipe", scale=3, min_width=180)
+                self.recipe = select(
+                    recipe_choices(), DEFAULT_RECIPE, label="Recipe", elem_id="recipe", scale=3, min_width=180
+                )
                 self.seed = gr.Number(0, label="Seed", precision=0, elem_id="seed", scale=1, min_width=70)
             self.recipe_file = gr.File(
                 label="A recipe file (.json)", file_types=[".json"], visible=False, elem_id="recipe-file", height=120
@@ -203,17 +203,10 @@ class TrainingForm:
             self.examples.chosen(example, both, [self.pasted, *both], **FOLLOWING).then,
             self.source.input(lambda source, recipe: recipe_of(source, recipe), both, self.recipe, **FOLLOWING).then,
             *(self.recipe.input, self.recipe_file.change, self.initial.input, self.encoding.input),
-            *(self.settings.undone, self.settings.rescale),
+            self.settings.undone,
         ]
         for changed in changes:
             changed(follow, inputs, outputs, **FOLLOWING)
-
-    def listed(self) -> dict[str, Any]:
-        """An update of the list of recipes: each as this place offers it, and that of a file."""
-        limits = self.page.workspaces.service.limits
-        first, *others = ((name, title_in_list(recipe_named(name), limits)) for name in recipe_names())
-        choices = [first, (BY_SIZE, "Chosen by the size of your text"), *others]
-        return gr.update(options=RECIPES | {"choices": [*choices, (OF_A_FILE, "A recipe file of your own")]})
 
     def read(self, values: Values) -> Filled:
         """The form from the values that Gradio gives a handler whose inputs are a set of components."""
@@ -240,10 +233,7 @@ class TrainingForm:
         if filled.missing == NO_RECIPE_FILE or (filled.missing and filled.recipe_name == BY_SIZE):
             return {self.about: no_facts(notes=[filled.missing])}
         own, start = filled.own_recipe(), filled.start
-        scale = overrides(own, filled.settings).get("scale", own.scale)
-        shown = own.replace_by_texts({"scale": scale})
-        if start:
-            shown = shown.going_on_from(start.name, start.config)
+        shown = own.going_on_from(start.name, start.config) if start else own
         without = given_by_a_model(own) if start else ()
         seed = {self.seed: own.seed} if filled.recipe_name == OF_A_FILE else {}
         return {self.about: description_of(own), self.settings: settings_value(shown, without=without), **seed}
@@ -302,23 +292,17 @@ def given_by_a_model(recipe: Recipe) -> list[str]:
     return [name for name in names if "dropout" not in name]
 
 
-def offered(recipe: Recipe, limits: Limits) -> Recipe:
-    """The recipe, or where the limits refuse it, at the largest scale that runs."""
-    return recipe.replace(scale=largest_scale(recipe, limits))
-
-
 def description_of(recipe: Recipe) -> dict[str, Any]:
-    """What an offered recipe is, as the view of facts shows it."""
-    own = recipe_named(recipe.name).scale if recipe.name in recipe_names() else recipe.scale
-    refused = f"The limits here refuse this recipe at a scale of {own:g}, so it is offered at {recipe.scale:g}."
-    return no_facts(notes=[recipe.description, *([refused] if recipe.scale < own else [])])
+    """What a recipe is, as the view of facts shows it."""
+    return no_facts(notes=[recipe.description])
 
 
-def title_in_list(recipe: Recipe, limits: Limits) -> str:
-    """A recipe's title, whether it needs a text of the person's own, and the smaller scale at which it is offered."""
-    scale = largest_scale(recipe, limits)
-    needs = "" if recipe.corpus.file else " (needs your text)"
-    return recipe.title + needs + (f" (at scale {scale:g})" if scale < recipe.scale else "")
+def recipe_choices() -> list[tuple[str, str]]:
+    """Title and name of each recipe of the program and of what else can be chosen. A title says whether the recipe
+    needs a text of the person's own."""
+    recipes = map(recipe_named, recipe_names())
+    first, *others = ((each.title + " (needs your text)" * (not each.corpus.file), each.name) for each in recipes)
+    return [first, ("Chosen by the size of your text", BY_SIZE), *others, ("A recipe file of your own", OF_A_FILE)]
 
 
 def known(value: Any, names: Sequence[str]) -> str:

@@ -30,9 +30,8 @@ _LENGTH, _POSITIONS = "data.sequence_length", "model.max_position_embeddings"
 
 
 def settings_view(recipe: Tunable, shown: Sequence[str], *, prefix: str, elem_id: str, **layout: Any) -> gr.HTML:
-    """The controls, `shown` first, with the values of a recipe. Its value see `settings_value`; it fires `input`,
-    `undone` after all changes were, and `rescale` where the scale changes the other values. prefix: of each control's
-    id."""
+    """The controls, `shown` first, with the values of a recipe. Its value see `settings_value`; it fires `input`
+    and, after all changes were undone, `undone`. prefix: of each control's id."""
     fields = type(recipe).settings()
     names = Counter(name.split(".")[-1] for name in fields)
     ordered = [*shown, *(name for name in fields if name not in shown)]
@@ -48,7 +47,7 @@ def settings_view(recipe: Tunable, shown: Sequence[str], *, prefix: str, elem_id
         }
         controls.append(about | {"info": fields[name].description, "choices": listed})
     options = {"controls": controls, "shown": len(shown)}
-    events = ("input", "undone", "rescale")
+    events = ("input", "undone")
     return view("train/settings", settings_value(recipe), events=events, options=options, elem_id=elem_id, **layout)
 
 
@@ -66,17 +65,16 @@ def _kept_with(recipe: Tunable) -> str:
 
 
 def values_of(recipe: Tunable) -> dict[str, Any]:
-    """The value of each setting with which a recipe trains, as it is typed or chosen: at scale, and the steps of all
-    parts together. The steps are empty if the recipe counts epochs; other tasks' settings are missing."""
-    scaled = recipe.at_scale() if isinstance(recipe, Recipe) else recipe
+    """The value of each setting with which a recipe trains, as it is typed or chosen, the steps of all parts together.
+    The steps are empty if the recipe counts epochs; other tasks' settings are missing."""
     values = {}
     for name, item in recipe.settings().items():
         if name.removeprefix("data.") in OF_ANSWERS and getattr(recipe, "task", "") != QuestionAnswering.name:
             continue
-        value = attrgetter(name)(scaled)
+        value = attrgetter(name)(recipe)
         values[name] = value if choices(item) else _typed(value)
-    values["training.steps"] = "" if recipe.training.epochs else _typed(scaled.training.total_steps)
-    return values | ({"scale": _typed(recipe.scale)} if isinstance(recipe, Recipe) else {})
+    values["training.steps"] = "" if recipe.training.epochs else _typed(recipe.training.total_steps)
+    return values
 
 
 def _typed(value: Any) -> str:

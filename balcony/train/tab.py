@@ -98,7 +98,7 @@ class TrainTab:
         shown = [*form.described, self.preview, page.messages]
         form.connect(self.follow, self.filled_in, shown)
         for event in (page.demo.load, self.monitor.limits):
-            event(self.offer, self.filled_in, [form.recipe, *shown], **FOLLOWING)
+            event(self.follow, self.filled_in, shown, **FOLLOWING)
         for event in (form.settings.input, self.preview.stale, self.pace.input):
             event(self.show_preview, self.filled_in, self.preview, **FOLLOWING)
         reading = no_facts(notes=["Reading the file…"])
@@ -192,7 +192,7 @@ class TrainTab:
             corpus = filled.corpus(recipe)
             found = preview(recipe, corpus, service.device, service.limits, start=filled.start)
         pace = self._pace(values, recipe)
-        counted = recipe.at_scale().training
+        counted = recipe.training
         slowest = counted.total_steps / pace if pace and counted.epochs is None else 0.0
         seconds = found.seconds * (service.slowness or 1.0)
         assumed = "the chosen pace" if slowest > seconds else MEASURED if service.slowness else UNMEASURED
@@ -204,10 +204,6 @@ class TrainTab:
         space = self.workspaces.lookup(values[self.page.visitor])
         is_first = not (space and space.runs)
         return pace_of(values[self.pace] or 0, recipe.training.total_steps if is_first else None)
-
-    def offer(self, values: dict[Any, Any]) -> Updates:
-        """List the recipes as the limits of this place allow them, and follow those."""
-        return {self.form.recipe: self.form.listed()} | self.follow(values)
 
     def follow(self, values: dict[Any, Any]) -> Updates:
         """Show the settings of the chosen recipe and the sizes of the text. The form asks for no more steps than the
@@ -398,7 +394,7 @@ def few_steps(filled: Filled, training: OptimizerConfig) -> str:
     """That a person asks for fewer than half of the recipe's steps, so that an experiment may show nothing; else ""."""
     if "training.steps" not in filled.settings.get("changed", {}) or training.epochs is not None:
         return ""
-    asked, usual = training.total_steps, filled.own_recipe().at_scale().training.total_steps
+    asked, usual = training.total_steps, filled.own_recipe().training.total_steps
     few = f"The form of the Train tab asks for {asked:,} steps, where the recipe takes {usual:,}. "
     return few + "After so few, all models of an experiment may be alike." if 2 * asked < usual else ""
 
@@ -435,4 +431,7 @@ def duration(seconds: float) -> str:
         return f"about {max(1, round(seconds))} s"
     if seconds < 5400:
         return f"about {round(seconds / 60)} min"
-    return f"about {seconds / 3600:.1f} h"
+    hours, days = seconds / 3600, seconds / 86400
+    if hours < 48:
+        return f"about {hours:.1f} h"
+    return f"about {days:.0f} days" if days < 730 else f"about {days / 365:,.0f} years"

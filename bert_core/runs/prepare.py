@@ -157,7 +157,7 @@ def _prepare_text(
     """As `prepare`, without weights. times: how many times as long the text is for which this one stands."""
     if len(corpus.sentences) < 2 and recipe.training.nsp_weight:
         raise CorpusError("The text is a single sentence; next sentence prediction needs at least two, a line each.")
-    recipe, used = recipe.at_scale().for_source(corpus), corpus.first(recipe.corpus.most_documents)
+    recipe, used = recipe.for_source(corpus), corpus.first(recipe.corpus.most_documents)
     if recipe.corpus.validation_share is None:
         size = sum(len(sentence.encode("utf-8", "surrogatepass")) for sentence in used.sentences)
         sizes = len(used.documents), len(used.sentences), size
@@ -441,22 +441,6 @@ def check_steps(steps: int, limits: Limits) -> None:
     """Raise ConfigError when a run would have too many steps for this place."""
     if steps > limits.steps:
         raise ConfigError(f"This run would have {steps:,} steps; the limit here is {limits.steps:,}. Choose fewer.")
-
-
-@functools.lru_cache(256)
-def largest_scale(recipe: Recipe, limits: Limits) -> float:
-    """The recipe's scale or, where the limit of parameters refuses it, the largest one in hundredths that it allows;
-    the recipe's own if it allows none. Without a text of its own, it is judged by its largest vocabulary."""
-    vocabulary = recipe.tokenizer.vocab_size or recipe.model.vocab_size
-    if recipe.corpus.file:
-        vocabulary = train_tokenizer(recipe.source(), **vars(recipe.tokenizer)).get_vocab_size()
-    smaller = (hundredths / 100 for hundredths in range(math.ceil(100 * recipe.scale - 1e-9) - 1, 0, -1))
-    for scale in itertools.chain([recipe.scale], smaller):
-        scaled = recipe.replace(scale=scale).at_scale()
-        with contextlib.suppress(ConfigError):
-            check_parameters(scaled.model.replace(vocab_size=vocabulary), limits)
-            return scale
-    return recipe.scale
 
 
 @dataclass(frozen=True)

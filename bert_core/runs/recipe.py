@@ -10,7 +10,6 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -38,7 +37,6 @@ from bert_core.tasks.examples import TASKS, TaskParts, load_task, read_parts
 from bert_core.tasks.task import Task
 from bert_core.training.objective import OF_EVERY_STEP, Pretraining
 
-SCALES = (0.001, 1.0)
 OF_THE_TOKENIZER = ("model.vocab_size", "model.pad_token_id")  # which no person chooses
 DEFAULT_RECIPE = "romeo-juliet"
 OWN_NEEDS = "the text that it was trained on"
@@ -136,6 +134,8 @@ class _Recipe(Settings, Generic[Source]):
         needed = [name for name, field in cls.model_fields.items() if field.is_required() and name != "name"]
         if not isinstance(content, dict) or not content.keys() >= set(needed):
             raise ConfigError(f"The recipe {name} needs these: {', '.join(needed)}.")
+        if "scale" in content:
+            raise ConfigError(f"The recipe {name} has a scale, which is gone; take it out and write the sizes it gave.")
         try:
             return cls(**{"name": name, **content})
         except ConfigError as error:
@@ -145,17 +145,14 @@ class _Recipe(Settings, Generic[Source]):
 class Recipe(_Recipe[Corpus]):
     """All settings of a training run. Raises ConfigError for settings that do not fit together.
 
-    name: the file's name without .json. scale: a factor on layers, heads, widths, batch, steps and warm-up, which
-    `at_scale` applies, so that a recipe for many machines keeps its own numbers and still runs on one. seed: of the
-    initial weights, pairs, masks and dropout. start: name of the model that training goes on from; None for random
-    weights. random_weights: take only the tokenizer and the sizes of `start`.
+    name: the file's name without .json. seed: of the initial weights, pairs, masks and dropout. start: name of the
+    model that training goes on from; None for random weights. random_weights: take only the tokenizer and the sizes of
+    `start`.
     """
 
     name: str
     title: str
     description: str
-    scale: float = Field(1.0, ge=SCALES[0], le=SCALES[1])
-    """Factor on layers, heads, widths, batch size, steps and warm-up."""
     seed: Seed = 0
     start: str | None = None
     random_weights: bool = False
@@ -181,12 +178,6 @@ class Recipe(_Recipe[Corpus]):
         """How a person's own text is split: as a recipe without a text of its own needs it, else detected."""
         return "auto" if self.corpus.file else self.corpus.kind
 
-    def override(self, settings: Mapping[str, object]) -> "Recipe":
-        """A copy at scale with other settings; see `_Recipe.override`. The scale, which may be among them, applies to
-        the recipe's numbers, never to the given ones."""
-        scaled = self.replace_by_texts({"scale": settings.get("scale", self.scale)}).at_scale()
-        return _Recipe.override(scaled, {name: value for name, value in settings.items() if name != "scale"})
-
     def going_on_from(self, name: str, sizes: BertConfig, **data: object) -> "Recipe":
         """A copy for a model of these sizes, with these settings of data; dropout stays the recipe's.
 
@@ -200,33 +191,6 @@ class Recipe(_Recipe[Corpus]):
         model = sizes.replace(**dropout)
         changed = self.data.replace_by_texts(data)
         return self.replace(start=name, model=model, data=changed, training=training)
-
-    def at_scale(self) -> "Recipe":
-        """A copy with the scale applied and set to 1. The number of heads is scaled, their size is kept."""
-
-        def scaled(number: int) -> int:
-            return max(1, round(number * self.scale))
-
-        def scaled_schedule(part: Part, before: int, **changes: Any) -> Part:
-            # The end is rounded, not the number of steps, because the next part may begin where this one ends.
-            start = changes.get("start", 0)
-            end = max(start + 1, round((before + part.steps) * self.scale))
-            warmup_steps = round(part.warmup_steps * self.scale)
-            return part.replace(steps=end - start, warmup_steps=warmup_steps, **changes)
-
-        heads = scaled(self.model.num_attention_heads)
-        model = self.model.replace(
-            num_hidden_layers=scaled(self.model.num_hidden_layers),
-            num_attention_heads=heads,
-            hidden_size=max(2, heads * (self.model.hidden_size // self.model.num_attention_heads)),
-            intermediate_size=max(2, scaled(self.model.intermediate_size)),
-        )
-        rounded = (round(part.start * self.scale) for part in self.training.parts)
-        starts = accumulate(rounded, lambda previous, start: max(previous + 1, start))
-        parts = [scaled_schedule(part, part.start, start=start) for part, start in zip(self.training.parts, starts)]
-        training = scaled_schedule(self.training, 0, parts=parts)
-        data = self.data.replace(batch_size=scaled(self.data.batch_size))
-        return self.replace(scale=1.0, model=model, data=data, training=training)
 
     def source(self) -> Corpus:
         """The recipe's own text. Raises CorpusError if it has none."""

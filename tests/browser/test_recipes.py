@@ -67,19 +67,6 @@ def test_a_setting_is_found_and_changed_and_the_recipe_saved_and_opened_again(pa
     search.fill("")
 
 
-def test_one_scale_changes_the_sizes_and_a_typed_size_stays(page: Page) -> None:
-    page.get_by_label("Find a setting").fill("scale")
-    change_setting(page, "scale", "0.5")
-    page.get_by_label("Find a setting").fill("")
-    expect(page.locator("#setting-num-hidden-layers input")).to_have_value("1")
-    change_setting(page, "batch-size", "7")
-    change_setting(page, "scale", "1")
-    expect(page.locator("#setting-num-hidden-layers input")).to_have_value("2")
-    expect(page.locator("#setting-batch-size input")).to_have_value("7")
-    page.get_by_role("button", name="Undo all changes").click()
-    expect(page.locator("#setting-batch-size input")).to_have_value("48")
-
-
 def test_a_text_file_may_have_any_ending(page: Page) -> None:
     choose_source(page, "Upload a text file")
     text = " = Verona = \n\n hello romeo . good day juliet . \n" * 3

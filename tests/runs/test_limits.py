@@ -87,7 +87,7 @@ def test_a_step_beyond_the_limit_ends_its_run(recipe: Recipe, monkeypatch: pytes
 def test_limits_are_frozen_and_the_public_ones_are_the_smaller() -> None:
     for field in dataclasses.fields(Limits):
         assert getattr(PUBLIC, field.name) < getattr(LOCAL, field.name)
-    assert (PUBLIC.parameters, PUBLIC.step_seconds, PUBLIC.steps) == (20_000_000, 2.0, 20_000)
+    assert (PUBLIC.parameters, PUBLIC.step_seconds, PUBLIC.steps) == (50_000_000, 2.0, 20_000)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, CorpusError
 from bert_core.runs import prepare as prepare_module
 from bert_core.runs.prepare import prepare, preview
-from bert_core.runs.recipe import SCALES, Recipe, load_recipe, recipe_for, recipe_names
+from bert_core.runs.recipe import Recipe, load_recipe, recipe_for, recipe_names
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.training.objective import Pretraining, read_rows
 
@@ -212,65 +212,29 @@ def test_a_size_that_does_not_fit_this_machine_is_refused_before_anything_is_all
             ask()
 
 
-def test_one_factor_scales_layers_heads_widths_batch_steps_and_warm_up(recipe):
-    small = load_recipe("bert-paper").override({"scale": "0.25"})
-    assert (small.model.num_hidden_layers, small.model.num_attention_heads) == (3, 3)
-    assert (small.model.hidden_size, small.model.intermediate_size) == (192, 768)
-    assert (small.data.batch_size, small.training.steps, small.training.warmup_steps) == (64, 250_000, 2500)
-    assert small.at_scale() == small
-    assert recipe.at_scale() == recipe
-    with pytest.raises(ConfigError, match="scale is 7"):
-        recipe.override({"scale": 7})
-
-
-def test_what_a_person_sets_is_not_scaled():
-    paper = load_recipe("bert-paper")
-    typed = {
-        "training.steps": 500,
-        "training.warmup_steps": 7,
-        "data.batch_size": 32,
-        "model.num_hidden_layers": 4,
-        "model.num_attention_heads": 3,
-        "model.hidden_size": 36,
-        "model.intermediate_size": 50,
-    }
-    for settings in (typed, typed | {"scale": 0.4}):
-        changed = paper.override(settings).at_scale()
-        for path, value in typed.items():
-            section, name = path.split(".")
-            assert getattr(getattr(changed, section), name) == value, path
-    one, four = ({"model.num_hidden_layers": number} for number in (1, 4))
-    assert [paper.override(some).at_scale().model.num_hidden_layers for some in (one, four)] == [1, 4]
-    assert paper.override(four).at_scale().training == paper.at_scale().training
-
-
-@pytest.mark.parametrize("name", recipe_names())
-def test_every_recipe_can_be_scaled_by_every_allowed_factor(name):
+@pytest.mark.parametrize(
+    ("name", "layers", "heads", "hidden", "batch", "short"),
+    [
+        ("bert-paper", 12, 12, 768, 256, 128),
+        ("bert-paper-small", 2, 2, 128, 44, 128),
+        ("bookcorpus-korean-tutorial", 12, 12, 768, 64, 128),
+        ("bookcorpus-korean-tutorial-small", 2, 2, 128, 11, 128),
+        ("romeo-juliet-wmathor", 6, 12, 768, 6, None),
+    ],
+)
+def test_a_recipe_states_its_sizes(name, layers, heads, hidden, batch, short):
     recipe = load_recipe(name)
-    low, high = SCALES
-    for scale in (low + (high - low) * k / 1000 for k in range(1001)):
-        small = recipe.override({"scale": scale})
-        assert small == recipe.replace(scale=scale).at_scale()
-        assert small.training.total_steps == max(1, round(recipe.training.total_steps * scale))
-        # Each part begins where, or before, the previous one ends, as in the whole recipe.
-        assert [part.start for part in small.training.parts] == [
-            round(part.start * scale) for part in recipe.training.parts
-        ]
+    model, data = recipe.model, recipe.data
+    assert (model.num_hidden_layers, model.num_attention_heads, model.hidden_size) == (layers, heads, hidden)
+    assert (data.batch_size, data.short_length) == (batch, short)
+    assert f"{layers} layers of {hidden}" in recipe.description
 
 
-def test_parts_that_are_rounded_to_the_same_step_stay_apart(recipe):
-    many = recipe.replace(training=recipe.training.then(100, 9).then(103, 9).then(104, 9))
-    for scale in (0.001, 0.01, 0.1, 0.5):
-        parts = many.override({"scale": scale}).training.parts
-        assert parts[0].start < parts[1].start < parts[2].start
-
-
-@pytest.mark.parametrize("scale", [0.001, 0.03, 1 / 3])
-def test_a_scaled_recipe_with_parts_trains(scale):
-    text = Corpus.from_text("\n\n".join(f"one {i} is here\nand two {i} there" for i in range(40)))
-    small = load_recipe("english-mini").override({"scale": scale, "corpus.validation_share": 0.1})
-    row = read_rows([next(prepare(small, text).trainer())])[0]
-    assert row.mlm_loss > 0
+def test_the_scale_of_an_earlier_version_is_refused_with_what_to_do(recipe):
+    with pytest.raises(ConfigError, match=r"^The recipe mine has a scale, which is gone; take it out and write"):
+        Recipe.from_dict("mine", recipe.content() | {"scale": 0.5})
+    with pytest.raises(ConfigError, match="There is no setting scale; sections are: corpus"):
+        recipe.override({"scale": "0.5"})
 
 
 def test_epochs_become_steps(recipe):
@@ -393,8 +357,6 @@ def test_a_recipe_contains_the_parts_of_its_training(recipe, tmp_path):
     path = tmp_path / "romeo-juliet.json"
     path.write_text(json.dumps(longer.content()))
     assert load_recipe(path) == longer
-    half = longer.replace(scale=0.5).at_scale().training
-    assert (half.steps, half.parts[0].start, half.total_steps) == (55, 50, 75)
 
 
 def test_explicit_steps_override_epochs_and_parts(recipe):

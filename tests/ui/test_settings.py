@@ -24,20 +24,19 @@ from balcony.train.form import (
     UPLOADED,
     Filled,
     TrainingForm,
-    description_of,
     example,
     examples,
+    recipe_choices,
     recipe_of,
-    title_in_list,
 )
 from balcony.train.form import typed as typed_text
 from balcony.train.settings import label_of, overrides, settings_value, values_of, with_labels
-from balcony.train.tab import AUTOMATIC, FIRST_RUN_SECONDS, FULL_SPEED, MEASURED, UNMEASURED, TrainTab
-from bert_core import TrainingService, load_recipe
+from balcony.train.tab import AUTOMATIC, FIRST_RUN_SECONDS, FULL_SPEED, MEASURED, UNMEASURED, TrainTab, duration
+from bert_core import load_recipe
 from bert_core.config import LOCAL, PUBLIC, Limits
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, ConfigError, InputError
-from bert_core.runs.prepare import check_limits, largest_scale, prepare
+from bert_core.runs.prepare import check_limits, prepare, preview
 from bert_core.runs.recipe import BY_SIZE, FinetuningRecipe, Recipe, finetuning_recipe, recipe_for, recipe_names
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -63,7 +62,7 @@ def test_every_field_of_a_recipe_is_a_setting_with_a_hint_and_a_label(kind: Any,
     settings = kind.settings()
     fields = {f"{section}.{item}" for section, of in kind.sections().items() for item in of.model_fields}
     not_typed = {"corpus.file", "corpus.needs", "corpus.encoding", "model.vocab_size", "model.pad_token_id"}
-    assert settings.keys() - {"scale"} == fields - not_typed
+    assert settings.keys() == fields - not_typed
     assert set(shown) <= settings.keys()
     for name, item in settings.items():
         assert item.description.endswith((".", "%).")), name
@@ -88,17 +87,15 @@ def test_what_is_no_setting_is_refused(sent: Any) -> None:
 @pytest.mark.parametrize("name", recipe_names())
 def test_the_form_shows_with_which_settings_a_recipe_trains(name: str) -> None:
     recipe = load_recipe(name)
-    shown, trains = values_of(recipe), recipe.at_scale()
+    shown, trains = values_of(recipe), recipe
     assert shown.keys() == Recipe.settings().keys()
     assert shown["model.num_hidden_layers"] == str(trains.model.num_hidden_layers)
     assert shown["data.batch_size"] == str(trains.data.batch_size)
     assert shown["training.steps"] == ("" if recipe.training.epochs else str(trains.training.total_steps))
-    again = {key: value for key, value in shown.items() if key not in ("scale", "training.steps")}
+    again = {key: value for key, value in shown.items() if key != "training.steps"}
     assert recipe.override(again) == recipe.override({}), "what is shown is what a person would type"
     three = recipe.override(overrides(recipe, typed(recipe, training__steps="3")))
-    assert three.at_scale().training.total_steps == 3
-    if recipe.scale < 1:
-        assert f"{shown['model.num_hidden_layers']} layers of {shown['model.hidden_size']}" in recipe.description
+    assert three.training.total_steps == 3
     if recipe.training.parts:
         assert f"{trains.training.total_steps:,} steps" in recipe.description
 
@@ -134,15 +131,11 @@ def test_a_longer_pair_makes_the_model_read_more(length: str, positions: int) ->
         filled(typed(QUICK, data__sequence_length="9000")).recipe()
 
 
-def test_later_parts_and_the_scale_are_settings_too() -> None:
+def test_later_parts_are_a_setting_too() -> None:
     parts = '[{"start": 5, "steps": 4, "learning_rate": 0.001}]'
     recipe = filled(typed(QUICK, training__parts=parts, training__steps="6")).recipe()
     assert recipe.training.total_steps == 9
     assert json.loads(values_of(recipe)["training.parts"])[0]["start"] == 5
-    halved = filled(typed(QUICK, scale="0.5", training__steps="7")).recipe()
-    assert (halved.model.num_hidden_layers, halved.data.batch_size, halved.training.steps) == (1, 24, 7)
-    with pytest.raises(ConfigError, match="scale is 0"):
-        filled(typed(QUICK, scale="0")).recipe()
 
 
 def test_a_recipe_is_downloaded_and_opened_again_as_it_was(tmp_path: Path) -> None:
@@ -172,7 +165,7 @@ def test_the_recipe_of_a_text_of_ones_own_is_chosen_by_its_size(tmp_path: Path) 
     for source, name in ((PASTED, "Your text"), (UPLOADED, "mine.txt")):
         form = filled(source=source, pasted=text, uploaded=str(path), recipe_name=BY_SIZE)
         recipe = form.recipe()
-        assert recipe == recipe_for(Corpus.from_text(text, name=name)).at_scale()
+        assert recipe == recipe_for(Corpus.from_text(text, name=name))
         assert form.corpus(recipe) is form.corpus(recipe), "the text is read once"
     changed = typed(recipe, training__steps="30", corpus__kind="documents")
     form = filled(changed, source=PASTED, pasted=text, recipe_name=BY_SIZE)
@@ -232,22 +225,34 @@ def test_a_link_carries_what_is_held_out_and_refuses_a_recipe_file(workspaces, s
     assert "recipe file" in description(of_a_file)["missing"]
 
 
-CLASSIC = ("romeo-juliet-wmathor", "romeo-juliet-graykode")
+@pytest.mark.parametrize("name", ["romeo-juliet-wmathor", "romeo-juliet-graykode"])
+def test_the_tutorials_sizes_are_within_the_limits_for_strangers(name: str) -> None:
+    patient = dataclasses.replace(PUBLIC, step_seconds=math.inf)  # a step takes longer on a slow or busy machine
+    prepared = prepare_without_weights(load_recipe(name))
+    assert prepared.config.in_words == "6 layers of 768"
+    check_limits(prepared, patient)
 
 
-@pytest.mark.parametrize("name", recipe_names())
-def test_a_place_offers_each_recipe_at_the_largest_scale_that_its_limits_allow(name: str) -> None:
-    own, scale = load_recipe(name), largest_scale(load_recipe(name), PUBLIC)
-    assert largest_scale(own, LOCAL) == own.scale
-    assert (scale < own.scale) == (name in CLASSIC)
-    assert (f"(at scale {scale:g})" in title_in_list(own, PUBLIC)) == (scale < own.scale)
-    offered = filled(typed(own), recipe_name=name, limits=PUBLIC).own_recipe()
-    assert (offered.scale, len(description_of(offered)["notes"])) == (scale, 1 + (scale < own.scale))
-    if name in CLASSIC:
-        patient = dataclasses.replace(PUBLIC, step_seconds=math.inf)  # a step takes longer on a slow or busy machine
-        check_limits(prepare_without_weights(offered), patient)
-        with pytest.raises(ConfigError, match=r"limit here is 20 million"):
-            check_limits(prepare_without_weights(own.replace(scale=scale + 0.01)), patient)
+@pytest.mark.parametrize("limits", [PUBLIC, dataclasses.replace(LOCAL, parameters=50_000_000)])
+def test_the_papers_sizes_are_refused_before_the_press_where_they_do_not_fit(limits: Limits) -> None:
+    text = Corpus.from_text("\n\n".join(["One dog ran. Two cats sat."] * 40), "documents")
+    with pytest.raises(ConfigError, match=r"needs about \d+\.\d GB to train|\d+ steps; the limit|50 million"):
+        preview(load_recipe("bert-paper"), text, limits=limits)
+    assert preview(load_recipe("bert-paper-small"), text).seconds > 3600
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.2, "about 1 s"),
+        (5000, "about 83 min"),
+        (7200, "about 2.0 h"),
+        (20 * 86400, "about 20 days"),
+        (1e9, "about 32 years"),
+    ],
+)
+def test_an_estimated_time_is_said_in_its_unit(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
 
 
 def prepare_without_weights(recipe: Recipe) -> Any:
@@ -281,19 +286,14 @@ def test_the_estimated_time_counts_the_pace_and_the_speed_of_the_latest_steps(wo
     assert workspaces.service.slowness
     assert estimated(AUTOMATIC) == estimated(FULL_SPEED) != watched
     workspaces.service.slowness = 1e6
-    hours, assumed = estimated(AUTOMATIC)
-    assert hours.endswith(" h")
+    days, assumed = estimated(AUTOMATIC)
+    assert days.endswith(" days")
     assert assumed == MEASURED
 
 
-def test_the_list_follows_the_limits_that_a_teacher_sets(service: TrainingService, workspaces) -> None:
+def test_the_list_has_every_recipe_the_default_first_and_that_of_a_file_last(workspaces) -> None:
     with gr.Blocks() as demo:
         form = TrainingForm(open_page(demo, workspaces, []))
-    own, *_, of_a_file = form.listed()["options"]["choices"]
-    assert (own, of_a_file[0]) == ((QUICK.name, QUICK.title), OF_A_FILE)
-    # Of 41 words: 17,466 parameters at a scale of 0.74, where it has two heads, and 28,303 at 0.75 with three.
-    limits, service.limits = service.limits, dataclasses.replace(LOCAL, parameters=20_000)
-    try:
-        assert form.listed()["options"]["choices"][0] == (QUICK.name, f"{QUICK.title} (at scale 0.74)")
-    finally:
-        service.limits = limits
+    names = [name for _, name in recipe_choices()]
+    assert names == [QUICK.name, BY_SIZE, *recipe_names()[1:], OF_A_FILE]
+    assert form.recipe.value == QUICK.name

@@ -8,8 +8,6 @@ import { keep, on, visitor } from "../frame/page.js";
 /** @typedef {{name: string, id: string, label: string, info: string, choices: [value: any, text: string][] | null}} Setting */
 /** @typedef {{recipe: string, values: Record<string, any>, changed: Record<string, any>}} Held */
 
-const SCALE = "scale"; // a factor on others, which the server shows
-
 class Settings {
   /** @type {Held} */
   held = { recipe: "", values: {}, changed: {} };
@@ -64,14 +62,12 @@ class Settings {
 
   /** @param {Held} held @param {string} name of what a person has changed, "" for all @param {string} event to fire */
   change(held, name, event = "input") {
-    const before = this.held.changed[SCALE];
     this.held = held;
     this.why.remove();
     this.setValue(held);
     this.find(name);
     if (!name) this.paint();
     this.trigger(event);
-    if (held.changed[SCALE] !== before) this.trigger("rescale");
   }
 
   /** Show the settings that are asked for. @param {string} [staying] */
@@ -98,7 +94,7 @@ class Settings {
     if (!held) return;
     const { recipe, changed: mine } = this.held,
       all = { ...(recipe === held.recipe && mine), ...held.changed },
-      isChanged = ([name, value]) => name === SCALE || (name in held.values && value !== held.values[name]),
+      isChanged = ([name, value]) => name in held.values && value !== held.values[name],
       changed = Object.entries(all).filter(isChanged);
     this.held = { ...held, changed: Object.fromEntries(changed) };
     this.setValue(this.held);
