@@ -21,10 +21,10 @@ import torch
 import torch.distributed as dist
 from tqdm import tqdm
 
-from bert_core.config import CORPUS_KINDS, VERSION, BertConfig, CorpusConfig
+from bert_core.config import CORPUS_KINDS, VERSION, BertConfig, CorpusConfig, check_seed
 from bert_core.costs import choose_device, gpu_fault
 from bert_core.data.corpus import Corpus, read_corpus
-from bert_core.data.decoding import ENCODINGS, EncodingError
+from bert_core.data.decoding import ENCODINGS
 from bert_core.errors import BertCoreError, ConfigError, RunError, reason_of
 from bert_core.machine import ended_by, is_closed_pipe, write_utf8
 from bert_core.model import BertForPreTraining
@@ -64,6 +64,7 @@ _POSITIONS, _LENGTH = "model.max_position_embeddings", "data.sequence_length"
 _OF_A_NEW_RUN = ("recipe", "start", "set", "task", "checkpoint", "random_weights", "max_positions")
 _FIRST_LINE, _LINES = 0.5, 5.0  # seconds until the first line of progress, and between two
 _SHOWN = {"mlm_loss": "MLM loss", "nsp_loss": "NSP loss", "loss": "loss", "accuracy": "accuracy"}
+_SHOWN_CHARACTERS = 100  # of a sentence
 _TEST_BATCHES = 20  # of the test part, after the training
 
 
@@ -84,8 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{error.filename or 'The output'} cannot be used ({error.strerror or error}).", file=sys.stderr)
         return 1
     except BertCoreError as error:
-        likely = next(iter(error.likely)) if isinstance(error, EncodingError) else None
-        print(f"{error} Add for example --encoding {likely}." if likely else error, file=sys.stderr)
+        print(*error.notes, error, sep="\n", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
@@ -424,19 +424,28 @@ def _save(worker: Worker, output: Path) -> None:
 def _read(
     options: argparse.Namespace, show_stage: _Show, recipe: Recipe | None = None, most_documents: int | None = None
 ) -> Corpus | None:
-    """The text that --corpus names, if any, read as the recipe says; --kind and --encoding say otherwise."""
+    """The text that --corpus names, if any, read as the recipe says; --kind and --encoding say otherwise. How it was
+    read is told at once, so that it comes before an error that follows from it."""
     kind, encoding = (recipe.text_kind, recipe.corpus.encoding) if recipe else ("auto", None)
+    check_seed(options.seed or 0)  # before a long text is read
     if options.corpus:
-        return read_corpus(
+        show_stage("reading the text")
+        corpus = read_corpus(
             options.corpus,
             kind=options.kind or kind,
             encoding=options.encoding or encoding,
             most_documents=recipe.corpus.most_documents if recipe else most_documents,
-            progress=lambda share: show_stage(f"reading the text, {share:.0%}"),
         )
+        first = ", ".join(map(_shown, corpus.sentences[:3]))
+        _tell(*corpus.notes, f"It begins with {first}. Its longest sentence: {_shown(corpus.longest)}.")
+        return dataclasses.replace(corpus, notes=())
     if options.kind or options.encoding:
         raise ConfigError("--kind and --encoding say how --corpus is read; give a text with it, or leave them out.")
     return None
+
+
+def _shown(sentence: str) -> str:
+    return f"“{sentence}”" if len(sentence) <= _SHOWN_CHARACTERS else f"“{sentence[:_SHOWN_CHARACTERS]}…”"
 
 
 def _setting(text: str) -> tuple[str, str]:

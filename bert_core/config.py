@@ -241,7 +241,7 @@ class CorpusConfig(Settings):
     """
 
     file: str | None = None
-    kind: Literal["auto", "lines", "documents", "wikitext", "pairs"] = Field("auto", title="Kind of text")
+    kind: Literal["auto", "lines", "documents", "wrapped", "wikitext", "pairs"] = Field("auto", title="Kind of text")
     """How the text is split into documents and sentences."""
     encoding: str | None = None
     needs: str = "a text of your own"
@@ -255,7 +255,7 @@ class CorpusConfig(Settings):
     """What a pair with the label 1 is called."""
 
 
-CORPUS_KINDS = choices(CorpusConfig.model_fields["kind"])  # how a text is split, see `data.sentences`
+CORPUS_KINDS = choices(CorpusConfig.model_fields["kind"])  # see `Corpus.from_text`
 
 
 class DataConfig(Settings):

@@ -1,13 +1,21 @@
 """Errors whose messages a person reads: one sentence with what happened, the limit and what to do."""
 
+import contextlib
 import math
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
 class BertCoreError(Exception):
-    """Base of all errors whose message is meant for a person."""
+    """Base of all errors whose message is meant for a person.
+
+    notes: what is to be said before it, such as how a text was read that is refused now; see `noting`.
+    """
+
+    @property
+    def notes(self) -> list[str]:
+        return list(getattr(self, "__notes__", ()))
 
 
 class ConfigError(BertCoreError):
@@ -28,6 +36,18 @@ class CheckpointError(BertCoreError):
 
 class RunError(BertCoreError):
     """A training run cannot start, continue or do what was asked."""
+
+
+@contextlib.contextmanager
+def noting(notes: Iterable[str]) -> Iterator[None]:
+    """Give these notes to a BertCoreError of the block, which may follow from what they say."""
+    try:
+        yield
+    except BertCoreError as error:
+        for note in notes:
+            if note not in error.notes:
+                error.add_note(note)
+        raise
 
 
 OUT_OF_MEMORY = "The machine ran out of memory; choose a smaller model, smaller batches or a shorter text."

@@ -21,11 +21,11 @@ from balcony.parts.figures import task_curves
 from balcony.parts.notes import no_facts
 from balcony.server.workspace import Workspace
 from balcony.server.workspaces import Workspaces, functions
-from balcony.train.form import SHOWN_MODEL, begun, encoding_choices, encoding_control, known, select
-from balcony.train.settings import overrides, settings_value, settings_view, with_labels
+from balcony.train.form import SHOWN_MODEL, begun, encoding_control, encoding_of, known, select
+from balcony.train.settings import overrides, settings_value, settings_view, with_labels, without_options
 from balcony.views import view
 from bert_core.config import ASSETS
-from bert_core.data.decoding import EncodingError
+from bert_core.data.decoding import likely_encoding
 from bert_core.data.encoding import MANY_UNKNOWN
 from bert_core.data.tokenizer import UNK
 from bert_core.errors import CorpusError, RunError, first_three, percent
@@ -86,7 +86,7 @@ class TaskForm:
         shown = [self.form, self.columns, self.separator, self.settings]
         self.task.input(show_task, self.task, shown, **FOLLOWING)
         # Connects what follows a chosen file, whose encoding is known by then.
-        self.read = gr.on([each.change for each in files], encoding_choices, files, self.encoding, **FOLLOWING).then
+        self.read = gr.on([each.change for each in files], encoding_of, files, self.encoding, **FOLLOWING).then
 
     def parts(self, values: Values, workspaces: Workspaces) -> TaskParts:
         """The examples of the files or those pasted, or else those of the recipe. Raises CorpusError."""
@@ -247,12 +247,8 @@ def read_part(
     read: Callable[..., TaskData], encoding: str | None, path: str, train: TaskData | None = None
 ) -> TaskData:
     """The examples of one file. encoding: of a file that is not UTF-8; the others are read as they are."""
-    try:
-        return read(path, train=train)
-    except EncodingError:
-        if not encoding:
-            raise
-        return read(path, train=train, encoding=encoding)
+    is_other = encoding and likely_encoding(Path(path).read_bytes())
+    return read(path, train=train, encoding=encoding if is_other else None)
 
 
 def recipe_of(task: Any) -> FinetuningRecipe:
@@ -294,5 +290,6 @@ def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoin
         *([["Labels", first_three(map(own, labels))]] if labels else []),
     ]
     warnings = {UNKNOWN: unknown > MANY_UNKNOWN, TUNED: checkpoint.head is not None}
-    notes = [*parts.notes, *(note for note, applies in warnings.items() if applies)]
+    read = map(without_options, parts.notes)
+    notes = [*read, *(note for note, applies in warnings.items() if applies)]
     return {"facts": facts, "notes": [*notes, *few_examples(max(1, round(share * count)))]}

@@ -1,6 +1,5 @@
 """The form of the Train tab: a text, a recipe, initial weights, a seed, and the settings under "More settings"."""
 
-import collections
 import functools
 import json
 from collections.abc import Callable, Sequence
@@ -19,7 +18,7 @@ from balcony.train.settings import overrides, settings_value, settings_view
 from balcony.views import view
 from bert_core.config import ASSETS, Limits
 from bert_core.data.corpus import Corpus
-from bert_core.data.decoding import ENCODINGS, EncodingError, decoded_blocks
+from bert_core.data.decoding import ENCODINGS, likely_encoding
 from bert_core.errors import ConfigError, CorpusError, InputError
 from bert_core.runs.recipe import (
     BY_SIZE,
@@ -250,7 +249,7 @@ class TrainingForm:
 
 def show_source(kind: str, path: str | None) -> list[Any]:
     """Show the field of an uploaded file where that is the source, and its encoding, unless it is UTF-8."""
-    has_choice = kind == UPLOADED and encoding_choices(path)["visible"]
+    has_choice = kind == UPLOADED and encoding_of(path)["visible"]
     return [gr.update(visible=shown) for shown in (kind == UPLOADED, has_choice)]
 
 
@@ -321,27 +320,18 @@ def select(
     return view("parts/control", value, events=("input",), options=options, elem_id=elem_id, **layout)
 
 
-def encoding_control(elem_id: str = "encoding") -> gr.Radio:
-    """The encoding of an uploaded file; `encoding_choices` shows it for a file that is not UTF-8."""
-    info = "The file is not UTF-8. Choose the encoding in which it reads right, or save it as UTF-8."
-    return gr.Radio(list(ENCODINGS), label="Encoding", info=info, visible=False, elem_id=elem_id)
+def encoding_control(elem_id: str = "encoding") -> gr.HTML:
+    """The encoding of an uploaded file; `encoding_of` shows it for a file that is not UTF-8."""
+    info = "The file is not UTF-8. If letters are wrong below, choose another encoding."
+    choices = [(name, name) for name in ENCODINGS]
+    return select(choices, None, label="Encoding", elem_id=elem_id, info=info, visible=False)
 
 
-def encoding_choices(*paths: str | None) -> dict[str, Any]:
-    """An update of the control with the likely encodings of the first file that is not UTF-8, and how they read it; one
-    is chosen only if it is the only one."""
-    likely: dict[str, str] = {}
-    for path in filter(None, paths):
-        try:
-            with Path(path).open("rb") as file:
-                collections.deque(decoded_blocks(file, "", []), maxlen=0)
-        except EncodingError as error:
-            likely = likely or error.likely
-        except (CorpusError, OSError):  # the preview shows why
-            pass
-    only = next(iter(likely)) if len(likely) == 1 else None
-    choices = [(f"{name}: {preview}", name) for name, preview in likely.items()]
-    return gr.update(choices=choices, value=only, visible=bool(likely))
+def encoding_of(*paths: str | None) -> dict[str, Any]:
+    """An update of the control with the likely encoding of the first file that is not UTF-8."""
+    files = (Path(path) for path in paths if path)
+    likely = next(filter(None, (likely_encoding(file.read_bytes()) for file in files if file.is_file())), None)
+    return gr.update(value=likely, visible=likely is not None)
 
 
 def begun(space: Workspace, begin: Callable[[], object]) -> tuple[str, list[str]]:

@@ -25,7 +25,7 @@ OPTIONS = {  # of the command line, as the page names them
     "with --columns": "in the field “Columns”",
     "--label-separator": "the field “Between several labels of one text”",
 }
-_KIND = re.compile(r"--kind (\w+)")
+_OPTION = re.compile(r" \(--(?:kind|encoding)\)")
 _LENGTH, _POSITIONS = "data.sequence_length", "model.max_position_embeddings"
 
 
@@ -128,9 +128,9 @@ def with_labels(sentence: str) -> str:
         name.split(".")[-1]: label_of(name, kind) for kind in (FinetuningRecipe, Recipe) for name in kind.settings()
     }
     named = "|".join([*OPTIONS, r"\b\w+_\w+\b", r"^\w+(?= is )"])
-    return with_kind(re.sub(named, lambda name: labels.get(name[0], name[0]), sentence))
+    return without_options(re.sub(named, lambda name: labels.get(name[0], name[0]), sentence))
 
 
-def with_kind(sentence: str) -> str:
-    """The sentence with the control for the kind of a text instead of the command line's option."""
-    return _KIND.sub(rf"“{label_of('corpus.kind')}: \1” under More settings", sentence)
+def without_options(sentence: str) -> str:
+    """The sentence without the command line's options, in the place of which the page has controls."""
+    return _OPTION.sub("", sentence)

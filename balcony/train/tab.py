@@ -24,16 +24,16 @@ from balcony.train.form import (
     Filled,
     TrainingForm,
     begun,
-    encoding_choices,
+    encoding_of,
     select,
 )
 from balcony.train.monitor import monitor_value, run_monitor
 from balcony.train.saved_run import SavedRun, resumed
-from balcony.train.settings import values_of, with_kind, with_labels
+from balcony.train.settings import values_of, with_labels, without_options
 from balcony.views import view
-from bert_core.config import Limits, OptimizerConfig
+from bert_core.config import CORPUS_KINDS, Limits, OptimizerConfig
 from bert_core.data.corpus import Corpus
-from bert_core.errors import InputError, RunError
+from bert_core.errors import BertCoreError, InputError, RunError
 from bert_core.runs.prepare import Preview, preview
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import ACTIVE, Run
@@ -46,7 +46,7 @@ PACES = [
     ("5 steps a second", 5),
     ("1 step a second", 1),
 ]
-FIRST_SENTENCES = 3
+FIRST_SENTENCES, SHOWN_CHARACTERS = 3, 300
 MEASURED, UNMEASURED = "the speed of the latest steps here", "a machine that does nothing else"
 MOST_WATCHED = 100  # steps a second; a longer first run goes at full speed
 FIRST_RUN_SECONDS = 10.0  # of a visitor's first run at the automatic pace, so that it can be watched
@@ -60,7 +60,8 @@ class TrainTab:
     def __init__(self, page: Page) -> None:
         self.page, self.workspaces = page, page.workspaces
         with gr.Row(elem_id="train"):
-            self.preview = view("train/preview", events=("stale",), elem_id="preview")
+            kinds = [[kind, kind] for kind in CORPUS_KINDS]
+            self.preview = view("train/preview", events=("stale",), options={"kinds": kinds}, elem_id="preview")
             with gr.Row(elem_id="form"):
                 self.form = TrainingForm(page)
                 with self.form.rest:
@@ -103,7 +104,7 @@ class TrainTab:
             event(self.show_preview, self.filled_in, self.preview, **FOLLOWING)
         reading = no_facts(notes=["Reading the file…"])
         reads = form.uploaded.change(lambda path: reading if path else gr.skip(), form.uploaded, self.preview, **QUIET)
-        reads = reads.then(encoding_choices, form.uploaded, form.encoding, **FOLLOWING)
+        reads = reads.then(encoding_of, form.uploaded, form.encoding, **FOLLOWING)
         reads.then(self.follow, self.filled_in, shown, **FOLLOWING)
 
     def _connect_commands(self) -> None:
@@ -185,19 +186,23 @@ class TrainTab:
     def _counted(self, filled: Filled, values: dict[Any, Any]) -> dict[str, Any]:
         if filled.missing:
             return no_facts(notes=[filled.missing])
-        recipe, service = filled.recipe(), self.workspaces.service
-        if filled.source == OWN_TEXT and filled.start is None:
-            found, corpus = _own_preview(recipe, service.device, service.limits)
-        else:
-            corpus = filled.corpus(recipe)
-            found = preview(recipe, corpus, service.device, service.limits, start=filled.start)
+        recipe, service, read = filled.recipe(), self.workspaces.service, dict[str, Any]()
+        try:
+            if filled.source == OWN_TEXT and filled.start is None:
+                found, corpus = _own_preview(recipe, service.device, service.limits)
+            else:
+                corpus = filled.corpus(recipe)
+                read = reading_value(corpus) if filled.source != OWN_TEXT else {}
+                found = preview(recipe, corpus, service.device, service.limits, start=filled.start)
+        except BertCoreError as error:  # how the text was read stands above it
+            return read | no_facts(with_labels(str(error)), [*map(without_options, error.notes)])
         pace = self._pace(values, recipe)
         counted = recipe.training
         slowest = counted.total_steps / pace if pace and counted.epochs is None else 0.0
         seconds = found.seconds * (service.slowness or 1.0)
         assumed = "the chosen pace" if slowest > seconds else MEASURED if service.slowness else UNMEASURED
         found = dataclasses.replace(found, seconds=max(seconds, slowest))
-        return preview_value(found, corpus, assumed) | {"few": few_steps(filled, counted)}
+        return preview_value(found, corpus, assumed) | read | {"few": few_steps(filled, counted)}
 
     def _pace(self, values: dict[Any, Any], recipe: Recipe) -> float | None:
         """The pace of the next run with that recipe."""
@@ -420,9 +425,19 @@ def preview_value(found: Preview, corpus: Corpus, assumed: str) -> dict[str, Any
             ["Estimated time", duration(found.seconds)],
             ["Estimated for", assumed],
         ],
-        "first": list(corpus.sentences[:FIRST_SENTENCES]),
-        "notes": [*map(with_kind, found.warnings)],
+        "first": [*map(_cut, corpus.sentences[:FIRST_SENTENCES])],
+        "notes": [*map(without_options, found.warnings)],
     }
+
+
+def reading_value(corpus: Corpus) -> dict[str, Any]:
+    """How a text of the person's own was read: the chosen kind, its first sentences and its longest one."""
+    first = [*map(_cut, corpus.sentences[:FIRST_SENTENCES])]
+    return {"kind": corpus.kind, "first": first, "longest": _cut(corpus.longest)}
+
+
+def _cut(sentence: str) -> str:
+    return sentence if len(sentence) <= SHOWN_CHARACTERS else f"{sentence[:SHOWN_CHARACTERS]}…"
 
 
 def duration(seconds: float) -> str:

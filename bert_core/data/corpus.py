@@ -1,34 +1,58 @@
 """A text as documents of sentences; next-sentence pairs are neighbours in the same document."""
 
 import dataclasses
+import functools
 import hashlib
-import io
 import itertools
 import json
+import math
 import os
+import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from bert_core.config import LOCAL, Limits
-from bert_core.data.decoding import END_OF_FILE, decoded_blocks, notes_on_characters, without_controls
-from bert_core.data.sentences import SentenceReader
-from bert_core.errors import CorpusError, ignore, megabytes
+from bert_core.config import CORPUS_KINDS, LOCAL, Limits
+from bert_core.data.decoding import cleaned, decode, without_invisible
+from bert_core.data.sentences import (
+    FINAL_MARK,
+    LONG_WORD,
+    MARKS,
+    MAX_WORD_CHARACTERS,
+    UNSPACED,
+    split_at_marks,
+    split_sentences,
+)
+from bert_core.errors import ConfigError, CorpusError, megabytes, noting, percent
 
 MAX_BYTES = 64 * 2**20  # of a visitor's text
 WHOLE_BYTES = 2**30  # of a file that is read whole
+
+KINDS = {
+    "lines": "each line is a sentence",
+    "documents": "each line is a paragraph, which is divided into sentences",
+    "wrapped": "the lines up to a blank line are joined and divided into sentences",
+    "wikitext": "each line with “ . ”, which divides sentences, is a document, without headings",
+    "pairs": "each line is a pair of texts, with 1 if they belong together and else 0",
+}
+_LINES_TESTED, _MANY_SENTENCES = 1000, 4  # for "auto"
+_WORDS, _CHARACTERS = 25, 40  # with a mark among so many, a text has sentences
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+_TIGHT = f"{UNSPACED}\u3001-\u3029\uff01-\uff9f"  # no space stands beside these
+_TIGHT_BREAK = re.compile(f"(?<=[{_TIGHT}])\n|\n(?=[{_TIGHT}])")
+_REPEATED = 0.01  # of a text; said from there on
 
 
 @dataclass(frozen=True)
 class Corpus:
     """A text as documents of sentences.
 
-    documents: lists of their sentences, each with at least one. name: for messages. notes: what the reader changed
-    (encoding, cut words), one sentence each. labels: whether each pair is positive, if every document is a labelled
-    pair; None if the positive pairs are the neighbours in a document. kind, encoding: how it was read; None for a text
-    that was not read here, and for UTF-8.
+    documents: lists of their sentences, each with at least one. name: for messages. notes: how it was read and what was
+    changed (encoding, cut words), one sentence each. labels: whether each pair is positive, if every document is a
+    labelled pair; None if the positive pairs are the neighbours in a document. kind, encoding: with which it was asked
+    for; None for a text that was not read here, and where none was given.
     """
 
     documents: list[list[str]]
@@ -42,6 +66,11 @@ class Corpus:
     def sentences(self) -> list[str]:
         """All sentences in reading order."""
         return [*itertools.chain.from_iterable(self.documents)]
+
+    @property
+    def longest(self) -> str:
+        """The sentence with the most characters."""
+        return max(self.sentences, key=len)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -65,22 +94,34 @@ class Corpus:
         encoding: str | None = None,
         limits: Limits = LOCAL,
     ) -> "Corpus":
-        """Decode and split the content of a file (see `decoded_blocks`, `SentenceReader`). Raises CorpusError."""
+        """Read the content of a file: see `decode` and, for the rest, `from_text`."""
         if len(data) > (most := min(MAX_BYTES, limits.upload_bytes)):
             raise CorpusError(f"{name} has {megabytes(len(data))}; the limit is {megabytes(most)}. Use a part.")
-        notes: list[str] = []
-        # In blocks, because one regular expression over the whole text would hold the interpreter's lock.
-        blocks = decoded_blocks(io.BytesIO(data), name, notes, encoding)
-        return _read(SentenceReader(kind, name, limits.items), blocks, notes, encoding)
+        text, notes = decode(data, name, encoding)
+        return _read(text, name, notes, kind, encoding=encoding, items=limits.items)
 
     @classmethod
     def from_text(cls, text: str, kind: str = "auto", name: str = "the text", limits: Limits = LOCAL) -> "Corpus":
-        """Split a text (see `SentenceReader`). Raises CorpusError if it is too large, not plain text, or empty."""
+        """Read a text. A blank line ends a document in the first three kinds.
+
+        kind:
+            "lines": each line is a sentence.
+            "documents": each line is a paragraph, which is divided into sentences.
+            "wrapped": the lines up to a blank line are joined, and divided into sentences.
+            "auto": "documents" if lines with four or more sentences hold most sentences; "wrapped" if most lines that
+                another one follows end without a sentence's mark, and the text has a mark at least every 25 words (40
+                characters without spaces); else "lines". The first 1,000 lines decide, and a note says which it is.
+            "wikitext": each line with " . ", which divides sentences, is a document; headings are left out.
+            "pairs": `text<TAB>text<TAB>label` per line, label 1 for positive and 0 for negative, or MRPC's five
+                columns; or `text<TAB>text`, whose lines are documents of two sentences.
+
+        name: for messages. Raises CorpusError if the text is too large, not plain text, empty, or a line is not a pair;
+        ConfigError for another kind.
+        """
         if len(text) > (most := min(MAX_BYTES, limits.upload_bytes)):
             raise CorpusError(f"{name} has {len(text):,} characters; the limit is {most:,}. Use a part.")
-        text, odd = without_controls(text.rstrip(END_OF_FILE), name)
-        reader = SentenceReader(kind, name, limits.items)
-        return _read(reader, [text.removeprefix("\ufeff")], notes_on_characters(odd), None)
+        text, notes = cleaned(text.removeprefix("\ufeff"), name)
+        return _read(text, name, notes, kind, items=limits.items)
 
     def first(self, number: int | None) -> "Corpus":
         """The first `number` documents or pairs; None: all."""
@@ -130,56 +171,141 @@ def read_corpus(
     kind: str = "auto",
     encoding: str | None = None,
     most_documents: int | None = None,
-    progress: Callable[[float], None] = ignore,
 ) -> Corpus:
     """Read a corpus from a file, or from a string.
 
     path_or_text: a string is a path only if it is one line that names an existing file; for a visitor's text use
-    `Corpus.from_text`, which never opens a file. kind: see `SentenceReader`. encoding: if not UTF-8, see
-    `decoded_blocks`. most_documents: read so many from the start; of a file of more than 1 GB, it has to be given.
-    progress: called with the fraction that is read. Raises CorpusError, or ConfigError for another kind or encoding.
+    `Corpus.from_text`, which never opens a file. kind: see `Corpus.from_text`. encoding: see `decode`. most_documents:
+    read so many from the start; it has to be given for a file of more than 1 GB, of which that much is read. Raises
+    CorpusError, or ConfigError for another kind or encoding.
     """
     if isinstance(path_or_text, str) and ("\n" in path_or_text or not os.path.isfile(path_or_text)):
         return Corpus.from_text(path_or_text, kind).first(most_documents)
     path = Path(path_or_text)
-    notes: list[str] = []
     try:
         with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > WHOLE_BYTES and most_documents is None:
-                raise CorpusError(
-                    f"{path.name} has {megabytes(size)}; a text of more than {megabytes(WHOLE_BYTES)} is read in part: "
-                    "say with corpus.most_documents how many documents from its start."
-                )
-
-            def blocks() -> Iterator[str]:
-                for block in decoded_blocks(file, path.name, notes, encoding):
-                    progress(file.tell() / size)
-                    yield block
-
-            return _read(SentenceReader(kind, path.name), blocks(), notes, encoding, most_documents)
+            size, data = os.fstat(file.fileno()).st_size, file.read(WHOLE_BYTES)
     except OSError as error:
         raise CorpusError(f"The file {path} cannot be read ({error.strerror}); check its name.") from None
+    if size > WHOLE_BYTES:
+        if most_documents is None:
+            raise CorpusError(
+                f"{path.name} has {megabytes(size)}; of a text of more than {megabytes(WHOLE_BYTES)}, say with "
+                "corpus.most_documents how many documents to read from its start."
+            )
+        data = data[: data.rfind(b"\n") + 1]
+    text, notes = decode(data, path.name, encoding)
+    return _read(text, path.name, notes, kind, encoding=encoding, most_documents=most_documents)
 
 
 def _read(
-    reader: SentenceReader,
-    blocks: Iterable[str],
+    text: str,
+    name: str,
     notes: list[str],
-    encoding: str | None,
+    kind: str,
+    *,
+    encoding: str | None = None,
+    items: float = math.inf,
     most_documents: int | None = None,
 ) -> Corpus:
-    """notes: on the blocks, complete when these are read."""
-    kind = reader.kind  # "auto" becomes another while it reads
-    documents: list[list[str]] = [[]]
-    for sentences in reader.read(blocks):
-        if sentences:
-            documents[-1] += sentences
-        elif documents[-1]:
-            if len(documents) == most_documents:
-                break
-            documents.append([])
-    if not documents[-1]:
-        documents.pop()
-    labels = reader.labels[: len(documents)] or None
-    return Corpus(documents, reader.name, (*notes, *reader.notes), labels, kind, encoding)
+    """A text as it was decoded, with notes on that. items: as in `Limits`. The others: see `read_corpus`."""
+    if kind not in CORPUS_KINDS:
+        raise ConfigError(f"The corpus kind {kind!r} is unknown; it can be one of: {', '.join(CORPUS_KINDS)}.")
+    with noting(notes):
+        if sum(map(text.count, f"\n{MARKS}")) > items:
+            raise CorpusError(f"{name} has more than {items:,} lines and sentence marks, the limit here. Use a part.")
+        text, invisible = without_invisible(text)
+        notes += [f"Characters without width taken out of words: {invisible:,}."] if invisible else []
+        lines = [" ".join(line.split()) for line in text.splitlines()]
+        if not any(lines):
+            raise CorpusError(f"{name} is empty; type or paste at least two sentences.")
+        used, labels = kind, None
+        if kind == "auto":
+            used = kind_of(lines)
+            notes.append(f"Read as {used}: {KINDS[used]}. If that is wrong, choose another kind of text (--kind).")
+        if used == "pairs":
+            documents, labels = _pairs(text, name, most_documents)
+        else:
+            divide = _wikitext if used == "wikitext" else functools.partial(_documents, kind=used)
+            documents = [*itertools.islice(divide(lines), most_documents)]
+        if not documents:
+            raise CorpusError(
+                f"{name} has no {used}: {KINDS[used]}. Choose another kind of text (--kind), or write it so."
+            )
+        notes += [*_cut_words(documents), *_repeated(documents, used == "pairs")]
+    return Corpus(documents, name, tuple(notes), labels, kind, encoding)
+
+
+def kind_of(lines: Sequence[str]) -> str:
+    """The kind that "auto" stands for, see `Corpus.from_text`. lines: without white space at both ends."""
+    lines = lines[:_LINES_TESTED]
+    counts = [len(split_at_marks(line)) for line in lines]
+    if 2 * sum(count for count in counts if count >= _MANY_SENTENCES) > sum(counts):
+        return "documents"
+    followed = [line for line, after in itertools.pairwise(lines) if line and after]
+    unended = sum(not FINAL_MARK.search(line[-4:]) for line in followed)
+    text = " ".join(lines)
+    marks = sum(bool(FINAL_MARK.search(sentence[-4:])) for sentence in split_at_marks(text))
+    least = len(text.split()) / _WORDS + len(_UNSPACED.findall(text)) / _CHARACTERS
+    return "wrapped" if 2 * unended > len(followed) and marks >= least else "lines"
+
+
+def _documents(lines: Iterable[str], kind: str) -> Iterator[list[str]]:
+    for has_text, group in itertools.groupby(lines, bool):
+        if has_text and kind == "lines":
+            yield [*group]
+        elif has_text and kind == "documents":
+            yield [sentence for line in group for sentence in split_sentences(line)]
+        elif has_text:
+            yield split_sentences(_TIGHT_BREAK.sub("", "\n".join(group)).replace("\n", " "))
+
+
+def _wikitext(lines: Iterable[str]) -> Iterator[list[str]]:
+    for line in lines:
+        is_heading = len(line) > 1 and line[0] == line[-1] == "="
+        if not is_heading and " . " in f"{line} ":
+            yield [part for part in line.split(" . ") if part.strip(" .")]
+
+
+def _pairs(text: str, name: str, most: int | None) -> tuple[list[list[str]], list[bool] | None]:
+    """The pairs, and whether each is positive; None for neighbours. Only a line feed ends a line here."""
+    documents: list[list[str]] = []
+    labels: list[bool] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        cells = [cell.strip() for cell in line.split("\t")]
+        if not line.strip() or (number == 1 and cells[0].lower() == "quality"):
+            continue
+        if len(documents) == most:
+            break
+        if len(cells) == 5:
+            cells = [cells[3], cells[4], cells[0]]
+        is_first, has_label = not documents, cells[2:] in (["0"], ["1"])
+        if len(cells) != 2 + has_label or (not is_first and has_label != bool(labels)):
+            raise CorpusError(
+                f"Line {number} of {name} is not a pair; write text, tab, text, tab and 1 or 0, or MRPC's five columns,"
+                " or on all lines two texts with a tab between them."
+            )
+        documents.append([cell for cell in cells[:2] if cell or has_label])
+        labels += [cells[2] == "1"] if has_label else []
+    return documents, labels or None
+
+
+def _cut_words(documents: list[list[str]]) -> list[str]:
+    """Cut the long words of these documents. Returns a note on it."""
+    words, lost, kept = 0, 0, 0
+    for document in documents:
+        for i, sentence in enumerate(document):
+            if len(sentence) > MAX_WORD_CHARACTERS:
+                document[i], count = LONG_WORD.subn(lambda word: word[0][:MAX_WORD_CHARACTERS], sentence)
+                words, lost = words + count, lost + len(sentence) - len(document[i])
+            kept += len(document[i])
+    share = f"{percent(lost / max(1, lost + kept))} of the text is left out"
+    return [f"Words cut after {MAX_WORD_CHARACTERS} characters: {words:,}; {share}."] if words else []
+
+
+def _repeated(documents: list[list[str]], are_pairs: bool) -> list[str]:
+    """A note on the sentences, or labelled pairs, that a text has more than once."""
+    units = [*map(tuple, documents)] if are_pairs else [*itertools.chain.from_iterable(documents)]
+    repeated, what = len(units) - len(set(units)), "Pairs" if are_pairs else "Sentences"
+    is_worth = repeated >= _REPEATED * len(units)
+    return [f"{what} that stand further up already: {repeated:,} of {len(units):,}."] if repeated and is_worth else []

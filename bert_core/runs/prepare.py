@@ -20,7 +20,7 @@ from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus, notes_on_unknown
 from bert_core.data.tokenizer import CLS, MASK, SEP, UNK, notes_on_words, special_ids, train_tokenizer
-from bert_core.errors import CheckpointError, ConfigError, CorpusError, ignore, quoted
+from bert_core.errors import CheckpointError, ConfigError, CorpusError, ignore, noting, quoted
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import BY_SIZE, GOING_ON_RATE, FinetuningRecipe, Recipe
 from bert_core.runs.snapshots import Snapshot
@@ -34,7 +34,7 @@ from bert_core.training.evaluation import Evaluator, evaluating, evaluation_plan
 from bert_core.training.objective import Objective, Pretraining, StepRow
 from bert_core.training.trainer import Trainer
 
-_LONG_BYTES, _MOST_ASKED, _MANY_KNOWN = 40, 2_000, 0.1  # of a sentence, sentences, and of these
+_MANY_KNOWN = 0.1  # of the sentences of a held-out part
 # Unless the recipe says otherwise, a tenth is held out of a text of at least this many documents, sentences or bytes.
 HELD_OUT_SHARE = 0.1
 MIN_DOCUMENTS = 8
@@ -124,7 +124,9 @@ def prepare(
         prepared = _prepare_task(recipe, source or recipe.source(), device, start, progress)
     elif isinstance(recipe, Recipe) and isinstance(source, Corpus | None):
         progress("reading the text")
-        prepared = _prepare_text(recipe, source or recipe.source(), device, start, progress)
+        source = source or recipe.source()
+        with noting(source.notes):
+            prepared = _prepare_text(recipe, source, device, start, progress)
     else:
         raise ConfigError(
             "A recipe and what it learns from do not fit; a text goes with Recipe, a task with TaskParts."
@@ -246,15 +248,13 @@ def _text_notes(
 
 
 def _repeated_notes(texts: Mapping[str, Corpus]) -> tuple[str, ...]:
-    """What to say where many sentences of a held-out part, but for short ones, are in the training part too."""
+    """What to say where many sentences of a held-out part are in the training part too."""
     notes: tuple[str, ...] = ()
-    held_out_texts = {part: text for part, text in texts.items() if part != "train"}
-    for part, text in held_out_texts.items():
-        longer = (each for each in text.sentences if len(each.encode()) >= _LONG_BYTES)
-        asked = {*itertools.islice(longer, _MOST_ASKED)}
-        known = len(asked.intersection(texts["train"].sentences)) if asked else 0
-        if known > _MANY_KNOWN * len(asked):
-            held_out = f"Of the first {len(asked):,} long sentences held out for {part}"
+    learned = set(texts["train"].sentences)
+    for part, text in texts.items():
+        known = 0 if part == "train" else sum(map(learned.__contains__, text.sentences))
+        if known > _MANY_KNOWN * len(text.sentences):
+            held_out = f"Of the {len(text.sentences):,} sentences held out for {part}"
             notes += (f"{held_out}, {known:,} are in the training part too, so a model may know them by heart.",)
     return notes
 
@@ -476,8 +476,9 @@ def preview(
     corpus = corpus.first(recipe.corpus.most_documents)
     part = corpus.part(0, MAX_PREVIEWED)
     times = len(corpus.sentences) / len(part.sentences)
-    text = _prepare_text(recipe, part, device, start, times=times)
-    check_limits(text, limits)
+    with noting(corpus.notes):
+        text = _prepare_text(recipe, part, device, start, times=times)
+        check_limits(text, limits)
     encoded, held_out = text.batches.encoded, text.parts.validation
     first = np.flatnonzero(encoded.has_next if recipe.data.segments == "sentences" else [])
     a, b = encoded.lengths_of(first), encoded.lengths_of(first + 1)

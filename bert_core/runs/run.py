@@ -527,7 +527,7 @@ class Run:
         run's model, until the garbage collector comes. The other runs need that memory at once.
         """
         if isinstance(error, BertCoreError):
-            self._end("failed", str(error))
+            self._end("failed", " ".join([*error.notes, str(error)]))
             return
         reason = reason_of(error)
         if reason != OUT_OF_MEMORY:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_core.config import LOCAL, Limits
-from bert_core.data.decoding import decoded_blocks, with_plain_line_ends, without_invisible
+from bert_core.data.decoding import decode, without_invisible
 from bert_core.errors import CorpusError, first_three, megabytes, quoted
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.storage.untrusted import Json
@@ -224,7 +224,7 @@ def load_task(
     labelled: whether to read labels. columns: the texts and then, with labels, the label, or the word and the tag:
     names of a header, or numbers from 1, such as ("review", "sentiment") or "1,2". By default, a header's usual names,
     else the order. model, train: the fine-tuned model or the training part that the examples are for, whose columns
-    come first. encoding: of a file that is not UTF-8, see `decoded_blocks`. label_separator: what stands between the
+    come first. encoding: of a file that is not UTF-8, see `decode`. label_separator: what stands between the
     labels of a text that may have several; alone, it means none of them. Raises CorpusError, with the line or the
     question, if a part cannot be read, if it is not clear which columns to read, and for a file without examples or
     over the limits.
@@ -241,10 +241,11 @@ def load_task(
     try:
         if path.stat().st_size > (most := min(MAX_BYTES, limits.upload_bytes)):
             raise CorpusError(f"{path.name} has more than {megabytes(most)}; use a part of it.")
-        with path.open("rb") as opened:
-            text = "".join(map(with_plain_line_ends, decoded_blocks(opened, path.name, notes, encoding)))
+        data = path.read_bytes()
     except OSError as error:
         raise CorpusError(f"{path.name} cannot be read ({error.strerror or error}).") from None
+    text, found = decode(data, path.name, encoding)
+    notes += found
     if not kind.keeps_characters:
         text, invisible = without_invisible(text)
         notes += [f"Characters without width taken out of words: {invisible:,}."] if invisible else []

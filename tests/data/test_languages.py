@@ -89,10 +89,9 @@ def test_a_paragraph_has_the_sentences_that_a_reader_counts(language):
 
 def test_no_character_of_a_long_paragraph_is_lost(language):
     paragraph = JOINED_WITH.get(language, " ").join(SENTENCES[language] * 20)
-    corpus = Corpus.from_text(paragraph)
+    corpus = Corpus.from_text(paragraph, "documents")
     assert len(corpus.sentences) == 20 * len(SENTENCES[language])
     assert "".join("".join(corpus.sentences).split()) == "".join(paragraph.split())
-    assert corpus.notes == ()
 
 
 KINDS = ["word", "wordpiece", "bpe"]
@@ -163,16 +162,16 @@ def test_characters_of_scripts_without_spaces_are_tokens_with_their_marks():
 
 def test_the_preview_says_what_becomes_of_the_words():
     recipe = recipe_named("romeo-juliet")
-    [note] = preview(recipe, Corpus.from_text("我们去学校。\n他们在家里。\n今天很好。")).warnings
+    [note] = preview(recipe, Corpus.from_text("我们去学校。\n他们在家里。\n今天很好。", "lines")).warnings
     assert note.endswith("other scripts without spaces between words are split into characters (82% of this text).")
-    assert preview(recipe, Corpus.from_text("a , b , c\nd , e @-@ f - 3.50\n")).warnings == (
+    assert preview(recipe, Corpus.from_text("a , b , c\nd , e @-@ f - 3.50\n", "lines")).warnings == (
         "The word tokenizer drops . , ! ? - and quotation marks: 33% of the words here. Wordpiece keeps them.",
         "The word tokenizer drops marks inside 1 of the 12 words here too: '@-@' is read as '@@'.",
     )
-    french = Corpus.from_text("il vient ; elle part\nelle est là ; il dort\n")
+    french = Corpus.from_text("il vient ; elle part\nelle est là ; il dort\n", "lines")
     assert preview(recipe, french).warnings == ()
     wordpiece = recipe.override({"tokenizer.kind": "wordpiece"})
-    assert preview(wordpiece, Corpus.from_text("a , b , c\nd , e @-@ f -\n")).warnings == ()
+    assert preview(wordpiece, Corpus.from_text("a , b , c\nd , e @-@ f -\n", "lines")).warnings == ()
 
 
 def test_a_part_of_a_chinese_text_is_held_out():

@@ -262,11 +262,11 @@ def test_held_out_parts_are_no_part_of_the_training(recipe):
 
 
 def test_held_out_sentences_that_are_learned_from_are_counted(recipe):
-    sentences = [f"number {i} of these sentences is as long as all the others" for i in range(30)]
+    sentences = [f"number {i} is short" for i in range(30)]
     once, twice = ("\n".join(sentences * times) for times in (1, 2))
     half = recipe.override({"corpus.validation_share": 0.5, "training.nsp_weight": 0})
     said = [[each for each in prepare(half, Corpus.from_text(text)).notes if "heart" in each] for text in (once, twice)]
-    counted = "Of the first 30 long sentences held out for validation, 30 are in the training part too"
+    counted = "Of the 30 sentences held out for validation, 30 are in the training part too"
     assert said == [[], [f"{counted}, so a model may know them by heart."]]
 
 
@@ -336,8 +336,8 @@ def test_a_long_text_is_previewed_from_its_beginning(monkeypatch):
     for name in ("sentences", "tokens", "held_out_sentences"):
         assert getattr(facts, name) == 4 * getattr(begun, name)
     assert facts.seconds == pytest.approx(4 * begun.seconds, rel=0.2)
-    assert (begun.warnings, len(facts.warnings)) == ((), 1)
-    assert "first 60 of 240 sentences" in facts.warnings[0]
+    assert begun.warnings == facts.warnings[:-1]
+    assert "first 60 of 240 sentences" in facts.warnings[-1]
 
 
 def test_preparing_reports_its_stages(recipe):
@@ -541,7 +541,7 @@ def test_every_example_is_a_text_of_one_to_four_kilobytes_to_learn_by_heart(name
     assert 700 < path.stat().st_size < 4_000
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line]
     assert list(corpus.sentences) == lines, "each line is a sentence"
-    assert all(note.startswith("Some lines have several sentences") for note in corpus.notes)
+    assert corpus.notes[0].startswith("Read as lines: each line is a sentence.")
     recipe = recipe_for(corpus)
     assert recipe.tokenizer.kind == "word"
     facts = preview(recipe, corpus)

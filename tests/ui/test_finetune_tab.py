@@ -32,7 +32,6 @@ from balcony.server.news import run_news
 from balcony.server.workspace import Workspace
 from balcony.server.workspaces import Workspaces
 from bert_core import load_recipe
-from bert_core.data.decoding import EncodingError
 from bert_core.errors import CorpusError, RunError
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.runs.run import Run
@@ -200,8 +199,10 @@ def test_each_file_is_read_in_its_own_encoding_and_says_so(workspaces, tiny_chec
     ] * 2
     notes = task_facts(finetuning_recipe("subjects"), parts, tiny_checkpoint)["notes"]
     assert any(note.startswith("In validation.csv: Read as windows-1252") for note in notes), notes
-    with pytest.raises(EncodingError, match="validation"):
-        form.parts(values | {form.encoding: None}, workspaces)
+    values |= {form.encoding: None}
+    notes = task_facts(finetuning_recipe("subjects"), form.parts(values, workspaces), tiny_checkpoint)["notes"]
+    said = "In validation.csv: It is not UTF-8 and was read as windows-1252; if letters are wrong, choose the encoding."
+    assert said in notes
 
 
 @pytest.mark.parametrize("has_test", [False, True])

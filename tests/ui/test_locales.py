@@ -16,9 +16,8 @@ from balcony.frame.question import SCHEMA
 from balcony.lessons import lessons
 from balcony.models.tab import CARD, card_of
 from balcony.server.scripts import locales, sources
-from balcony.train.settings import in_words, label_of, with_kind, with_labels
+from balcony.train.settings import in_words, label_of, with_labels, without_options
 from bert_core.config import ASSETS, CHECKPOINTS, choices
-from bert_core.data.sentences import FORMATS
 from bert_core.runs.recipe import DEFAULT_RECIPE, FinetuningRecipe, Recipe, load_recipe
 
 ROOT = ASSETS.parent
@@ -122,7 +121,7 @@ def written(node: ast.expr) -> str | None:
 def test_every_error_message_has_a_translation() -> None:
     messages = [written(call.args[0]) for name, call in calls("bert_core", "balcony") if name in ERRORS and call.args]
     assert len(messages) > 200
-    assert missing([with_kind(message) for message in messages if message]) == []
+    assert missing([without_options(message) for message in messages if message]) == []
 
 
 def test_both_parts_of_what_is_wrong_with_a_line_have_a_translation() -> None:
@@ -139,10 +138,6 @@ def test_every_label_of_a_control_has_a_translation() -> None:
         texts += [written(each) for each in call.args[name == "Tab" :][:1] if name in CAPTIONED]
     assert len(texts) > 40
     assert missing([text for text in texts if text and "/" not in text]) == []  # a name of the Hub is an example
-
-
-def test_every_form_of_a_file_that_is_no_text_alone_has_a_name() -> None:
-    assert [name for name in FORMATS if name not in TEXTS["zh"]] == []
 
 
 def test_every_stage_of_a_preparation_has_a_translation() -> None:

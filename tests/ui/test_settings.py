@@ -115,7 +115,7 @@ def test_a_task_has_only_its_own_settings() -> None:
 def test_a_setting_is_named_as_its_control() -> None:
     assert with_labels("learning_rate is 0; it must be a number.") == "Learning rate is 0; it must be a number."
     assert with_labels("steps is 0.") == "Steps is 0."
-    assert with_labels("--kind lines reads it.") == "“Kind of text: lines” under More settings reads it."
+    assert with_labels("Choose another kind of text (--kind).") == "Choose another kind of text."
     assert with_labels("mask_share 1 and random_share 1 are more.") == "Mask share 1 and Random share 1 are more."
     assert with_labels("no.zip has no config.json") == "no.zip has no config.json"
     assert with_labels("choose it with --columns, for example 2") == "choose it in the field “Columns”, for example 2"

@@ -2,6 +2,7 @@
 // first sentences as they were cut, and more numbers.
 
 import { button, changes, el, fill, note, notes, presses } from "../parts/elements.js";
+import { KINDS } from "../parts/control.js";
 import { announce, on } from "../frame/page.js";
 import { onPart } from "../frame/question.js";
 import { runs } from "../compare/runs.js";
@@ -12,7 +13,7 @@ import { list } from "./facts.js";
 const NAME = "Text and settings";
 
 /** @type {View} */
-export function view(root, { trigger }) {
+export function view(root, { options, trigger }) {
   let follows = false; // a training that goes on from the shown model
   const isNew = changes();
   onPart(["model", "step"], () => follows && trigger("stale"));
@@ -23,6 +24,11 @@ export function view(root, { trigger }) {
     change.ariaExpanded = `${isOpen}`;
     change.textContent = isOpen ? "Done" : NAME;
   };
+  // The setting under More settings, beside what was read.
+  const kind = KINDS.select({ label: "Kind of text", choices: options.kinds }, "preview-kind-info", (value) =>
+      announce("kind", { value }),
+    ),
+    chosen = el("div.b-preview-kind", { id: "preview-kind" }, kind.parts);
   const change = button(NAME, () => unfold(change.ariaExpanded === "false"), {
     id: "change-settings",
     "aria-expanded": false,
@@ -45,9 +51,12 @@ export function view(root, { trigger }) {
   return function draw(/** @type {Facts | null} */ value) {
     if (!value) return;
     follows = value.follows ?? follows;
-    const { error, first, facts } = value,
+    const { error, first, longest, facts } = value,
       of = Object.fromEntries(facts);
-    const begins = first?.map((text) => el("li", { dir: "auto", translate: "no" }, text));
+    const own = (/** @type {string} */ name, /** @type {string} */ text) =>
+      el(name, { dir: "auto", translate: "no" }, text);
+    const begins = first?.map((text) => own("li", text));
+    if (value.kind) kind.show(value.kind, {});
     line.textContent = facts.length
       ? `${of.Sentences} sentences · ${of.Parameters} weights · ${of["Estimated time"]}`
       : error
@@ -60,7 +69,10 @@ export function view(root, { trigger }) {
       rest,
       error && note(error, true),
       notes(value.notes),
+      value.kind && chosen,
       begins && el("details.b-preview-more", { open: "" }, el("summary", "The text begins"), el("ol", begins)),
+      longest &&
+        el("details.b-preview-more", { open: "" }, el("summary", "The longest sentence"), el("ul", own("li", longest))),
       facts.length > 0 && el("details.b-preview-more", el("summary", "More numbers"), list(value)),
     );
   };
