@@ -1,6 +1,7 @@
 """Models as Hugging Face folders without pickles: `transformers` opens them, and untrusted ones are read safely."""
 
 import contextlib
+import copy
 import dataclasses
 import json
 import os
@@ -126,14 +127,14 @@ class TaskHead:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model in eval mode, with its tokenizer.
+    """A model, always in eval mode, with its tokenizer.
 
     notes: what the files lacked and what replaces it, one sentence each. missing: which of "pooler", "mlm" and "nsp"
     the files lacked; these parts are random, and probes that need them raise an error. recipe: the settings of the
     training as JSON data, if known. head: of a fine-tuned model; its files have neither of the pre-training heads.
     """
 
-    model: BertForPreTraining
+    model: BertForPreTraining  # read by `_InEvalMode`
     tokenizer: Tokenizer
     name: str = "model"
     notes: tuple[str, ...] = ()
@@ -159,9 +160,32 @@ class Checkpoint:
         return {name: tensor for name, tensor in every.items() if not name.startswith(left_out)}
 
     def to(self, device: str) -> "Checkpoint":
-        """The same on a device (see `choose_device`, which may raise ConfigError), to which the model itself moves."""
-        self.model.to(choose_device(device))
-        return self
+        """The same on a device (see `choose_device`, which may raise ConfigError): with a model of its own, or itself
+        where it is there already."""
+        there = torch.device(choose_device(device))
+        return (
+            self if self.model.device == there else dataclasses.replace(self, model=copy.deepcopy(self.model).to(there))
+        )
+
+
+class _InEvalMode:
+    """The attribute `model` of a checkpoint. A model that is in training goes on as it is: whoever reads the attribute
+    gets another module in its place, with the same weights and in eval mode."""
+
+    def __get__(self, checkpoint: Checkpoint | None, owner: type) -> Any:
+        if checkpoint is None:  # the class is looked at, not one of its objects
+            return self
+        model: BertForPreTraining = vars(checkpoint)["model"]
+        if any(module.training for module in model.modules()):
+            shared = {id(each): each for each in (*model.parameters(), *model.buffers())}
+            model = vars(checkpoint)["model"] = copy.deepcopy(model, shared).eval()
+        return model
+
+    def __set__(self, checkpoint: Checkpoint, model: BertForPreTraining) -> None:
+        vars(checkpoint)["model"] = model
+
+
+Checkpoint.model = _InEvalMode()  # type: ignore[assignment]
 
 
 # --- Writing ---------------------------------------------------------------------------------------------------------

@@ -21,10 +21,12 @@ import transformers
 from helpers import killed_after, make_batch, make_model
 from safetensors.torch import load_file, save_file
 
+from bert_core import attention
 from bert_core.config import LOCAL, PUBLIC, BertConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import SPECIAL_TOKENS, train_tokenizer
 from bert_core.errors import BertCoreError, CheckpointError
+from bert_core.model import BertForPreTraining
 from bert_core.storage import checkpoint as checkpoint_module
 from bert_core.storage import weights as weights_module
 from bert_core.storage.checkpoint import (
@@ -283,7 +285,7 @@ def test_longer_positions_keep_the_first_and_draw_the_others(tiny_checkpoint, fo
     ("positions", "message"),
     [
         (16, "the weights have 17 positions"),
-        (10**9, "max_position_embeddings is 1000000000; it must be a whole number from 8 to 8192"),
+        (10**9, "max_position_embeddings is 1000000000; it must be a whole number from 8 to 8,192"),
         (0, "max_position_embeddings is 0"),
     ],
 )
@@ -940,3 +942,47 @@ def test_old_leftovers_of_a_killed_save_are_deleted(tiny_checkpoint, folder):
     save_checkpoint(tiny_checkpoint, folder)
     assert young.exists()
     assert not old.exists()
+
+
+# --- Eval mode and devices -------------------------------------------------------------------------------------------
+
+
+def dropping(config: BertConfig) -> BertForPreTraining:
+    """A model that drops a lot while it is in training, as it is when it was made."""
+    model = BertForPreTraining(config.replace(hidden_dropout_prob=0.4, attention_probs_dropout_prob=0.4))
+    assert model.training
+    return model
+
+
+def test_a_checkpoint_is_asked_in_eval_mode_whatever_its_model_is_used_for(tiny_checkpoint):
+    model = dropping(tiny_checkpoint.config)
+    checkpoint = dataclasses.replace(tiny_checkpoint, model=model)
+    text = "hello romeo my name is juliet"
+
+    def asked() -> torch.Tensor:
+        weights = torch.as_tensor(attention(checkpoint, text).weights)
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+        return weights
+
+    first = asked()
+    assert torch.equal(asked(), first)
+    assert model.training, "who trains it goes on with dropout"
+    assert not checkpoint.model.training
+    checkpoint.model.train()
+    assert torch.equal(asked(), first)
+    help(Checkpoint)
+    checkpoint.model.bert.encoder.layer[1].train()
+    assert torch.equal(asked(), first)
+    with torch.no_grad():
+        for parameter in model.parameters():  # a step of the training
+            parameter.mul_(1.5)
+    assert not torch.equal(asked(), first), "the weights are those of the model that it was given"
+
+
+def test_another_device_gives_another_checkpoint_with_a_model_of_its_own(tiny_checkpoint, monkeypatch):
+    monkeypatch.setattr(checkpoint_module, "choose_device", lambda device: device)
+    before = {name: (id(each), each.device) for name, each in tiny_checkpoint.model.named_parameters()}
+    assert tiny_checkpoint.to("cpu") is tiny_checkpoint
+    moved = tiny_checkpoint.to("meta")
+    assert (moved.model.device.type, moved.tokenizer, moved.name) == ("meta", tiny_checkpoint.tokenizer, "tiny")
+    assert {name: (id(each), each.device) for name, each in tiny_checkpoint.model.named_parameters()} == before
