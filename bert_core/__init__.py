@@ -17,7 +17,7 @@ from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import BertCoreError
-from bert_core.model import BertForPreTraining, BertModel, separate_projections
+from bert_core.model import BertForPreTraining, BertModel
 from bert_core.pages.attention import show
 from bert_core.probes.attention import (
     ablation_map,

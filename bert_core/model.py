@@ -1,12 +1,11 @@
 """BERT (Devlin et al. 2018), as google-research/bert defines it and under Hugging Face's tensor names.
 
 Shapes: B batch, T tokens, N computed positions of the B * T (see `Packing`), M asked positions, at which the model
-predicts the token, H heads, D hidden size, F feed-forward size, V vocabulary. Positions are counted through the whole
-batch, 0 to B * T - 1.
+predicts the token, H heads, D hidden size, d = D / H, F feed-forward size, V vocabulary. Positions are counted through
+the whole batch, 0 to B * T - 1. Where a comment says (N, D), all positions are (B, T, D).
 
 Post-LayerNorm: every block is LayerNorm(x + dropout(block(x))). The masked-word head shares its matrix with the word
-embeddings. Query, key and value are one matrix product at run time and three tensors in a file; `separate_projections`
-makes them three modules.
+embeddings. What is inside a pass is read and changed by `watch`, see `BertModel.forward`; nothing is kept on a module.
 """
 
 import math
@@ -27,7 +26,8 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "linear": lambda x: x,
 }
 
-_PROJECTIONS = ("query", "key", "value")
+# Is given a number of a pass by its name, and returns it, or what takes its place.
+Watch = Callable[[str, Tensor], Tensor]
 
 # On a CPU, plain matrix products are faster than the fused kernel, which works in blocks, up to this many tokens; in
 # bfloat16 always, 1.7 to 6 times with their gradients.
@@ -56,14 +56,12 @@ class Packing:
         return cls((B, T), flat.nonzero().squeeze(1).to(device), (flat.cumsum(0) - 1).to(device))
 
     def pack(self, padded: Tensor) -> Tensor:
-        """The computed positions, (N, C), of a (B, T, C) tensor; of a (B, T) tensor (N,)."""
-        flat = padded.flatten(0, 1)
-        return flat if self.real is None else flat.index_select(0, self.real)
+        """The computed positions of a (B, T, C) or (B, T) tensor, (N, C) or (N,); if these are all, the tensor."""
+        return padded if self.real is None else padded.flatten(0, 1).index_select(0, self.real)
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """An (N, C) tensor as (B, T, C); padding gets a copy of a real token, which the attention mask hides."""
-        flat = packed if self.number is None else packed.index_select(0, self.number)
-        return flat.view(*self.shape, -1)
+        """A packed tensor as (B, T, C); padding gets a copy of a real token, which the attention mask hides."""
+        return packed if self.number is None else packed.index_select(0, self.number).view(*self.shape, -1)
 
     def index(self, positions: Tensor) -> Tensor:
         """Where the vectors of these positions are in a packed tensor."""
@@ -72,19 +70,33 @@ class Packing:
 
 @dataclass
 class BertOutput:
-    """The output of a forward pass; fields that were not requested are None.
+    """What the encoder gives."""
 
-    last_hidden_state: (B, T, D), or (M, D) at asked positions. pooler_output: (B, D). prediction_logits: (B, T, V), or
-    (M, V). seq_relationship_logits: (B, 2), column 0 is IsNext. hidden_states: layers + 1 of (B, T, D), the embeddings
-    first. attentions: one (B, H, T, T) per layer, after dropout; without dropout, rows sum to 1.
-    """
+    last_hidden_state: Tensor  # (B, T, D), or (M, D) at asked positions
+    pooler_output: Tensor  # (B, D)
 
-    last_hidden_state: Tensor
-    pooler_output: Tensor
-    prediction_logits: Tensor | None = None
-    seq_relationship_logits: Tensor | None = None
-    hidden_states: tuple[Tensor, ...] | None = None
-    attentions: tuple[Tensor, ...] | None = None
+
+@dataclass
+class PretrainingOutput(BertOutput):
+    """The same with the scores of the two heads."""
+
+    prediction_logits: Tensor  # (B, T, V), or (M, V)
+    seq_relationship_logits: Tensor  # (B, 2), column 0 is IsNext
+
+
+def seen(watch: Watch | None, name: str, number: Tensor) -> Tensor:
+    """What `watch` makes of a number; the number itself where nobody watches."""
+    return number if watch is None else watch(name, number)
+
+
+def _below(watch: Watch | None, prefix: str) -> Watch | None:
+    """The same watch for names without this prefix."""
+    return None if watch is None else lambda name, number: watch(prefix + name, number)
+
+
+def at(x: Tensor, indices: Tensor) -> Tensor:
+    """The vectors of these indices, (M, D), of an (N, D) or (B, T, D) tensor."""
+    return x.flatten(0, -2).index_select(0, indices)
 
 
 def _table(rows: int, width: int) -> nn.Embedding:
@@ -106,105 +118,80 @@ class BertEmbeddings(nn.Module):
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, packing: Packing) -> Tensor:
+    def forward(
+        self, input_ids: Tensor, token_type_ids: Tensor, packing: Packing, watch: Watch | None = None
+    ) -> Tensor:
         positions = torch.arange(input_ids.shape[1], device=input_ids.device).expand_as(input_ids)  # (B, T)
         words = self.word_embeddings(packing.pack(input_ids))  # (N, D)
+        words = seen(watch, "embed.hook_embed", words)
         segments = self.token_type_embeddings(packing.pack(token_type_ids))
-        x = words + segments + self.position_embeddings(packing.pack(positions))
-        return self.dropout(self.LayerNorm(x))
+        segments = seen(watch, "embed.hook_token_type_embed", segments)
+        places = self.position_embeddings(packing.pack(positions))
+        places = seen(watch, "embed.hook_pos_embed", places)
+        return seen(watch, "hook_full_embed", self.dropout(self.LayerNorm(words + segments + places)))
 
 
 class BertSelfAttention(nn.Module):
-    """Scaled dot-product attention in H heads of size D / H.
+    """Scaled dot-product attention in H heads of size d = D / H.
 
-    mask: (B, 1, 1, T), added to the scores: 0 at real tokens, -inf at padding; None means no padding. head_scale: (H,)
-    or (B, H), factors on the heads' outputs; None means 1. with_weights: return the weights too, (B, H, T, T).
+    mask: (B, 1, 1, T), added to the scores: 0 at real tokens, -inf at padding; None means no padding.
     """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.num_heads = config.num_attention_heads
         self.dropout_prob = config.attention_probs_dropout_prob
-        self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
-        self.register_state_dict_post_hook(self._split)
-        self.register_load_state_dict_pre_hook(self._join)
+        self.query, self.key, self.value = (nn.Linear(config.hidden_size, config.hidden_size) for _ in range(3))
 
-    def forward(
-        self, x: Tensor, mask: Tensor | None, packing: Packing, head_scale: Tensor | None, with_weights: bool
-    ) -> tuple[Tensor, Tensor | None]:
-        qkv = packing.unpack(self.project(x))  # (N, D) -> (B, T, 3 * D)
-        B, T, _ = qkv.shape
-        query, key, value = qkv.view(B, T, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)  # (B, H, T, D/H) each
-        context, weights = attend(query, key, value, mask, self.dropout_prob if self.training else 0.0, with_weights)
-        if head_scale is not None:
-            context = context * head_scale.view(-1, self.num_heads, 1, 1)
-        return packing.pack(context.transpose(1, 2).flatten(2)), weights  # (N, D)
+    def forward(self, x: Tensor, mask: Tensor | None, packing: Packing, watch: Watch | None = None) -> Tensor:
+        names = {"attn.hook_q": self.query, "attn.hook_k": self.key, "attn.hook_v": self.value}
+        query, key, value = (
+            seen(watch, name, self.split(packing.unpack(project(x)))).transpose(1, 2)  # (B, H, T, d)
+            for name, project in names.items()
+        )
+        context = attend(query, key, value, mask, self.dropout_prob if self.training else 0.0, watch)
+        return packing.pack(seen(watch, "attn.hook_z", context.transpose(1, 2)).flatten(2))  # (N, D)
 
-    def project(self, x: Tensor) -> Tensor:
-        """Query, key and value of the vectors x (N, D), side by side, (N, 3 * D)."""
-        if hasattr(self, "qkv"):
-            return self.qkv(x)
-        return torch.cat([self.get_submodule(name)(x) for name in _PROJECTIONS], -1)
-
-    @staticmethod
-    def _split(_: nn.Module, state: dict[str, Tensor], prefix: str, *__: object) -> None:
-        for kind in ("weight", "bias"):
-            if f"{prefix}qkv.{kind}" in state:
-                parts = state.pop(f"{prefix}qkv.{kind}").chunk(3)
-                state.update({f"{prefix}{name}.{kind}": part for name, part in zip(_PROJECTIONS, parts)})
-
-    @staticmethod
-    def _join(module: nn.Module, state: dict[str, Tensor], prefix: str, *__: object) -> None:
-        for kind in ("weight", "bias"):
-            names = [f"{prefix}{name}.{kind}" for name in _PROJECTIONS]
-            if hasattr(module, "qkv") and all(name in state for name in names):
-                state[f"{prefix}qkv.{kind}"] = torch.cat([state.pop(name) for name in names])
-
-
-def separate_projections(model: nn.Module) -> nn.Module:
-    """Make query, key and value in each layer of a model modules of their own, under the names of its state dict, and
-    return it: what finds modules by these names, such as LoRA and `torch.func.functional_call`, then works. A step
-    takes a little longer, and a training state that was saved before does not fit, since the order is another."""
-    for attention in [each for each in model.modules() if isinstance(each, BertSelfAttention) and hasattr(each, "qkv")]:
-        for name, weight, bias in zip(_PROJECTIONS, attention.qkv.weight.chunk(3), attention.qkv.bias.chunk(3)):
-            part = nn.Linear(weight.shape[1], len(weight), device="meta")
-            part.weight, part.bias = (
-                nn.Parameter(each.detach().clone(), each.requires_grad) for each in (weight, bias)
-            )
-            attention.add_module(name, part)
-        del attention.qkv
-    return model
+    def split(self, x: Tensor) -> Tensor:
+        """Vectors (..., D) as their parts for each head, (..., H, d)."""
+        return x.unflatten(-1, (self.num_heads, -1))
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, with_weights: bool
-) -> tuple[Tensor, Tensor | None]:
-    """dropout(softmax(query key^T / sqrt(D/H) + mask)) value, (B, H, T, D/H), and on request its weights, (B, H, T, T).
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, watch: Watch | None = None
+) -> Tensor:
+    """dropout(softmax(query key^T / sqrt(d) + mask)) value, (B, H, T, d).
 
-    PyTorch's fused kernel computes it, unless the weights are requested or plain products are faster.
+    PyTorch's fused kernel computes it, unless somebody watches or plain products are faster.
     """
     is_plain_faster = query.device.type == "cpu" and (query.shape[2] <= _SHORT or query.dtype == torch.bfloat16)
-    if not (with_weights or is_plain_faster):
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout), None
-    B, H, T, width = query.shape
-    query, key, value = (each.reshape(B * H, T, width) for each in (query, key, value))
+    if watch is None and not is_plain_faster:
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+    B, H, T, d = query.shape
+    query, key, value = (each.reshape(B * H, T, d) for each in (query, key, value))
     bias = query.new_zeros(1, 1, 1) if mask is None else mask.expand(-1, H, -1, -1).reshape(B * H, 1, T)
-    scores = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=width**-0.5)
-    weights = F.dropout(scores.softmax(-1), dropout)
-    return (weights @ value).view(B, H, T, width), weights.view(B, H, T, T) if with_weights else None
+    scores = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=d**-0.5).view(B, H, T, T)
+    weights = F.dropout(seen(watch, "attn.hook_attn_scores", scores).softmax(-1), dropout)
+    weights = seen(watch, "attn.hook_pattern", weights).view(B * H, T, T)
+    return (weights @ value).view(B, H, T, d)
 
 
 class ProjectAddNorm(nn.Module):
-    """The last part of each block of a layer: LayerNorm(residual + dropout(dense(x)))."""
+    """The last part of each block of a layer: LayerNorm(residual + dropout(dense(x))). names: of these three numbers,
+    the inner one first."""
 
-    def __init__(self, in_features: int, config: BertConfig) -> None:
+    def __init__(self, in_features: int, config: BertConfig, names: tuple[str, str, str]) -> None:
         super().__init__()
         self.dense = nn.Linear(in_features, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.names = names
 
-    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
-        return self.LayerNorm(residual + self.dropout(self.dense(x)))
+    def forward(self, x: Tensor, residual: Tensor, watch: Watch | None = None) -> Tensor:
+        projected, total, normalised = self.names
+        x = seen(watch, projected, self.dropout(self.dense(x)))
+        x = seen(watch, total, residual + x)
+        return seen(watch, normalised, self.LayerNorm(x))
 
 
 class BertLayer(nn.Module):
@@ -213,19 +200,31 @@ class BertLayer(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        parts = {"self": BertSelfAttention(config), "output": ProjectAddNorm(config.hidden_size, config)}
+        names = "hook_attn_out", "hook_resid_mid", "ln1.hook_normalized"
+        parts = {"self": BertSelfAttention(config), "output": ProjectAddNorm(config.hidden_size, config, names)}
         self.attention: Any = nn.ModuleDict(parts)
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(config.hidden_size, config.intermediate_size)})
-        self.output = ProjectAddNorm(config.intermediate_size, config)
+        names = "hook_mlp_out", "hook_resid_post", "hook_normalized_resid_post"
+        self.output = ProjectAddNorm(config.intermediate_size, config, names)
         self.activation = _ACTIVATIONS[config.hidden_act]
 
-    def forward(self, x: Tensor, *attention_inputs: object, kept: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        context, weights = self.attention.self(x, *attention_inputs)
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        packing: Packing,
+        watch: Watch | None = None,
+        *,
+        kept: Tensor | None = None,
+    ) -> Tensor:
+        x = seen(watch, "hook_resid_pre", x)
+        context = self.attention.self(x, mask, packing, watch)
         if kept is not None:
-            context, x = context.index_select(0, kept), x.index_select(0, kept)
-        x = self.attention.output(context, residual=x)
-        inner = self.activation(self.intermediate["dense"](x))  # (N, F)
-        return self.output(inner, residual=x), weights
+            context, x = at(context, kept), at(x, kept)
+        x = self.attention.output(context, x, watch)
+        inner = seen(watch, "mlp.hook_pre", self.intermediate["dense"](x))  # (N, F)
+        inner = seen(watch, "mlp.hook_post", self.activation(inner))
+        return self.output(inner, x, watch)
 
 
 class BertModel(nn.Module):
@@ -250,21 +249,19 @@ class BertModel(nn.Module):
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
+        watch: Watch | None = None,
         *,
         asked_positions: Tensor | None = None,
-        output_hidden_states: bool = False,
-        output_attentions: bool = False,
-        head_scale: Tensor | None = None,
         packing: Packing | None = None,
     ) -> BertOutput:
         """Encode a batch.
 
         input_ids: (B, T). attention_mask: (B, T), 0 at padding; None means no padding. token_type_ids: (B, T) segments
-        0 and 1; None means all 0. asked_positions: (M,) positions to which last_hidden_state is limited, (M, D); after
-        its attention, the last layer then computes only these and each row's first token, unless all hidden states are
-        requested or pooled. head_scale: (layers, H), or (layers, B, H) for each row; factors on the heads' outputs
-        before the output projection, so 0 switches a head off. packing: `Packing.of` this attention_mask, to compute no
-        padding; the hidden states of padding then mean nothing.
+        0 and 1; None means all 0. watch: is given each number by the name that TransformerLens' HookedEncoder has for
+        it, with its shape there, and returns what takes its place; None in training. asked_positions: (M,) positions to
+        which last_hidden_state is limited, (M, D); where nobody watches and the pooler reads [CLS], the last layer then
+        computes only these and each row's first token after its attention. packing: `Packing.of` this attention_mask,
+        to compute no padding; the hidden states of padding then mean nothing, and nobody can watch.
         """
         B, T = input_ids.shape
         packing = packing or Packing((B, T))
@@ -275,28 +272,20 @@ class BertModel(nn.Module):
         if asked_positions is not None:  # after the first token of each row
             first = torch.arange(0, B * T, T, device=input_ids.device)
             kept = packing.index(torch.cat([first, asked_positions.to(first.device)]))
-        scales = [None] * len(self.encoder.layer) if head_scale is None else head_scale
+        limit = kept if self.config.pooler == "first" and watch is None else None
 
-        x = self.embeddings(input_ids, token_type_ids, packing)  # (N, D)
-        hidden_states, attentions = [x], []
-        limit = kept if self.config.pooler == "first" and not output_hidden_states else None
-        for layer, scale in zip(self.encoder.layer, scales):
-            kept_here = limit if layer is self.encoder.layer[-1] else None
-            x, weights = layer(x, mask, packing, scale, output_attentions, kept=kept_here)
-            hidden_states.append(x)
-            attentions.append(weights)
+        x = self.embeddings(input_ids, token_type_ids, packing, watch)  # (B, T, D), or (N, D) of a packing
+        for number, layer in enumerate(self.encoder.layer):
+            is_last = number == len(self.encoder.layer) - 1
+            x = layer(x, mask, packing, _below(watch, f"blocks.{number}."), kept=limit if is_last else None)
 
         if limit is not None:
             read, x = x.split([B, len(limit) - B])
         else:
             whole = packing.unpack(x)
-            read, x = self.read_by_pooler(whole, attention_mask), whole if kept is None else x.index_select(0, kept[B:])
-        return BertOutput(
-            last_hidden_state=x,
-            pooler_output=torch.tanh(self.pooler["dense"](read)),
-            hidden_states=tuple(map(packing.unpack, hidden_states)) if output_hidden_states else None,
-            attentions=tuple(attentions) if output_attentions else None,
-        )
+            read, x = self.read_by_pooler(whole, attention_mask), whole if kept is None else at(x, kept[B:])
+        pooled = seen(watch, "pooler.hook_pooler_out", torch.tanh(self.pooler["dense"](read)))
+        return BertOutput(last_hidden_state=x, pooler_output=pooled)
 
     def read_by_pooler(self, hidden: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """What the pooler reads of the last layer, (B, T, D): the vectors at [CLS], (B, D), or means of real tokens."""
@@ -318,8 +307,10 @@ class BertMaskedWordHead(nn.Module):
         self.activation = _ACTIVATIONS[config.hidden_act]
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
-    def forward(self, x: Tensor, word_embeddings: Tensor) -> Tensor:
-        x = self.transform["LayerNorm"](self.activation(self.transform["dense"](x)))
+    def forward(self, x: Tensor, word_embeddings: Tensor, watch: Watch | None = None) -> Tensor:
+        x = seen(watch, "mlm_head.hook_pre", self.transform["dense"](x))
+        x = seen(watch, "mlm_head.hook_post", self.activation(x))
+        x = seen(watch, "mlm_head.ln.hook_normalized", self.transform["LayerNorm"](x))
         return F.linear(x, word_embeddings, self.bias)
 
 
@@ -332,28 +323,35 @@ class BertForPreTraining(nn.Module):
         with torch.device("meta"):
             self.bert = BertModel(config)
             heads = {"predictions": BertMaskedWordHead(config), "seq_relationship": nn.Linear(config.hidden_size, 2)}
-            self.cls = nn.ModuleDict(heads)
+            self.cls: Any = nn.ModuleDict(heads)
             self.pooled_dropout = nn.Dropout(config.classifier_dropout or 0.0)
         initialise(self, config, generator)
 
-    def forward(self, input_ids: Tensor, *inputs: Tensor | None, **options: object) -> BertOutput:
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        watch: Watch | None = None,
+        **options: Any,
+    ) -> PretrainingOutput:
         """Encode a batch and score words and sentence pairs; arguments as for `BertModel.forward`.
 
         With asked_positions, it scores words only there, (M, V), which saves most of a small model's arithmetic.
         """
-        output = self.bert(input_ids, *inputs, **options)
-        output.prediction_logits = self.score_words(output.last_hidden_state)
-        output.seq_relationship_logits = self.cls["seq_relationship"](self.pooled_dropout(output.pooler_output))
-        return output
+        output = self.bert(input_ids, attention_mask, token_type_ids, watch, **options)
+        words = self.score_words(output.last_hidden_state, watch)
+        pairs = self.cls["seq_relationship"](self.pooled_dropout(output.pooler_output))
+        return PretrainingOutput(output.last_hidden_state, output.pooler_output, words, pairs)
 
     @property
     def device(self) -> torch.device:
         """The device of the weights."""
         return next(self.parameters()).device
 
-    def score_words(self, hidden: Tensor) -> Tensor:
-        """Logits (..., V) of all words for hidden states (..., D) of any layer."""
-        return self.cls["predictions"](hidden, self.bert.embeddings.word_embeddings.weight)
+    def score_words(self, hidden: Tensor, watch: Watch | None = None) -> Tensor:
+        """Logits (..., V) of all words for hidden states (..., D) of any layer. watch: of the head's own numbers."""
+        return self.cls["predictions"](hidden, self.bert.embeddings.word_embeddings.weight, watch)
 
 
 @torch.no_grad()

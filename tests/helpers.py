@@ -114,6 +114,14 @@ def make_batch(config: BertConfig, seed: int = 0) -> dict[str, torch.Tensor]:
     }
 
 
+def watched(model, **inputs):
+    """The output of a pass, its hidden states, layers + 1 of (B, T, D), and its attention, (B, H, T, T) each."""
+    found = {}
+    output = model(**inputs, watch=lambda name, number: found.setdefault(name, number))
+    states = [each for name, each in found.items() if name.endswith(("full_embed", "normalized_resid_post"))]
+    return output, tuple(states), tuple(each for name, each in found.items() if name.endswith("pattern"))
+
+
 def with_head(checkpoint: Checkpoint, head: TaskHead, weight: torch.Tensor, bias: torch.Tensor) -> Checkpoint:
     """A copy of a checkpoint with a task's output layer, (L, D) and (L,)."""
     model = copy.deepcopy(checkpoint.model)

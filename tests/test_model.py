@@ -6,11 +6,11 @@ import math
 import pytest
 import torch
 import transformers
-from helpers import make_batch, make_model
+from helpers import make_batch, make_model, watched
 from torch import nn
 
 from bert_core.config import BertConfig
-from bert_core.model import BertForPreTraining, Packing, attend, draw, separate_projections
+from bert_core.model import BertForPreTraining, Packing, attend, draw
 
 SIZES = {
     "odd": {
@@ -68,14 +68,14 @@ def oracle_of(model: BertForPreTraining) -> transformers.BertForPreTraining:
 @torch.no_grad()
 def test_every_number_agrees_with_transformers(config):
     model, batch = make_model(config), make_batch(config)
-    ours = model(**batch, output_hidden_states=True, output_attentions=True)
+    ours, hidden_states, attentions = watched(model, **batch)
     theirs = oracle_of(model).forward(**batch, output_hidden_states=True, output_attentions=True)
     pooled = oracle_of(model).bert(**batch).pooler_output
-    assert len(ours.hidden_states) == len(theirs.hidden_states) == config.num_hidden_layers + 1
-    assert len(ours.attentions) == len(theirs.attentions) == config.num_hidden_layers
+    assert len(hidden_states) == config.num_hidden_layers + 1
+    assert len(attentions) == config.num_hidden_layers
     for mine, other in [
-        *zip(ours.hidden_states, theirs.hidden_states, strict=True),
-        *zip(ours.attentions, theirs.attentions, strict=True),
+        *zip(hidden_states, theirs.hidden_states, strict=True),
+        *zip(attentions, theirs.attentions, strict=True),
         (ours.last_hidden_state, theirs.hidden_states[-1]),
         (ours.pooler_output, pooled),
         (ours.prediction_logits, theirs.prediction_logits),
@@ -84,10 +84,9 @@ def test_every_number_agrees_with_transformers(config):
         torch.testing.assert_close(mine, other, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("is_packed", [False, True])
-@pytest.mark.parametrize("with_states", [False, True])
+@pytest.mark.parametrize(("is_packed", "is_watched"), [(False, False), (False, True), (True, False)])
 @torch.no_grad()
-def test_a_pooler_of_the_mean_reads_all_real_tokens_and_changes_nothing_else(config, is_packed, with_states):
+def test_a_pooler_of_the_mean_reads_all_real_tokens_and_changes_nothing_else(config, is_packed, is_watched):
     model, batch = make_model(config.replace(pooler="mean")), make_batch(config)
     theirs, oracle, mask = oracle_of(model).bert, oracle_of(model), batch["attention_mask"]
     assert mask.sum(1).unique().numel() > 1, "the rows have other lengths"
@@ -98,7 +97,7 @@ def test_a_pooler_of_the_mean_reads_all_real_tokens_and_changes_nothing_else(con
     found = model(
         **batch,
         asked_positions=asked,
-        output_hidden_states=with_states,
+        watch=(lambda name, number: number) if is_watched else None,
         packing=Packing.of(mask) if is_packed else None,
     )
     for mine, other in [
@@ -117,9 +116,7 @@ def test_a_pooler_of_the_mean_reads_all_real_tokens_and_changes_nothing_else(con
 def test_fused_attention_equals_plain_products(config, monkeypatch):
     monkeypatch.setattr("bert_core.model._SHORT", 0)  # otherwise so short a text is never worth the fused kernel
     model, batch = make_model(config), make_batch(config)
-    fused, written = model(**batch), model(**batch, output_attentions=True)
-    assert fused.attentions is None
-    assert fused.hidden_states is None
+    fused, (written, *_) = model(**batch), watched(model, **batch)
     torch.testing.assert_close(fused.prediction_logits, written.prediction_logits, rtol=0, atol=1e-5)
     torch.testing.assert_close(fused.seq_relationship_logits, written.seq_relationship_logits, rtol=0, atol=1e-5)
 
@@ -133,7 +130,7 @@ def test_attention_in_bfloat16_differs_from_the_fused_one_in_float32_by_rounding
 
     def values(dtype):
         tensors = given.to(dtype, copy=True).requires_grad_()
-        context, _ = attend(*tensors, mask.to(dtype), 0.0, with_weights=False)
+        context = attend(*tensors, mask.to(dtype), 0.0)
         (context * direction).sum().backward()
         return context.float(), tensors.grad.float()
 
@@ -149,11 +146,11 @@ def test_padding_gets_no_attention_and_changes_nothing(tiny_config):
     padded = torch.tensor([[2, 9, 7, 11, 3, 8, 6]])
     mask = torch.tensor([[1, 1, 1, 1, 1, 0, 0]])
     short = model(ids)
-    for maps in (False, True):
-        long = model(padded, mask, output_attentions=maps)
+    first, _, attentions = watched(model, input_ids=padded, attention_mask=mask)
+    for long in (first, model(padded, mask)):
         torch.testing.assert_close(long.prediction_logits[:, :5], short.prediction_logits, rtol=0, atol=1e-5)
         torch.testing.assert_close(long.seq_relationship_logits, short.seq_relationship_logits, rtol=0, atol=1e-5)
-    for weights in long.attentions:
+    for weights in attentions:
         assert weights.shape == (1, 3, 7, 7)
         assert (weights[..., 5:] == 0).all()
         torch.testing.assert_close(weights.sum(-1), torch.ones(1, 3, 7))
@@ -180,15 +177,18 @@ def test_without_position_embeddings_the_model_does_not_see_the_order_of_tokens(
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("maps", [False, True], ids=["fused", "written out"])
-def test_switching_a_head_off_zeroes_its_slice_of_the_projections_input(config, maps, monkeypatch):
-    monkeypatch.setattr("bert_core.model._SHORT", 0)
+def test_what_watch_returns_takes_the_place_of_a_number(config):
     model, batch = make_model(config), make_batch(config)
     layer, head = config.num_hidden_layers - 1, config.num_attention_heads - 1
     size = config.hidden_size // config.num_attention_heads
-    scale = torch.ones(config.num_hidden_layers, config.num_attention_heads)
-    scale[layer, head] = 0
-    without = model(**batch, head_scale=scale, output_attentions=maps)
+
+    def off(name, number):
+        if name == f"blocks.{layer}.attn.hook_z":
+            number = number.clone()
+            number[:, :, head] = 0  # (B, T, H, d)
+        return number
+
+    without = model(**batch, watch=off)
 
     def zero(_, inputs):
         context = inputs[0].clone()
@@ -204,13 +204,19 @@ def test_switching_a_head_off_zeroes_its_slice_of_the_projections_input(config, 
 
 
 @torch.no_grad()
-def test_each_row_of_a_batch_may_have_other_heads_off(tiny_config):
-    model, batch = make_model(tiny_config), make_batch(tiny_config)
-    scale = torch.rand(2, 3, 3, generator=torch.Generator().manual_seed(4))  # (layers, B, H)
-    together = model(**batch, head_scale=scale).prediction_logits
-    for row in range(3):
-        alone = model(**{name: rows[row : row + 1] for name, rows in batch.items()}, head_scale=scale[:, row])
-        torch.testing.assert_close(together[row], alone.prediction_logits[0], rtol=0, atol=1e-5)
+def test_watch_is_given_every_number_once_and_may_change_each(tiny_config):
+    model, batch, names = make_model(tiny_config), make_batch(tiny_config), []
+    plain = model(**batch)
+    same = model(**batch, watch=lambda name, number: names.append(name) or number)
+    torch.testing.assert_close(same.prediction_logits, plain.prediction_logits, rtol=0, atol=1e-5)
+    assert len(names) == len(set(names)) == 4 + 15 * tiny_config.num_hidden_layers + 1 + 3
+    for changed in names:
+        other = model(
+            **batch, watch=lambda name, number, changed=changed: number.flip(-1) if name == changed else number
+        )
+        scores = other.seq_relationship_logits if "pooler" in changed else other.prediction_logits
+        expected = plain.seq_relationship_logits if "pooler" in changed else plain.prediction_logits
+        assert not torch.allclose(scores, expected, atol=1e-4), changed
 
 
 @torch.no_grad()
@@ -230,7 +236,8 @@ def test_every_parameter_exists_before_the_first_pass_and_learns(tiny_config):
     (output.prediction_logits.logsumexp(-1).sum() + output.seq_relationship_logits[:, 0].sum()).backward()
     assert dict(model.named_parameters()).keys() == before.keys()
     still = [name for name, p in model.named_parameters() if p.grad is None or p.grad.abs().max() < 1e-7]
-    assert still == []
+    # Softmax ignores what is added to all scores of a row, as the key's bias is.
+    assert [name for name in still if not name.endswith("key.bias")] == []
     for name in ("attention.output.dense", "attention.output.LayerNorm", "output.dense", "output.LayerNorm"):
         assert f"bert.encoder.layer.1.{name}.weight" in before
 
@@ -244,7 +251,7 @@ def test_both_blocks_of_a_layer_have_their_own_residual_and_layer_norm(tiny_conf
         nn.init.zeros_(block.dense.weight)
         nn.init.zeros_(block.dense.bias)
     after_attention = layer.attention.output.LayerNorm(x)
-    result, _ = layer(x, None, Packing((3, 7)), None, False)
+    result = layer(x.view(3, 7, 12), None, Packing((3, 7))).flatten(0, 1)
     torch.testing.assert_close(result, layer.output.LayerNorm(after_attention))
     assert not torch.allclose(result, after_attention, atol=1e-2)
 
@@ -347,13 +354,13 @@ def test_dropout_works_in_training_and_is_off_otherwise(tiny_config):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("maps", [False, True])
-def test_both_kinds_of_attention_have_dropout(tiny_config, maps):
+@pytest.mark.parametrize("watch", [None, lambda name, number: number], ids=["fused", "watched"])
+def test_both_kinds_of_attention_have_dropout(tiny_config, watch):
     config = BertConfig(**{**vars(tiny_config), "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.5})
     model, batch = make_model(config).train(), make_batch(config)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        first, second = (model(**batch, output_attentions=maps).prediction_logits for _ in range(2))
+        first, second = (model(**batch, watch=watch).prediction_logits for _ in range(2))
     assert not torch.allclose(first, second, atol=1e-3)
 
 
@@ -381,8 +388,7 @@ def test_copies_and_reloaded_weights_give_the_same_scores(tiny_config):
 
 
 def test_functional_call_takes_the_names_of_the_state_dict(config):
-    model, inputs = separate_projections(make_model(config)), make_batch(config)
-    assert model.state_dict().keys() == make_model(config).state_dict().keys()
+    model, inputs = make_model(config), make_batch(config)
     changed = {name: tensor * 1.5 for name, tensor in model.state_dict().items()}
     other = make_model(config)
     other.load_state_dict(changed)
@@ -415,8 +421,6 @@ class Adapter(torch.nn.Module):
 def test_an_adapter_finds_query_and_value_by_name_and_learns(config):
     model, inputs = make_model(config), make_batch(config)
     before = model(**inputs).prediction_logits
-    assert separate_projections(model) is separate_projections(model) is model
-    torch.testing.assert_close(model(**inputs).prediction_logits, before)
     model.requires_grad_(False)
     found = [name for name, each in model.named_modules() if name.rpartition(".")[2] in ("query", "value")]
     assert len(found) == 2 * config.num_hidden_layers

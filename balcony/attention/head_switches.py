@@ -1,9 +1,8 @@
 """Heads switched off: what the model then answers, and how each answer changes without each head."""
 
 import dataclasses
+import functools
 from typing import Any
-
-import torch
 
 from balcony.frame.masking import mask_words, maskable
 from balcony.frame.page import Page, PageRequest
@@ -15,7 +14,7 @@ from balcony.views import view
 from bert_core.data.batches import Batch
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError
-from bert_core.probes.attention import Ablation, ablation_map, answers, corpus_batch, without
+from bert_core.probes.attention import Ablation, ablation_map, answers, corpus_batch
 from bert_core.probes.sentence_pairs import window
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -85,15 +84,17 @@ def switches_value(checkpoint: Checkpoint, question: Question, corpus: Corpus, a
     off, work = question.heads_off(checkpoint), cost(checkpoint)
     question, position = hidden_position(checkpoint, question)
     with probe_lock:
-        settings = torch.stack([without(checkpoint, []), without(checkpoint, off)])
         batch = batch_for(checkpoint, corpus)
-        found = answers(checkpoint, settings, *question.texts, position=position, batch=batch)
+        ask = functools.partial(answers, position=position, batch=batch)
+        intact = ask(checkpoint, *question.texts)
+        found = ask(checkpoint, *question.texts, off=off, answer=intact.answer)
     changes = None
     if work <= AT_ONCE or at_once:
         with probe_lock:
             each = batch if work <= WITH_LOSS else None
             changes = ablation_map(checkpoint, *question.texts, position=position, batch=each)
-    titles, shown = titles_of(found.answer), {name: values.tolist() for name, values in measured(found).items()}
+    titles, without = titles_of(intact.answer), measured(found)
+    shown = {name: [value, without[name]] for name, value in measured(intact).items()}
     return {
         "layers": L,
         "heads": H,

@@ -12,7 +12,7 @@ from bert_core.config import BertConfig
 from bert_core.errors import InputError, percent
 from bert_core.pages.attention import ShownAttention, shown_layers
 from bert_core.pages.offline import packed
-from bert_core.probes.attention import SPECIAL, attention, difference, head_names, layer_names
+from bert_core.probes.attention import SPECIAL, attention, difference, head_names
 from bert_core.probes.reading import encode_text
 from bert_core.probes.stages import follow
 from bert_core.storage.checkpoint import Checkpoint
@@ -32,10 +32,10 @@ def shown_attention(checkpoint: Checkpoint, question: Question, *, is_named: boo
 def shown_names(checkpoint: Checkpoint, question: Question) -> list[list[str]]:
     """The names of the heads that `shown_attention` shows. Others may ask between two layers."""
     texts, layers = texts_and_layers(checkpoint, question)
-    names, found = layer_names(checkpoint, *texts, layers=layers), []
-    for _ in layers:
+    found = []
+    for layer in layers:
         with probe_lock:
-            found.append(next(names))
+            found += head_names(checkpoint, *texts, layers=range(layer, layer + 1))
     return found
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from balcony.server.files import folder_name
 from bert_core.errors import InputError
@@ -121,13 +120,13 @@ def ablation_numbers(changes: Ablation) -> Numbers:
         ((i + 1, j + 1, *(_rounded(values[i, j].item()) for values in maps.values())) for i, j in heads),
         lambda: {
             "answer": changes.intact.answer,
-            "intact": {name: _rounded(values.item()) for name, values in intact.items()},
+            "intact": {name: _rounded(value) for name, value in intact.items()},
             "changes": {name: _rounded(values.tolist()) for name, values in maps.items()},
         },
     )
 
 
-def measured(answers: Answers) -> dict[str, Tensor]:
+def measured(answers: Answers | Ablation) -> dict[str, Any]:
     """The answers that were measured, by name."""
     found = {name: getattr(answers, name) for name in ("word", "is_next", "loss")}
     return {name: values for name, values in found.items() if values is not None}

@@ -5,17 +5,18 @@ dropped, while it waits or between two forward passes, when its page is gone, an
 limit of this place.
 """
 
-import contextlib
 import math
 import threading
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 from bert_core.config import LOCAL
+from bert_core.costs import probe_seconds
 from bert_core.errors import InputError
-from bert_core.probes.forward import passes_watched_by
+from bert_core.probes.forward import before_passes
 
 MOST_WAITING = 192  # of the server's threads, so that some stay free for all other requests; a lecture asks at once
 MOST_OF_A_PAGE = 12
@@ -47,7 +48,7 @@ class _Ticket:
     changed: threading.Condition
     rank: float = 0.0
     began: float = math.nan
-    watch: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    before: Any = None  # what `before_passes` was
 
 
 class Turns:
@@ -83,13 +84,13 @@ class Turns:
             finally:
                 self._waiting.remove(ticket)
                 self._wake_first()
-        ticket.watch.enter_context(passes_watched_by(lambda seconds: self._check(ticket, seconds)))
+        ticket.before = before_passes.set(lambda *sizes: self._check(ticket, probe_seconds(*sizes)))
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
             ticket, self._running = self._running, None
             assert ticket is not None
-            ticket.watch.close()
+            before_passes.reset(ticket.before)
             page = ticket.asker.page
             now = self._clock()
             seconds = now - ticket.began

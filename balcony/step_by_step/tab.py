@@ -124,8 +124,8 @@ LINES = {
         "torch.layer_norm(word + position + segment, gain.shape, gain, bias, {eps})  # found.states[0, t]",
     ),
     "projections": (
-        "project = checkpoint.model.bert.encoder.layer[{layer}].attention.self.qkv  # for all heads at once",
-        "project(found.states[{layer}, t]).view(3, {heads}, -1)[0, h]  # found.layer['query'][h, t]",
+        "query = checkpoint.model.bert.encoder.layer[{layer}].attention.self.query  # for all heads at once",
+        "query(found.states[{layer}, t]).view({heads}, -1)[h]  # found.layer['query'][h, t]",
     ),
     "scores": (
         "query, key = found.layer['query'][h], found.layer['key'][h]  # (T, d)",
@@ -217,11 +217,9 @@ def inputs_value(checkpoint: Checkpoint, question: Question, name: str, index: i
     block, predictions = model.bert.encoder.layer[layer], cast(Any, model.cls["predictions"])
     x, numbers = found.states[layer, t], found.layer
     D, d = len(x), numbers["query"].shape[-1]
-    qkv = block.attention.self.qkv
     # Name: inputs, weights (outputs, inputs), biases, the vector's first row among them and its length.
     products: dict[str, tuple[Any, Any, Any, int, int]] = {
-        each: (x, qkv.weight, qkv.bias, D * number + d * head, d)
-        for number, each in enumerate(("query", "key", "value"))
+        name: (x, dense.weight, dense.bias, d * head, d) for name, dense in block.attention.self.named_children()
     }
     for each, values, dense in (
         ("projected", numbers["joined"][t], block.attention.output.dense),

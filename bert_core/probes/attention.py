@@ -1,13 +1,14 @@
 """Attention heads: their weights and patterns, averages, rollout, and what changes when heads are switched off.
 
-Shapes: L layers, H heads, T tokens, V vocabulary, N settings of the heads, each a `head_scale` of `BertModel.forward`,
-B rows of a pass, M asked positions. Row i of a weight matrix (T, T) is how much token i attends to each token.
+Shapes: L layers, H heads, T tokens, D hidden size, d = D / H, B rows of a pass. Row i of a weight matrix (T, T) is how
+much token i attends to each token.
 """
 
 import copy
 import dataclasses
+import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -18,14 +19,12 @@ from bert_core.config import DataConfig
 from bert_core.data.batches import Batch, PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import IS_NEXT, encode_corpus
-from bert_core.data.tokenizer import CLS, MASK, PAD, SEP
+from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, token_id
 from bert_core.errors import InputError
-from bert_core.model import BertSelfAttention
-from bert_core.probes.forward import Inputs, attention_weights, hidden_states, log_probabilities, logits, padded
+from bert_core.model import BertSelfAttention, Watch
+from bert_core.probes.forward import hidden_states, logits, numbers_of, padded
 from bert_core.probes.reading import encode_text, masked_row, row_of, token_text
 from bert_core.storage.checkpoint import Checkpoint
-
-_Reduce = Callable[[Tensor, Tensor], Tensor]
 
 _TARGETS = {
     "next": "the next word",
@@ -40,7 +39,6 @@ PATTERNS = {key: f"attends to {target}" for key, target in _TARGETS.items()}
 NAMED_FROM = 0.4  # fraction of the way from uniform attention to all of it on one target
 RANDOM_HEADS = 300  # a random head exceeds all of them on a target once in 301 times, on one of six in 2 %
 SPECIAL = (CLS, SEP, PAD)
-_TOKENS_AT_ONCE = 8192  # limit of one forward pass
 _WEIGHTS_AT_ONCE = 2**24  # limit of the random heads that are drawn together
 
 
@@ -69,25 +67,29 @@ class HeadFacts:
 
 @dataclass(frozen=True)
 class Answers:
-    """A model's answers under N settings of its heads, each (N,) float32 on the CPU; None for those not requested."""
+    """A model's answers; None for those that are not asked for, or for which it has no output layer."""
 
-    word: Tensor | None = None  # probability of the token `answer` at the masked position
+    word: float | None = None  # probability of the token `answer` at the masked position
     answer: str = ""
-    is_next: Tensor | None = None  # P(IsNext) of the pair
-    loss: Tensor | None = None  # MLM loss on a batch, in nats
+    is_next: float | None = None  # P(IsNext) of the pair
+    loss: float | None = None  # MLM loss on a batch, in nats
 
 
 @dataclass(frozen=True)
-class Ablation(Answers):
-    """The changes of the answers when only one head is switched off, (L, H) each. intact: with all heads on, N = 1."""
+class Ablation:
+    """The changes of the answers when only one head is switched off, (L, H) each, and the answers with all heads."""
 
-    intact: Answers = Answers()
+    word: Tensor | None
+    is_next: Tensor | None
+    loss: Tensor | None
+    intact: Answers
 
 
 def attention(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> AttentionMaps:
     """Every head's attention weights for one or two sentences. Raises InputError for an empty or too long input."""
-    encoding = encode_text(checkpoint, text, text_pair)
-    return AttentionMaps(encoding.tokens, encoding.type_ids, attention_weights(checkpoint, encoding))
+    encoding, L = encode_text(checkpoint, text, text_pair), checkpoint.config.num_hidden_layers
+    _, found = numbers_of(checkpoint, encoding, lambda name: name.endswith("hook_pattern"), held=L)
+    return AttentionMaps(encoding.tokens, encoding.type_ids, torch.stack(list(found.values())).float().cpu())
 
 
 def head_facts(maps: AttentionMaps) -> HeadFacts:
@@ -129,17 +131,10 @@ def head_names(
     with random weights, at most 2 % of the heads get a name. layers: numbers from 0 of the only ones whose heads are
     named. Raises InputError for an empty or too long input.
     """
-    return list(layer_names(checkpoint, text, text_pair, layers=layers))
-
-
-def layer_names(
-    checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, layers: range | None = None
-) -> Iterator[list[str]]:
-    """The lists of `head_names`, each worked out when it is asked for."""
     maps = attention(checkpoint, text, text_pair)
     states = hidden_states(checkpoint, encode_text(checkpoint, text, text_pair)).cpu().double()
     at_once = max(1, _WEIGHTS_AT_ONCE // len(maps.tokens) ** 2)
-    blocks = checkpoint.model.bert.encoder.layer
+    blocks, names = checkpoint.model.bert.encoder.layer, list[list[str]]()
 
     def above_chance(weights: Tensor) -> Tensor:  # (H, T, T) -> (targets, H)
         return head_facts(dataclasses.replace(maps, weights=weights[None])).above_chance[:, 0]
@@ -152,7 +147,8 @@ def layer_names(
             limit = limit.maximum(above_chance(random).amax(1, keepdim=True))
         above = above_chance(maps.weights[number])
         best, which = above.where(above > limit, -1).max(0)  # (H,)
-        yield [list(_TARGETS)[target] if way > 0 else "" for way, target in zip(best.tolist(), which.tolist())]
+        names.append([list(_TARGETS)[i] if way > 0 else "" for way, i in zip(best.tolist(), which.tolist())])
+    return names
 
 
 def average(weights: Tensor) -> Tensor:
@@ -204,7 +200,7 @@ def without_special(maps: AttentionMaps) -> AttentionMaps:
 
 
 def without(checkpoint: Checkpoint, heads: Sequence[tuple[int, int]]) -> Tensor:
-    """The setting (L, H) with some heads, (layer, head) from 0, off. Raises InputError for one that is missing."""
+    """(L, H), 0 for these heads, (layer, head) from 0, and 1 for all others. Raises InputError for a missing one."""
     L, H = checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads
     scale = torch.ones(L, H)
     for layer, head in heads:
@@ -212,6 +208,18 @@ def without(checkpoint: Checkpoint, heads: Sequence[tuple[int, int]]) -> Tensor:
             raise InputError(f"The model has {L} layers of {H} heads, and no head {head + 1} in layer {layer + 1}.")
         scale[layer, head] = 0
     return scale
+
+
+def switched_off(checkpoint: Checkpoint, heads: Sequence[tuple[int, int]]) -> Watch:
+    """A watch of `BertModel.forward` that sets the outputs of some heads to 0. Errors as for `without`."""
+    scale = without(checkpoint, heads).to(checkpoint.model.device)
+
+    def watch(name: str, number: Tensor) -> Tensor:
+        if not name.endswith("attn.hook_z"):
+            return number
+        return number * scale[int(name.split(".")[1]), :, None]  # (B, T, H, d)
+
+    return watch
 
 
 def without_heads(checkpoint: Checkpoint, heads: Sequence[tuple[int, int]]) -> Checkpoint:
@@ -228,39 +236,38 @@ def without_heads(checkpoint: Checkpoint, heads: Sequence[tuple[int, int]]) -> C
 
 def answers(
     checkpoint: Checkpoint,
-    head_scale: Tensor,
     text: str,
     text_pair: str | None = None,
     *,
+    off: Sequence[tuple[int, int]] = (),
     position: int | None = None,
+    answer: str = "",
     batch: Batch | None = None,
 ) -> Answers:
-    """A model's answers under N settings of its heads; the settings share forward passes.
+    """A model's answers with some heads, (layer, head) from 0, switched off.
 
-    head_scale: (N, L, H). position: of the token that is masked and rated, where [CLS] is 0; at a [MASK] in the text,
-    the best guess with all heads on is rated. P(IsNext) is computed when there is a second sentence. batch: for the
-    loss, see `corpus_batch`. An answer is None when the model lacks the output head for it. Raises InputError as
-    `attention` does, and for a position that is not a word's.
+    position: of the token that is masked and rated, where [CLS] is 0. answer: the token that is rated there; none for
+    the text's own, or at a [MASK] in the text the best guess. P(IsNext) is computed when there is a second sentence.
+    batch: for the loss, see `corpus_batch`. Raises InputError as `attention` does, for a head that is missing, and for
+    a position that is not a word's.
     """
-    missing, encoding = checkpoint.missing, encode_text(checkpoint, text, text_pair)
-    answer, word, is_next, loss = "", None, None, None
-    if position is not None and "mlm" not in missing:
+    encoding, watch = encode_text(checkpoint, text, text_pair), switched_off(checkpoint, off) if off else None
+    word = is_next = loss = None
+    if position is not None and "mlm" not in checkpoint.missing:
         if not 0 <= position < len(encoding) or encoding.tokens[position] in SPECIAL:
             raise InputError(f"Token {position} is not a word of this text; choose one of its words.")
-        token, asked = encoding.ids[position], torch.tensor([position])
-        inputs = padded(checkpoint, [masked_row(checkpoint, row_of(encoding), position, position + 1)])
-        if encoding.tokens[position] == MASK:
-            intact = torch.ones_like(head_scale[:1])
-            token = int(_each(checkpoint, intact, inputs, asked, lambda words, _: words[:, 0].argmax(-1)))
-        answer = token_text(checkpoint.tokenizer, token)
-        word = _each(checkpoint, head_scale, inputs, asked, lambda words, _: words[:, 0, token].exp())
-    if text_pair and "nsp" not in missing:
-        inputs, asked = padded(checkpoint, [row_of(encoding)]), torch.tensor([0])
-        is_next = _each(checkpoint, head_scale, inputs, asked, lambda _, pairs: pairs.softmax(-1)[:, 0, IS_NEXT])
-    if batch is not None and "mlm" not in missing:
-        inputs, (asked, labels) = (batch.input_ids, batch.attention_mask, batch.token_type_ids), batch.asked()
-        each = torch.arange(len(asked))
-        loss = _each(checkpoint, head_scale, inputs, asked, lambda words, _: -words[:, each, labels].mean(1))
+        row = masked_row(checkpoint, row_of(encoding), position, position + 1)
+        [words], _ = logits(checkpoint, padded(checkpoint, [row]), torch.tensor([position]), watch)
+        own = encoding.ids[position] if encoding.tokens[position] != MASK else int(words.argmax())
+        answer = answer or token_text(checkpoint.tokenizer, own)
+        word = words[token_id(checkpoint.tokenizer, answer)].exp().item()
+    if text_pair and "nsp" not in checkpoint.missing:
+        _, [pair] = logits(checkpoint, padded(checkpoint, [row_of(encoding)]), watch=watch)
+        is_next = pair.softmax(-1)[IS_NEXT].item()
+    if batch is not None and "mlm" not in checkpoint.missing:
+        asked, labels = batch.asked()
+        words, _ = logits(checkpoint, (batch.input_ids, batch.attention_mask, batch.token_type_ids), asked, watch)
+        loss = -words.gather(1, labels[:, None]).mean().item()
     return Answers(word, answer, is_next, loss)
 
 
@@ -273,12 +280,16 @@ def ablation_map(
     batch: Batch | None = None,
 ) -> Ablation:
     """How the answers change when one head at a time is switched off. Arguments and errors are those of `answers`."""
-    on = without(checkpoint, [])
-    settings = on[None], 1 - torch.eye(on.numel()).view(-1, *on.shape)  # all heads on, and each one off
-    intact, alone = (answers(checkpoint, each, text, text_pair, position=position, batch=batch) for each in settings)
-    pairs = (intact.word, alone.word), (intact.is_next, alone.is_next), (intact.loss, alone.loss)
-    word, is_next, loss = (None if a is None or b is None else (b - a).view(on.shape) for a, b in pairs)
-    return Ablation(word, intact.answer, is_next, loss, intact)
+    L, H = checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads
+    ask = functools.partial(answers, checkpoint, text, text_pair, position=position, batch=batch)
+    intact = ask()
+    alone = [ask(off=[(layer, head)], answer=intact.answer) for layer in range(L) for head in range(H)]
+
+    def changes(name: str) -> Tensor | None:
+        before = getattr(intact, name)
+        return None if before is None else torch.tensor([getattr(each, name) - before for each in alone]).view(L, H)
+
+    return Ablation(changes("word"), changes("is_next"), changes("loss"), intact)
 
 
 def corpus_batch(checkpoint: Checkpoint, corpus: Corpus, *, rows: int = 16) -> Batch:
@@ -293,33 +304,13 @@ def corpus_batch(checkpoint: Checkpoint, corpus: Corpus, *, rows: int = 16) -> B
 def _random_heads(attention: BertSelfAttention, inputs: Tensor, heads: int, generator: torch.Generator) -> Tensor:
     """Attention weights (heads, T, T) of heads with normal query and key weights of the layer's root mean squares. The
     products of its inputs (T, D) with normal numbers are distributed as those of R^T, where inputs^T = Q R."""
-    device, D = next(attention.parameters()).device, inputs.shape[1]
-    bias = attention.project(torch.zeros(1, D, device=device))  # of linear layers, and of adapters on them
-    weights = attention.project(torch.eye(D, device=device)) - bias
-    sizes = [each.cpu().double().square().view(-1, 3, D).mean((0, 2)).sqrt() for each in (weights, bias)]
-    width = D // attention.num_heads
-    projected = []
-    for weight, bias in list(zip(*sizes))[:2]:
-        scaled = torch.cat([inputs * weight, bias.expand(len(inputs), 1)], 1)  # (T, D + 1)
+    (T, D), device, projected = inputs.shape, next(attention.parameters()).device, []
+    for project in (attention.query, attention.key):
+        bias = project(torch.zeros(1, D, device=device))  # of a linear layer, and of an adapter on it
+        weight = project(torch.eye(D, device=device)) - bias
+        weight, bias = (each.cpu().double().square().mean().sqrt() for each in (weight, bias))
+        scaled = torch.cat([inputs * weight, bias.expand(T, 1)], 1)  # (T, D + 1)
         root = torch.linalg.qr(scaled.T, mode="r").R.T.float()
-        projected.append(root @ torch.randn(heads, root.shape[1], width, generator=generator))
+        projected.append(root @ torch.randn(heads, root.shape[1], D // attention.num_heads, generator=generator))
     query, key = projected
-    return (query @ key.transpose(1, 2) / math.sqrt(width)).softmax(-1)
-
-
-@torch.inference_mode()
-def _each(checkpoint: Checkpoint, head_scale: Tensor, inputs: Inputs, asked: Tensor, reduce: _Reduce) -> Tensor:
-    """One number for each setting of the heads, (N,) on the CPU. As many as fit into `_TOKENS_AT_ONCE` share a forward
-    pass, in which every row has its own setting. reduce: from n settings' log-probabilities at the asked positions
-    (n, M, V) and pair logits (n, B, 2) to (n,)."""
-    B, T = inputs[0].shape
-    found = []
-    for some in head_scale.split(max(1, _TOKENS_AT_ONCE // (B * T))):
-        n = len(some)
-        ids, mask, segments = (each.repeat(n, 1) for each in inputs)
-        positions = (asked + torch.arange(n)[:, None] * B * T).flatten()
-        scale = some.repeat_interleave(B, 0).transpose(0, 1).to(checkpoint.model.device)  # (L, n * B, H)
-        words, pairs = logits(checkpoint, (ids, mask, segments), positions, scale)
-        words = log_probabilities(checkpoint, words.view(n, len(asked), -1))
-        found.append(reduce(words, pairs.view(n, B, 2)).cpu())
-    return torch.cat(found)
+    return (query @ key.transpose(1, 2) / math.sqrt(query.shape[-1])).softmax(-1)

@@ -119,7 +119,7 @@ def rate_guess(
     return _guess_at_mask(checkpoint, encoding, positions, mask, guess)[1]
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def layer_lens(
     checkpoint: Checkpoint,
     text: str,
@@ -137,7 +137,7 @@ def layer_lens(
     """
     encoding, positions = _find_masks(checkpoint, text, text_pair, mask)
     states = hidden_states(checkpoint, encoding)[:, positions[mask]]  # (L + 1, D)
-    scores = log_probabilities(checkpoint, checkpoint.model.score_words(states).float()).cpu()  # (L + 1, V)
+    scores = log_probabilities(checkpoint, checkpoint.model.score_words(states)).cpu()  # (L + 1, V)
     ids = [token_id(checkpoint.tokenizer, token) for token, _ in likeliest(checkpoint, scores[-1], top_k)]
     for word in words:
         encoded = tokenize(checkpoint, word, add_special_tokens=False)

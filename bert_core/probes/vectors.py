@@ -52,7 +52,7 @@ def encode(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> H
     return HiddenStates(encoding.tokens, hidden_states(checkpoint, encoding).cpu())
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def sentence_vectors(checkpoint: Checkpoint, texts: Sequence[str], pooling: str = "cls") -> Tensor:
     """Texts as vectors of the last layer, (N, D) float32 on the CPU.
 
@@ -75,7 +75,7 @@ def sentence_vectors(checkpoint: Checkpoint, texts: Sequence[str], pooling: str 
     return vectors
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -> WordInContexts:
     """The vectors of every occurrence of a word in some texts, at every level, and how similar they are.
 

@@ -148,48 +148,34 @@ def test_without_the_special_tokens_rows_sum_to_one_again():
         without_special(AttentionMaps(["[CLS]", "[SEP]"], [0, 0], torch.full((1, 1, 2, 2), 0.5)))
 
 
-def test_settings_that_share_a_pass_answer_as_each_alone(tiny_checkpoint, dialogue, monkeypatch):
-    batch = corpus_batch(tiny_checkpoint, dialogue, rows=5)
-    settings = torch.rand(7, 2, 3, generator=torch.Generator().manual_seed(8))
-    together = answers(tiny_checkpoint, settings, *TEXTS, position=2, batch=batch)
-    assert together.answer == "are"
-    for i in range(7):
-        alone = answers(tiny_checkpoint, settings[i : i + 1], *TEXTS, position=2, batch=batch)
-        for name in ("word", "is_next", "loss"):
-            torch.testing.assert_close(getattr(together, name)[i : i + 1], getattr(alone, name), rtol=0, atol=1e-5)
-    monkeypatch.setattr(attention_module, "_TOKENS_AT_ONCE", 250)
-    in_parts = answers(tiny_checkpoint, settings, *TEXTS, position=2, batch=batch)
-    torch.testing.assert_close(in_parts.loss, together.loss)
-
-
 def test_with_all_heads_on_the_answers_are_those_of_the_probes(tiny_checkpoint, dialogue):
     batch = corpus_batch(tiny_checkpoint, dialogue)
-    intact = answers(tiny_checkpoint, without(tiny_checkpoint, [])[None], *TEXTS, position=2, batch=batch)
+    intact = answers(tiny_checkpoint, *TEXTS, position=2, batch=batch)
     [guesses] = fill_mask(tiny_checkpoint, "how [MASK] you", TEXTS[1], top_k=100)
-    assert intact.word.item() == pytest.approx(dict(guesses)["are"], abs=1e-5)
-    assert intact.is_next.item() == pytest.approx(next_sentence(tiny_checkpoint, *TEXTS), abs=1e-5)
+    assert intact.word == pytest.approx(dict(guesses)["are"], abs=1e-5)
+    assert intact.is_next == pytest.approx(next_sentence(tiny_checkpoint, *TEXTS), abs=1e-5)
     with torch.no_grad():
         mlm_loss = numbers_of(tiny_checkpoint.model, batch)[0].item()
-    assert intact.loss.item() == pytest.approx(mlm_loss, rel=1e-4)
+    assert intact.loss == pytest.approx(mlm_loss, rel=1e-4)
 
 
 def test_an_ablation_map_has_the_change_of_each_head(tiny_checkpoint):
     changes = ablation_map(tiny_checkpoint, *TEXTS, position=2)
     assert changes.word.shape == changes.is_next.shape == (2, 3)
     assert changes.loss is None
-    off = answers(tiny_checkpoint, without(tiny_checkpoint, [(1, 2)])[None], *TEXTS, position=2)
-    assert changes.word[1, 2].item() == pytest.approx((off.word - changes.intact.word).item(), abs=1e-5)
-    assert changes.is_next[1, 2].item() == pytest.approx((off.is_next - changes.intact.is_next).item(), abs=1e-5)
+    off = answers(tiny_checkpoint, *TEXTS, off=[(1, 2)], position=2)
+    assert changes.word[1, 2].item() == pytest.approx(off.word - changes.intact.word, abs=1e-5)
+    assert changes.is_next[1, 2].item() == pytest.approx(off.is_next - changes.intact.is_next, abs=1e-5)
     assert without(tiny_checkpoint, [(1, 2)]).tolist() == [[1, 1, 1], [1, 1, 0]]
 
 
 def test_a_checkpoint_without_heads_answers_any_question_as_with_these_heads_off(tiny_checkpoint):
     before = {name: tensor.clone() for name, tensor in tiny_checkpoint.tensors.items()}
-    off = answers(tiny_checkpoint, without(tiny_checkpoint, [(0, 1), (1, 2)])[None], *TEXTS, position=2)
+    off = answers(tiny_checkpoint, *TEXTS, off=[(0, 1), (1, 2)], position=2)
     cut = without_heads(tiny_checkpoint, [(0, 1), (1, 2)])
     [guesses] = fill_mask(cut, "how [MASK] you", TEXTS[1], top_k=100)
-    assert dict(guesses)["are"] == pytest.approx(off.word.item(), abs=1e-6)
-    assert next_sentence(cut, *TEXTS) == pytest.approx(off.is_next.item(), abs=1e-6)
+    assert dict(guesses)["are"] == pytest.approx(off.word, abs=1e-6)
+    assert next_sentence(cut, *TEXTS) == pytest.approx(off.is_next, abs=1e-6)
     assert all(torch.equal(tensor, before[name]) for name, tensor in tiny_checkpoint.tensors.items())
     embeddings = "bert.embeddings.word_embeddings.weight"
     assert cut.tensors[embeddings].data_ptr() == tiny_checkpoint.tensors[embeddings].data_ptr()
@@ -199,8 +185,8 @@ def test_a_checkpoint_without_heads_answers_any_question_as_with_these_heads_off
 
 def test_at_a_typed_mask_the_best_guess_is_rated(tiny_checkpoint):
     [[(word, probability), *_]] = fill_mask(tiny_checkpoint, "how [MASK] you")
-    found = answers(tiny_checkpoint, without(tiny_checkpoint, [])[None], "how [MASK] you", position=2)
-    assert (found.answer, found.word.item()) == (word, pytest.approx(probability, abs=1e-5))
+    found = answers(tiny_checkpoint, "how [MASK] you", position=2)
+    assert (found.answer, found.word) == (word, pytest.approx(probability, abs=1e-5))
     assert found.is_next is None, "one sentence is not a pair"
 
 
@@ -214,7 +200,7 @@ def test_a_model_without_its_heads_answers_none(tiny_checkpoint, dialogue):
 def test_positions_and_heads_that_do_not_exist_are_refused(tiny_checkpoint):
     for position in (0, 4, 99, -1):
         with pytest.raises(InputError, match="not a word"):
-            answers(tiny_checkpoint, without(tiny_checkpoint, [])[None], *TEXTS, position=position)
+            answers(tiny_checkpoint, *TEXTS, position=position)
     for head in ((2, 0), (0, 3), (-1, 0)):
         with pytest.raises(InputError, match="2 layers of 3 heads"):
             without(tiny_checkpoint, [head])

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from helpers import make_model
+from helpers import make_model, watched
 
 from bert_core.config import BertConfig
 from bert_core.data.tokenizer import train_tokenizer
@@ -91,7 +91,7 @@ def test_each_layer_of_the_lens_is_the_head_on_its_hidden_state(piece_checkpoint
     model = piece_checkpoint.model
     ids = torch.tensor([piece_checkpoint.tokenizer.encode("how are [MASK]").ids])
     mask = piece_checkpoint.tokenizer.token_to_id("[MASK]")
-    states = model(ids, output_hidden_states=True).hidden_states
+    states = watched(model, input_ids=ids)[1]
     lens = layer_lens(piece_checkpoint, "how are [MASK]")
     for layer, state in enumerate(states):
         expected = model.score_words(state[0, ids[0].tolist().index(mask)]).softmax(-1)[:60]

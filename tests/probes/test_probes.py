@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from helpers import make_model
+from helpers import make_model, watched
 from tokenizers import Encoding
 
 from balcony.compare.definitions import examine
@@ -85,9 +85,9 @@ def test_the_attention_of_each_token_sums_to_one(tiny_checkpoint):
 def test_encode_gives_every_layer(tiny_checkpoint):
     hidden = encode(tiny_checkpoint, "how are you")
     encoding = tiny_checkpoint.tokenizer.encode("how are you")
-    output = tiny_checkpoint.model(torch.tensor([encoding.ids]), output_hidden_states=True)
+    _, states, _ = watched(tiny_checkpoint.model, input_ids=torch.tensor([encoding.ids]))
     assert hidden.states.shape == (3, 5, 12)
-    torch.testing.assert_close(hidden.states, torch.cat(output.hidden_states))
+    torch.testing.assert_close(hidden.states, torch.cat(states))
     assert hidden.tokens == encoding.tokens
 
 

@@ -138,7 +138,7 @@ def test_an_error_while_saving_has_a_reason_and_the_run_goes_on(
 
 IN_PROBING = [
     *[(masked_words, name) for name in ("_find_masks", "word_scores", "likeliest", "require")],
-    *[(forward, name) for name in ("_forward", "forward_pass", "threads_for_pass", "probe_seconds")],
+    *[(forward, name) for name in ("run", "threads_for_pass")],
     (BertForPreTraining, "forward"),
 ]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from helpers import killed_after, make_batch, make_model
+from helpers import killed_after, make_batch, make_model, watched
 from safetensors.torch import load_file, save_file
 
 from bert_core import attention
@@ -74,12 +74,12 @@ def test_transformers_opens_a_written_folder_and_gives_the_same_numbers(tiny_che
     assert not info["missing_keys"]
     assert not info["unexpected_keys"]
     batch = make_batch(tiny_checkpoint.config)
-    ours = tiny_checkpoint.model(**batch, output_hidden_states=True, output_attentions=True)
+    ours, states, attentions = watched(tiny_checkpoint.model, **batch)
     theirs = oracle.eval()(**batch, output_hidden_states=True, output_attentions=True)
     torch.testing.assert_close(ours.prediction_logits, theirs.prediction_logits, **EXACT)
     torch.testing.assert_close(ours.seq_relationship_logits, theirs.seq_relationship_logits, **EXACT)
     assert len(theirs.attentions) == 2
-    for mine, other in zip(ours.hidden_states + ours.attentions, theirs.hidden_states + theirs.attentions, strict=True):
+    for mine, other in zip(states + attentions, theirs.hidden_states + theirs.attentions, strict=True):
         torch.testing.assert_close(mine, other, **EXACT)
 
 
@@ -168,9 +168,9 @@ def assert_same_as_transformers(folder: Path) -> Checkpoint:
         folder, dtype=torch.float32, attn_implementation="eager"
     ).eval()
     batch = make_batch(loaded.config)
-    ours = loaded.model(**batch, output_hidden_states=True, output_attentions=True)
+    ours, states, attentions = watched(loaded.model, **batch)
     theirs = oracle(**batch, output_hidden_states=True, output_attentions=True)
-    for mine, other in zip(ours.hidden_states + ours.attentions, theirs.hidden_states + theirs.attentions, strict=True):
+    for mine, other in zip(states + attentions, theirs.hidden_states + theirs.attentions, strict=True):
         torch.testing.assert_close(mine, other, **EXACT)
     if "pooler" not in loaded.missing:
         torch.testing.assert_close(ours.pooler_output, oracle.bert(**batch).pooler_output, **EXACT)

@@ -15,7 +15,7 @@ from balcony.parts.export import ablation_numbers, write
 from bert_core import save_checkpoint
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError
-from bert_core.probes.attention import ablation_map, answers, without
+from bert_core.probes.attention import ablation_map, answers
 
 ASKED = Question("how are you", "i am romeo")
 
@@ -26,9 +26,9 @@ def test_answers_stand_beside_those_without_the_heads_that_are_off(tiny_checkpoi
     )
     assert value["off"] == [[1, 2], [0, 0]], "a smaller model has fewer switches"
     for setting, off in enumerate(([], [(1, 2), (0, 0)])):
-        found = answers(tiny_checkpoint, without(tiny_checkpoint, off)[None], *ASKED.texts, position=2)
-        assert value["rows"]["word"][setting] == pytest.approx(found.word.item(), abs=1e-4)
-        assert value["rows"]["is_next"][setting] == pytest.approx(found.is_next.item(), abs=1e-4)
+        found = answers(tiny_checkpoint, *ASKED.texts, off=off, position=2, answer="are")
+        assert value["rows"]["word"][setting] == pytest.approx(found.word, abs=1e-4)
+        assert value["rows"]["is_next"][setting] == pytest.approx(found.is_next, abs=1e-4)
     assert value["rows"]["loss"][0] != value["rows"]["loss"][1]
     assert set(value["maps"]) == set(value["titles"]) == {"word", "is_next", "loss"}
     json.dumps(value, allow_nan=False)

@@ -1,6 +1,5 @@
 """Probes take turns by visitor, are dropped when their page is gone, and are refused before they take too long."""
 
-import dataclasses
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -153,7 +152,7 @@ def test_a_probe_says_what_it_would_cost_before_it_works(
 ) -> None:
     passes: list[int] = []
     monkeypatch.setattr(BertForPreTraining, "forward", lambda *arguments, **named: passes.append(1))
-    monkeypatch.setattr(forward, "probe_seconds", lambda config, rows, tokens, scored, device: 9.0 * rows)
+    monkeypatch.setattr(module, "probe_seconds", lambda config, rows, tokens, scored, device: 9.0 * rows)
     turns.limit_seconds = 10.0
     message = "This takes about 36 s; the limit here is 10 s. Shorten the text, or choose a smaller model."
     with pytest.raises(InputError, match=message), turns:
@@ -208,8 +207,6 @@ def test_attention_is_refused_by_arithmetic(dialogue: Any, monkeypatch: pytest.M
     monkeypatch.setattr(BertForPreTraining, "forward", lambda *arguments, **named: pytest.fail("it was computed"))
     with pytest.raises(InputError, match=r"Attention over 102 tokens has .* million weights .* Shorten the text to 50"):
         attention(checkpoint, "you " * 100)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        config.hidden_size = 9  # type: ignore[misc]
 
 
 def test_the_end_of_a_probe_wakes_the_next_one_alone(
