@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import itertools
 import math
 import operator
 from collections.abc import Callable, Generator, Mapping, Sequence
