@@ -25,7 +25,7 @@ from bert_core.config import CORPUS_KINDS, VERSION, BertConfig, CorpusConfig, ch
 from bert_core.costs import choose_device, gpu_fault
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS
-from bert_core.errors import BertCoreError, ConfigError, RunError, reason_of
+from bert_core.errors import BertCoreError, ConfigError, RunError, quoted, reason_of
 from bert_core.machine import ended_by, is_closed_pipe, write_utf8
 from bert_core.model import BertForPreTraining
 from bert_core.probes.exam import EXAM_SENTENCES, exam
@@ -55,6 +55,7 @@ from bert_core.storage.hub import fetch_checkpoint, is_hub_name
 from bert_core.tasks.examples import TASKS, TaskData, load_task, read_parts
 from bert_core.tasks.prediction import predict, review, task_of
 from bert_core.tasks.question_answering import QuestionAnswering, check_ids, squad_predictions
+from bert_core.tasks.tables import ColumnsError
 from bert_core.tasks.task import Task
 from bert_core.training.distributed import any_wants_to_stop, first_on_each_machine, joined, rank
 from bert_core.training.evaluation import evaluating, result_of
@@ -83,6 +84,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it again
             return 141  # 128 + SIGPIPE
         print(f"{error.filename or 'The output'} cannot be used ({error.strerror or error}).", file=sys.stderr)
+        return 1
+    except ColumnsError as error:
+        rows = ("  ".join(f"{i}: {quoted(field)}" for i, field in enumerate(row, 1)) for row in error.columns.first)
+        print(*error.notes, error, *rows, f"Add for example --columns {error.example}.", sep="\n", file=sys.stderr)
         return 1
     except BertCoreError as error:
         print(*error.notes, error, sep="\n", file=sys.stderr)
@@ -160,7 +165,6 @@ def _add_finetune(commands: Any) -> None:
     held_out = "examples to choose the best epoch by; by default, a tenth of --train is held out"
     tune.add_argument("--validation", type=_path, metavar="FILE", help=held_out)
     tune.add_argument("--test", type=_path, metavar="FILE", help="examples to measure the result on")
-    _add_separator(tune)
     _add_columns(tune, "the texts and then the label, or the word and the tag, for example review,sentiment")
     start = "the model to start from"
     tune.add_argument("--checkpoint", type=_given, metavar="FOLDER_OR_NAME", help=start)
@@ -189,7 +193,6 @@ def _add_predict_and_evaluate(commands: Any) -> None:
     _add_model(evaluator)
     evaluator.add_argument("--input", type=_path, required=True, metavar="FILE", help="labelled examples")
     _add_columns(evaluator, "the texts and then the label, or the word and the tag")
-    _add_separator(evaluator)
     evaluator.add_argument("--output", type=_path, metavar="FILE", help="a line for each example; by default, none")
 
 
@@ -217,14 +220,11 @@ def _add_corpus(command: argparse.ArgumentParser, help: str, required: bool = Fa
     command.add_argument("--kind", choices=CORPUS_KINDS, help=help)
 
 
-def _add_separator(command: argparse.ArgumentParser) -> None:
-    help = "what stands between the labels of a text that may have several, such as a comma"
-    command.add_argument("--label-separator", type=_given, metavar="TEXT", help=help)
-
-
 def _add_columns(command: argparse.ArgumentParser, which: str) -> None:
     help = f"{which}: names of the header, or numbers from 1; default: usual names, or the order"
     command.add_argument("--columns", default="", metavar="NAME,NAME", help=help)
+    help = "what stands between the columns, such as ; or tab or space; default: tab, _!_, comma or semicolon, as found"
+    command.add_argument("--separator", type=_given, metavar="TEXT", help=help)
 
 
 def _add_max_positions(command: argparse.ArgumentParser) -> None:
@@ -597,7 +597,8 @@ def _finetune(options: argparse.Namespace) -> None:
     worker = _learn(options, output, f"{count:,} examples", prepared, state)
     result, last = Finetuned.of(worker), worker.history[-1]
     summary = {"task": prepared.recipe.task, "examples": count, "steps": last.step, "seconds": round(last.seconds, 3)}
-    print(json.dumps({**summary, "validation": result.validation, "test": result.test}))
+    _tell(*result.verdict)
+    print(json.dumps({**summary, "validation": result.validation, "test": result.test, "always": result.always}))
 
 
 def _prepare_task(options: argparse.Namespace, show_stage: _Show) -> tuple[Prepared, TrainingState | None]:
@@ -615,12 +616,13 @@ def _prepare_task(options: argparse.Namespace, show_stage: _Show) -> tuple[Prepa
         raise ConfigError("There is nothing to learn. Give --task and --train, or --recipe.")
     if options.task not in (None, recipe.task):
         raise ConfigError(f"The recipe {recipe.name} is for {recipe.task}; leave out --task.")
-    how = {name: getattr(options, name) for name in ("columns", "encoding", "label_separator")}
+    how = {name: getattr(options, name) for name in ("encoding", "separator")}
     files = {name: getattr(options, name) for name in ("train", "validation", "test")}
     paths = {name: path for name, path in files.items() if path}
     if paths and "train" not in paths:
         raise ConfigError("--validation and --test go with --train; without it, a recipe's own examples are read.")
-    source = read_parts(functools.partial(load_task, task=recipe.task, **how), paths) if paths else None
+    read = functools.partial(load_task, task=recipe.task, **how)
+    source = read_parts(read, paths, columns=options.columns) if paths else None
     if state:
         source = state.matching(source)
     elif not options.checkpoint:
@@ -641,7 +643,8 @@ def _read_examples(
     if options.output:
         _check_file(options.output)
     checkpoint = load_checkpoint(_model_folder(options.model)).to(choose_device(options.device))
-    task, how = task_of(checkpoint), {"columns": options.columns, "encoding": options.encoding, **how}
+    given = {name: getattr(options, name) for name in ("columns", "encoding", "separator")}
+    task, how = task_of(checkpoint), {**given, **how}
     if only not in (None, task.name):
         raise ConfigError(f"--format {options.format} is for {only}; this model does {task.name}.")
     data = load_task(options.input, task.name, model=checkpoint, **how)
@@ -656,7 +659,7 @@ def _predict(options: argparse.Namespace) -> None:
     examples: Sequence[Any] = data.examples
     if is_squad:
         check_ids(examples, data.name)
-    found: Sequence[Any] = predict(checkpoint, examples)
+    found: Sequence[Any] = predict(checkpoint, examples, tell=_tell)
     blanks = {*data.blanks}
     assert checkpoint.head is not None
     answers = map(functools.partial(task.as_json, labels=checkpoint.head.labels), examples, found)
@@ -673,21 +676,22 @@ def _json_lines(items: Iterable[Any]) -> list[str]:
 
 
 def _evaluate(options: argparse.Namespace) -> None:
-    checkpoint, task, data = _read_examples(options, label_separator=options.label_separator)
+    checkpoint, task, data = _read_examples(options)
     _tell(*checkpoint.notes)
     result = review(checkpoint, data)
+    _tell(*result.notes)
     if options.output:
         lines = (
             {
                 "texts": each.example.texts,
-                "right": each.example.right,
+                "right": each.example.label,
                 "is_right": each.is_right,
                 "answer": task.as_json(each.example, each.prediction, result.labels),
             }
             for each in result.judged
         )
         options.output.write_text("".join(_json_lines(lines)), encoding="utf-8")
-    print(json.dumps({"task": task.name, "examples": len(data.examples), **result.measures}))
+    print(json.dumps({"task": task.name, "examples": len(data.examples), **result.measures, "always": result.always}))
 
 
 if __name__ == "__main__":

@@ -294,7 +294,7 @@ def test_task_files(model, content, task, labelled):
     with bounded():
         data = load_task(path, task, labelled=labelled, limits=PUBLIC)
         assert data.examples
-        data.check_labels(data.labels())
+        data.with_labels_of(data.labels())
 
 
 @cases(300)

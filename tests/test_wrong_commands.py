@@ -74,7 +74,7 @@ WRONG = [
     *([*TUNE, option, "nowhere"] for option in ("--task", "--recipe", "--device", "--seed")),
     *([*TUNE, option, path] for option in ("--train", "--validation", "--test") for path in NO_FILES),
     [*TUNE, "--recipe", ""],
-    [*TUNE, "--label-separator", ""],
+    [*TUNE, "--separator", ""],
     *([*TUNE, "--checkpoint", path] for path in NO_FOLDERS),
     *(["predict", path, "--input", "texts.tsv"] for path in [*NO_FOLDERS, "model"]),
     *(["predict", "tuned", "--input", path] for path in NO_FILES),

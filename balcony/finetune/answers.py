@@ -1,26 +1,27 @@
 """A fine-tuned model's answers as the page shows them: about labelled examples, and about the page's sentences."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from balcony.frame.page import PageRequest
 from balcony.frame.question import Question
 from balcony.frame.shown_model import caption
 from balcony.parts.export import Numbers
+from balcony.parts.labels import in_words
 from balcony.parts.notes import unknown_note
 from balcony.parts.report import task_report
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import Model, is_finetuning
 from bert_core.errors import InputError, RunError, percent
-from bert_core.probes.reading import read_words
+from bert_core.probes.reading import tokenize
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskParts, learned_columns
 from bert_core.tasks.multiple_choice import ChoiceExample
 from bert_core.tasks.prediction import Judged, Review, predict, review, task_of
-from bert_core.tasks.question_answering import AnswerExample, AnswerPrediction
+from bert_core.tasks.question_answering import AnswerExample
 from bert_core.tasks.task import Example, Prediction
-from bert_core.tasks.texts import LabelPrediction, TextExample
-from bert_core.tasks.token_classification import TaggedExample, TagPrediction, entities
+from bert_core.tasks.texts import TextExample
+from bert_core.tasks.token_classification import TaggedExample, entities
 
 MOST_JUDGED = 200  # examples
 FEWEST = 8  # held-out examples that measure something
@@ -89,7 +90,7 @@ def results_value(asked: PageRequest) -> dict[str, Any]:
     found, name = _reviewed(checkpoint, shown.parts)
     return value | {
         "part": f"{len(found.judged):,} {name} examples",
-        "notes": [*other_examples(shown.parts), *few_examples(len(found.judged))],
+        "notes": [*other_examples(shown.parts), *few_examples(len(found.judged)), *found.notes],
         "measures": [[title.replace("_", " "), round(number, 4)] for title, number in found.measures.items()],
         "count": len(found.judged),
         "mistakes": sum(each.is_right is False for each in found.judged),
@@ -149,10 +150,8 @@ def comparison_key(asked: PageRequest) -> str:
 
 def example_value(judged: Judged, labels: Sequence[str]) -> dict[str, Any]:
     """A labelled example beside what the model predicted."""
-    example, text = judged.example, judged.example.texts[0]
-    spans = word_spans(example.words) if isinstance(example, TaggedExample) else []
-    found = prediction_value(example, judged.prediction, labels, text, spans)
-    return labelled(example) | {"right": judged.is_right} | found
+    found = prediction_value(judged.example, judged.prediction, labels)
+    return labelled(judged.example) | {"right": judged.is_right} | found
 
 
 def labelled(example: Example) -> dict[str, Any]:
@@ -160,8 +159,8 @@ def labelled(example: Example) -> dict[str, Any]:
     text = example.texts[0]
     value: dict[str, Any] = {"text": text[:LONGEST_SHOWN]}
     if isinstance(example, TaggedExample):
-        return value | {"true": cut(text, tagged(example.right, word_spans(example.words)))}
-    value["label"] = example.in_words(example.right) or NOTHING
+        return value | {"true": cut(text, tagged(example, example.label or ()))}
+    value["label"] = in_words(example, example.label) or NOTHING
     if isinstance(example, ChoiceExample):
         return value | {"choices": list(example.choices)}
     return value | {"pair": "".join(example.texts[1:])[:LONGEST_SHOWN]}
@@ -171,7 +170,7 @@ def samples(examples: Sequence[Example]) -> list[dict[str, Any]]:
     """Three examples of a task, with different labels where it has them."""
     first: dict[str, Example] = {}
     for example in examples[:MOST_JUDGED]:
-        first.setdefault(example.in_words(example.right), example)
+        first.setdefault(in_words(example, example.label), example)
     chosen = [first[label] for label in sorted(first, key=lambda label: not label)]  # entities and answers first
     chosen += [example for example in examples[: 2 * SAMPLES] if example not in chosen]
     return [labelled(example) for example in chosen[:SAMPLES]]
@@ -189,14 +188,12 @@ def tried_value(asked: PageRequest) -> dict[str, Any]:
         return {"hint": HINTS.get(task.name, HINT)}
     if learned == 2 and not question.pair.strip():
         return {"hint": PAIR_HINT}
+    cut_notes: list[str] = []
     with probe_lock:
-        [found] = predict(checkpoint, [example])
-    text, spans = question.text, []
-    if isinstance(example, TaggedExample):
-        spans = [(word.start, word.end) for word in read_words(checkpoint, text) if not word.is_special]
+        [found] = predict(checkpoint, [example], tell=cut_notes.append)
     assert checkpoint.head is not None
-    value = prediction_value(example, found, checkpoint.head.labels, text, spans)
-    notes = unknown_note(checkpoint, text) + ([ALONE] if is_alone and question.pair.strip() else [])
+    value = prediction_value(example, found, checkpoint.head.labels)
+    notes = [*unknown_note(checkpoint, question.text), *[ALONE] * bool(is_alone and question.pair.strip()), *cut_notes]
     return value | {"name": caption(shown.model), "notes": notes}
 
 
@@ -211,43 +208,30 @@ def example_of(checkpoint: Checkpoint, question: Question, *, is_alone: bool) ->
     if task == "question-answering":
         return AnswerExample(text, pair, None) if pair and pair.strip() else None
     if task == "token-classification":
-        words = tuple(word.text for word in read_words(checkpoint, text) if not word.is_special)
-        return TaggedExample(words, None) if words else None
+        tokenize(checkpoint, text)  # refuses what no tokenizer should be given
+        tagged_text = TaggedExample.of_text(text, checkpoint.tokenizer)
+        return tagged_text if tagged_text.words else None
     return TextExample(text, None if is_alone else pair, None)
 
 
-def prediction_value(
-    example: Example, found: Prediction, labels: Sequence[str], text: str, spans: Sequence[tuple[int, int]]
-) -> dict[str, Any]:
-    """A prediction: "guess" in words, "bars" with the likeliest answers, "marked" with the parts of a text.
-
-    spans: characters of the text that each word of a `TaggedExample` has.
-    """
-    if isinstance(found, TagPrediction):
-        return {"marked": cut(text, tagged(found.tags, spans))}
-    if isinstance(found, AnswerPrediction):
-        best, context = found.answers[0], cast(AnswerExample, example).context
+def prediction_value(example: Example, found: Prediction, labels: Sequence[str]) -> dict[str, Any]:
+    """A prediction: "guess" in words, "bars" with the likeliest answers, "marked" with the parts of a text."""
+    if isinstance(example, TaggedExample):
+        return {"marked": cut(example.texts[0], tagged(example, found.label))}
+    if isinstance(example, AnswerExample):
+        best, context = found.answers[0], example.context
         bars = [[answer.text or NOTHING, round(answer.probability, 6)] for answer in found.answers[:MOST_BARS]]
         span = [("answer", best.start, best.start + len(best.text))] if best.text else []
         return {"guess": best.text or NOTHING, "bars": bars, "marked": cut(context[:LONGEST_SHOWN], span)}
-    assert isinstance(found, LabelPrediction)
     names = example.choices if isinstance(example, ChoiceExample) else labels
     likeliest = sorted(zip(names, found.probabilities), key=lambda each: -each[1])[:MOST_BARS]
     bars = [[name, round(probability, 6)] for name, probability in likeliest]
-    return {"guess": example.in_words(found.value), "bars": bars}
+    return {"guess": in_words(example, found.label), "bars": bars}
 
 
-def word_spans(words: Sequence[str]) -> list[tuple[int, int]]:
-    """The characters of each word in the words joined by spaces."""
-    spans, start = [], 0
-    for word in words:
-        spans.append((start, start + len(word)))
-        start += len(word) + 1
-    return spans
-
-
-def tagged(tags: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[Span]:
+def tagged(example: TaggedExample, tags: Sequence[str]) -> list[Span]:
     """The entities that tags mark, in characters."""
+    spans = example.spans
     return [(kind, spans[first][0], spans[after - 1][1]) for kind, first, after in entities(tags)]
 
 

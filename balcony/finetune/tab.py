@@ -11,6 +11,7 @@ import gradio as gr
 
 from balcony.compare.trials import begun_trials, seeds_control, trial_view
 from balcony.finetune.answers import few_examples, results_numbers, results_page, results_value, samples, tried_value
+from balcony.finetune.columns import chosen, columns_value
 from balcony.finetune.transfer import start_transfer
 from balcony.frame.page import Page
 from balcony.frame.question import MODEL, Values
@@ -32,6 +33,7 @@ from bert_core.errors import CorpusError, RunError, first_three, percent
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task, read_parts
+from bert_core.tasks.tables import ColumnsError
 
 RANDOM = "Random weights of the same sizes"
 STARTS = (SHOWN_MODEL, RANDOM)
@@ -73,23 +75,19 @@ class TaskForm:
             self.pasted = gr.Textbox(label=label, info=info, lines=4, max_lines=10, elem_id="task-pasted")
             self.files = {part: gr.File(label=PARTS[part], elem_id=f"task-{part}", height=140) for part in PARTS}
             self.encoding = encoding_control("task-encoding")
-            info = "The texts, then the label: review,sentiment, or 1,2 without a header. Empty: as found."
-            self.columns = gr.Textbox(label="Columns", info=info, max_lines=1, elem_id="task-columns")
-            label, info = "Between several labels of one text", "Empty: each text has one label."
-            self.separator = gr.Textbox(label=label, info=info, max_lines=1, elem_id="label-separator")
+            self.columns = view("finetune/columns", events=("input",), elem_id="task-columns")
         with gr.Accordion("Training settings", open=False, elem_id="task-settings"):
             self.settings = settings_view(recipes[0], SHOWN, prefix="task", elem_id="task-all-settings")
             self.seed = gr.Number(0, label="Seed", precision=0, elem_id="task-seed")
         files = list(self.files.values())
-        self.examples = {self.task, self.pasted, self.encoding, self.columns, self.separator, *files}
+        self.examples = {self.task, self.pasted, self.encoding, self.columns, *files}
         self.all = {*self.examples, self.initial, self.seed, self.settings}
-        shown = [self.form, self.columns, self.separator, self.settings]
-        self.task.input(show_task, self.task, shown, **FOLLOWING)
+        self.task.input(show_task, self.task, [self.form, self.settings], **FOLLOWING)
         # Connects what follows a chosen file, whose encoding is known by then.
         self.read = gr.on([each.change for each in files], encoding_of, files, self.encoding, **FOLLOWING).then
 
     def parts(self, values: Values, workspaces: Workspaces) -> TaskParts:
-        """The examples of the files or those pasted, or else those of the recipe. Raises CorpusError."""
+        """The examples of the files or those pasted, or else those of the recipe. Raises BertCoreError."""
         recipe = recipe_of(values[self.task])
         paths = {part: path for part, file in self.files.items() if (path := values[file])}
         if not self.is_own(values):
@@ -97,18 +95,17 @@ class TaskForm:
         pasted = values[self.pasted] or ""
         if "train" not in paths and not pasted.strip():
             raise CorpusError("Choose a training file first; validation and test go with it.")
-        read = functools.partial(
-            load_task,
-            task=recipe.task,
-            columns=(values[self.columns] or "") if TASKS[recipe.task].columns else "",
-            label_separator=values[self.separator] or None,
-            limits=workspaces.service.limits,
-        )
+        said, limits = chosen(values[self.columns], self.source(values)), workspaces.service.limits
+        read = functools.partial(load_task, task=recipe.task, separator=said.separator or None, limits=limits)
         with tempfile.TemporaryDirectory(prefix="balcony-examples-") as scratch:
             if "train" not in paths:
                 paths["train"] = f"{scratch}/{PASTED}"
                 Path(paths["train"]).write_text(pasted, encoding="utf-8", errors="surrogatepass")
-            return read_parts(functools.partial(read_part, read, values[self.encoding]), paths)
+            return read_parts(functools.partial(read_part, read, values[self.encoding]), paths, **said.options())
+
+    def source(self, values: Values) -> str:
+        """By which the view of columns knows the training file."""
+        return f"{values[self.task]} {values[self.files['train']] or PASTED}"
 
     def is_own(self, values: Values) -> bool:
         return bool((values[self.pasted] or "").strip()) or any(values[file] for file in self.files.values())
@@ -154,8 +151,8 @@ class FinetuneTab:
         form, live = self.form, {self.form.facts, self.samples, page.messages, page.visitor, page.frame}
         page.visitor.enter(self.restore, page.visitor, self.monitor, **FOLLOWING)
         inputs = {*page.inputs, *form.examples}
-        described, fields = [form.facts, self.samples], [form.pasted, form.columns, form.separator]
-        changes = [form.task.input, form.encoding.input, *(field.change for field in fields)]
+        described = [form.facts, self.samples, form.columns]
+        changes = [form.task.input, form.encoding.input, form.pasted.change, form.columns.input]
         gr.on(changes, self.describe, inputs, described, **FOLLOWING)
         for changed in (form.read, page.changed(*MODEL)):
             changed(self.describe, inputs, described, **FOLLOWING)
@@ -171,20 +168,29 @@ class FinetuneTab:
 
     def describe(self, values: Values) -> dict[Any, Any]:
         """What the task asks of the shown model, and three of its examples."""
-        about = [OWN_EXAMPLES] if self.form.is_own(values) else []
+        form, columns = self.form, None
+        about = [OWN_EXAMPLES] if form.is_own(values) else []
 
-        @on_error(
-            lambda sentence: {self.form.facts: no_facts(with_labels(sentence), about), self.samples: {"examples": []}}
-        )
+        @on_error(lambda sentence: {form.facts: no_facts(with_labels(sentence), about), self.samples: {"examples": []}})
         def described() -> dict[Any, Any]:
-            recipe, parts = recipe_of(values[self.form.task]), self.form.parts(values, self.workspaces)
+            nonlocal columns
+            recipe = recipe_of(values[form.task])
+            try:
+                parts = form.parts(values, self.workspaces)
+                columns = parts.train.columns
+            except ColumnsError as error:
+                columns = error.columns
+                raise
             facts = task_facts(recipe, parts, self.page.asked(values).checkpoint)
             if not about:  # nobody has to know the columns of these files
                 facts["notes"] = [note for note in facts["notes"] if note not in parts.train.notes]
             facts["notes"][:0] = about or [recipe.description]
-            return {self.form.facts: facts, self.samples: {"examples": samples(parts.train.examples)}}
+            return {form.facts: facts, self.samples: {"examples": samples(parts.train.examples)}}
 
-        return described()
+        shown, of = described(), form.source(values)
+        task = recipe_of(values[form.task]).task
+        value = columns_value(task, of, columns, chosen(values[form.columns], of)) if about else None
+        return shown | {form.columns: value}
 
     def save_sample(self, values: Values) -> dict[Any, Any]:
         """Give the person a file of examples of the chosen task. Raises InputError."""
@@ -243,12 +249,10 @@ def sample_of(recipe: FinetuningRecipe) -> Path:
     return ASSETS / "tasks" / recipe.task / files["train"]
 
 
-def read_part(
-    read: Callable[..., TaskData], encoding: str | None, path: str, train: TaskData | None = None
-) -> TaskData:
+def read_part(read: Callable[..., TaskData], encoding: str | None, path: str, **how: Any) -> TaskData:
     """The examples of one file. encoding: of a file that is not UTF-8; the others are read as they are."""
     is_other = encoding and likely_encoding(Path(path).read_bytes())
-    return read(path, train=train, encoding=encoding if is_other else None)
+    return read(path, encoding=encoding if is_other else None, **how)
 
 
 def recipe_of(task: Any) -> FinetuningRecipe:
@@ -256,12 +260,11 @@ def recipe_of(task: Any) -> FinetuningRecipe:
     return finetuning_recipe(known(task, [recipe.name for recipe in finetuning_recipes()]))
 
 
-@on_error(lambda sentence: [gr.skip() for _ in range(4)])
+@on_error(lambda sentence: [gr.skip() for _ in range(2)])
 def show_task(name: str) -> list[Any]:
-    """What a file of another task has, and the fields that the task has."""
+    """What a file of another task has, and the settings that the task has."""
     recipe = recipe_of(name)
-    has = bool(TASKS[recipe.task].columns), recipe.task == "text-classification"
-    return [form_of(recipe), *(gr.update(visible=shown) for shown in has), settings_value(recipe)]
+    return [form_of(recipe), settings_value(recipe)]
 
 
 def shown_run(space: Workspace) -> dict[str, Any]:

@@ -3,8 +3,6 @@
 import functools
 import math
 import sys
-from collections import Counter
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from balcony.compare import trials
@@ -20,7 +18,7 @@ from bert_core.errors import CorpusError
 from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.runs.run import Run
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.examples import TaskData, TaskParts
+from bert_core.tasks.examples import TaskParts
 from bert_core.tasks.prediction import review
 
 SIZES = (128, 32, 8)  # labelled examples, beside all
@@ -64,12 +62,11 @@ def measured(run: Run) -> tuple[Mark, str]:
     part = parts.test or parts.validation
     name, part = part.kind.measure, part.sample(MOST_JUDGED, 0)
     with probe_lock:
-        value = review((run.best or run.snapshots[-1]).checkpoint(), part).measures[name]
+        found = review((run.best or run.snapshots[-1]).checkpoint(), part)
     curve = [[point.step, round(getattr(point, name), 4)] for point in run.evaluations()]
-    baseline = most_frequent(part) if name == "accuracy" else 0.0
     about = f"{len(part.examples):,} {'test' if parts.test else 'held-out'} example{'s' * (len(part.examples) != 1)}"
     counts = len(parts.train.examples), len(part.examples)
-    return Mark(*counts, curve, value, baseline, *other_examples(parts)), about
+    return Mark(*counts, curve, found.measures[name], found.always[name], *other_examples(parts)), about
 
 
 def report(measure: str, trial: Trial, space: Workspace) -> dict[str, Any] | None:
@@ -153,9 +150,3 @@ def _sized(recipe: FinetuningRecipe, size: int, everything: int) -> FinetuningRe
     if recipe.training.epochs is not None:
         changed["epochs"] = min(MOST_EPOCHS, recipe.training.epochs * ratio)
     return recipe.override(changed)
-
-
-def most_frequent(part: TaskData) -> float:
-    """The accuracy of always giving the most frequent label."""
-    labels: Sequence[Any] = [getattr(each, "label", None) for each in part.examples]
-    return max(Counter(labels).values()) / len(labels)

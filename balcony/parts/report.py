@@ -16,6 +16,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, Template
 
+from balcony.parts.labels import in_words
 from bert_core.config import ASSETS, HOME
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
@@ -127,7 +128,7 @@ def _mistakes(found: Review, *, has_pairs: bool) -> list[tuple[str, ...]]:
     wrong = [judged for judged in found.judged[:MOST_MISTAKES] if not judged.is_right]
     rows = []
     for example, prediction in ((judged.example, judged.prediction) for judged in wrong):
-        answers = (example.in_words(value) or "none" for value in (example.right, prediction.value))
+        answers = (in_words(example, label) or "none" for label in (example.label, prediction.label))
         rows.append((*answers, " | ".join(example.texts if has_pairs else example.texts[:1])))
     return [("Right", "Predicted", "Text"), *rows] if rows else []
 

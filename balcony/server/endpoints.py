@@ -23,7 +23,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError, RunError, quoted
 from bert_core.probes.attention import attention as attention_maps
 from bert_core.probes.masked_words import fill_mask as guess_masks
-from bert_core.probes.reading import read_words
+from bert_core.probes.reading import tokenize
 from bert_core.probes.sentence_pairs import next_sentence as judge_pair
 from bert_core.runs.recipe import BY_SIZE, DEFAULT_RECIPE, finetuning_recipe, recipe_for, recipe_named
 from bert_core.runs.run import Run
@@ -102,12 +102,11 @@ class Endpoints:
 
     def tag(self, text: str, run_id: str = "") -> dict[str, Any]:
         """The entities of a text: the type of each, its words, and the characters where it starts and ends."""
-        words = [word for word in read_words(self._model(run_id), text) if not word.is_special] if run_id else []
-        found = self._predicted(run_id, TaggedExample(tuple(word.text for word in words), None))
-        for entity in found["entities"]:
-            start, end = words[entity["start"]].start, words[entity["end"] - 1].end
-            entity |= {"text": text[start:end], "start": start, "end": end}
-        return found
+        if not run_id:
+            raise InputError(NO_TASK)
+        checkpoint = self._model(run_id)
+        tokenize(checkpoint, text)  # refuses what no tokenizer should be given
+        return self._predicted(run_id, TaggedExample.of_text(text, checkpoint.tokenizer))
 
     def start_finetuning(self, recipe: str = "subjects", seed: int = 0) -> str:
         """Start to fine-tune english-mini on the recipe's examples; returns a run id."""

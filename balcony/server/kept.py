@@ -4,6 +4,7 @@ A folder per visitor, named by a digest of the token, which is a credential; in 
 it, its text, and what the visitor's list says of it.
 """
 
+import dataclasses
 import hashlib
 import json
 import logging
@@ -21,7 +22,8 @@ from bert_core.errors import BertCoreError, RunError, one_line
 from bert_core.machine import replace
 from bert_core.runs.run import ACTIVE, Run
 from bert_core.storage.checkpoint import check_writable
-from bert_core.tasks.examples import TaskParts
+from bert_core.tasks.examples import TASKS, TaskData, TaskParts
+from bert_core.tasks.tables import Columns
 
 KEEP_SECONDS = 30.0  # between two looks for what has changed
 CLOSE_SECONDS = 2.5  # for saving when the server ends
@@ -150,15 +152,28 @@ class KeptRuns:
 def _written(corpus: Corpus | TaskParts) -> dict[str, Any]:
     """A text or a task as JSON data."""
     if isinstance(corpus, TaskParts):
-        return corpus.as_json()
+        return dataclasses.asdict(corpus)
     return {"name": corpus.name, "documents": corpus.documents, "labels": corpus.labels}
 
 
 def _read(text: dict[str, Any]) -> Corpus | TaskParts:
     """What `_written` was given."""
     if "documents" not in text:
-        return TaskParts.from_json(text)
+        return TaskParts(**{name: part and _task_data(_frozen(part)) for name, part in text.items()})
     return Corpus(text["documents"], text["name"], (), text["labels"])
+
+
+def _task_data(part: dict[str, Any]) -> TaskData:
+    examples = [TASKS[part["task"]].example(**each) for each in part["examples"]]
+    columns = Columns(**part["columns"]) if part["columns"] else None
+    return TaskData(**{**part, "examples": examples, "columns": columns})
+
+
+def _frozen(value: Any) -> Any:
+    """JSON data with tuples in place of lists."""
+    if isinstance(value, dict):
+        return {key: _frozen(each) for key, each in value.items()}
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def replace_file(path: Path, content: Any) -> None:

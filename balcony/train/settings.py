@@ -21,10 +21,6 @@ from bert_core.tasks.question_answering import QuestionAnswering
 
 Tunable = Recipe | FinetuningRecipe
 
-OPTIONS = {  # of the command line, as the page names them
-    "with --columns": "in the field “Columns”",
-    "--label-separator": "the field “Between several labels of one text”",
-}
 _OPTION = re.compile(r" \(--(?:kind|encoding)\)")
 _LENGTH, _POSITIONS = "data.sequence_length", "model.max_position_embeddings"
 
@@ -124,11 +120,10 @@ def in_words(value: Any) -> str:
 
 def with_labels(sentence: str) -> str:
     """The sentence with the labels of the controls instead of the names of settings and of options."""
-    labels = OPTIONS | {
+    labels = {
         name.split(".")[-1]: label_of(name, kind) for kind in (FinetuningRecipe, Recipe) for name in kind.settings()
     }
-    named = "|".join([*OPTIONS, r"\b\w+_\w+\b", r"^\w+(?= is )"])
-    return without_options(re.sub(named, lambda name: labels.get(name[0], name[0]), sentence))
+    return without_options(re.sub(r"\b\w+_\w+\b|^\w+(?= is )", lambda name: labels.get(name[0], name[0]), sentence))
 
 
 def without_options(sentence: str) -> str:

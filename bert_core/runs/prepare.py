@@ -305,7 +305,7 @@ def _prepare_task(
     assert validation is not None
     data, shortened = _shortened(data, start.config.max_position_embeddings, used)
     progress("encoding the examples")
-    may_be_missing = any(not getattr(each, "answers", True) for each in train.examples)
+    may_be_missing = recipe.task == QuestionAnswering.name and any(not each.label for each in train.examples)
     layout = Layout(labels, start.tokenizer, data, may_be_missing)
     batches, held_out = (each.batches(layout, start.config.pad_token_id, recipe.seed) for each in (train, validation))
     steps = training.steps
@@ -315,7 +315,7 @@ def _prepare_task(
     recipe = recipe.for_source(given).replace(
         start=recipe.start or start.name,
         may_be_missing=may_be_missing,
-        columns=train.columns or ("1", "2", "3")[: train.texts + 1 if train.texts else 0],
+        columns=train.columns.names if train.columns else ("1", "2", "3")[: train.texts + 1 if train.texts else 0],
         data=data,
         training=training.replace(steps=steps, warmup_steps=warmup_steps),
     )
@@ -325,7 +325,7 @@ def _prepare_task(
 
     model = train.kind.model
     is_cut = batches.longest == data.sequence_length
-    head = TaskHead(model.__name__, labels, recipe.task == "text-regression", train.is_multi_label)
+    head = TaskHead(model.__name__, labels, recipe.task == "text-regression")
     needed = training_bytes(start.config, data.batch_size * (train.choices or 1), batches.longest, 0, device)
     return Prepared(
         recipe=recipe,
@@ -342,6 +342,8 @@ def _prepare_task(
         notes=(
             *_task_notes(used, batches, start.tokenizer),
             *train.kind.doubts(train.examples, batches.rows, data),
+            *batches.cut(train.name),
+            *held_out.cut(validation.name),
             *(shortened if is_cut else ()),
             *(() if recipe.random_weights else _head_notes(start, head)),
         ),
@@ -390,23 +392,20 @@ def _used_parts(recipe: FinetuningRecipe, given: TaskParts) -> tuple[TaskParts, 
     if recipe.data.most_examples is not None:
         train = train.sample(recipe.data.most_examples, recipe.seed)
     for part in (validation, given.test):
-        if part and part.is_multi_label != train.is_multi_label:
-            raise CorpusError(f"{part.name} and the training part must both have one label for a text, or several.")
         if part and part.choices != train.choices:
             raise CorpusError(f"{part.name} has {part.choices} choices where the training part has {train.choices}.")
         if part and part.texts != train.texts:
             raise CorpusError(f"{part.name} and the training part must both have single texts, or pairs of texts.")
-    if given.test:
-        given.test.check_labels(labels)
-    return TaskParts(train, validation, given.test), labels
+    others = [part and part.with_labels_of(labels) for part in (validation, given.test)]
+    return TaskParts(train, *others), labels
 
 
 def _task_notes(parts: TaskParts, batches: TaskBatches, tokenizer: Tokenizer) -> tuple[str, ...]:
     """What the readers changed, and how many words of the training part are unknown."""
     notes = dict.fromkeys(parts.notes)
-    learned = {(each.texts, repr(each.right)) for each in parts.train.examples}
+    learned = {(each.texts, each.label) for each in parts.train.examples}
     for part in parts.others:
-        if known := sum((each.texts, repr(each.right)) in learned for each in part.examples):
+        if known := sum((each.texts, each.label) in learned for each in part.examples):
             about = f"{known:,} of {len(part.examples):,} examples are in the training part too"
             notes[f"{part.name}: {about}, so a model may know them by heart."] = None
     ids, special = np.concatenate([row.ids for row in batches.rows]), special_ids(tokenizer)

@@ -18,7 +18,7 @@ from bert_core.runs.saved_state import TrainingState
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskData, TaskParts
-from bert_core.tasks.prediction import review
+from bert_core.tasks.prediction import review, verdict
 from bert_core.tasks.task import Metrics
 from bert_core.training.distributed import LostProcess
 from bert_core.training.objective import StepRow, read_rows, until_divergence
@@ -193,11 +193,13 @@ class Finetuned:
     checkpoint: Checkpoint
     validation: Metrics
     test: Metrics  # empty without a test part
+    always: dict[str, Metrics]  # of each part, what always giving the most frequent answer would get
     examples: int  # how many it was trained on
     precision: str  # of the matrix products
     history: Sequence[StepRow]
     evaluations: Sequence[StepRow]
     notes: Sequence[str]  # what the readers changed, one sentence each
+    verdict: Sequence[str]  # what is to be known of the measures, one sentence each
 
     @classmethod
     def of(cls, worker: Worker) -> "Finetuned":
@@ -206,9 +208,21 @@ class Finetuned:
         result = worker.evaluator.best or worker.newest
         kept = next(point for point in points if point.step == result.step)
         tuned, held_out = result.checkpoint(), prepared.parts.test
-        tested = review(tuned, held_out).measures if held_out else {}
-        examples, precision = len(prepared.parts.train.examples), worker.trainer.config.precision
-        return cls(tuned, kept.measures, tested, examples, precision, worker.history, points, prepared.notes)
+        tested = review(tuned, held_out) if held_out else None
+        validation, rows, loss = prepared.parts.validation, prepared.validation.rows, kept.loss
+        always, said = verdict(validation, rows, loss, prepared.head.labels if prepared.head else ())
+        return cls(
+            tuned,
+            kept.measures,
+            tested.measures if tested else {},
+            {"validation": always, **({"test": tested.always} if tested else {})},
+            len(prepared.parts.train.examples),
+            worker.trainer.config.precision,
+            worker.history,
+            points,
+            prepared.notes,
+            [*said, *(tested.notes if tested else ())],
+        )
 
 
 def finetune(

@@ -1,38 +1,33 @@
 """Labelled examples of the five kinds of task, and their files."""
 
 import csv
-import dataclasses
 import hashlib
+import json
 import math
 import random
-import statistics
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from bert_core.config import LOCAL, Limits
 from bert_core.data.decoding import decode, without_invisible
-from bert_core.errors import CorpusError, first_three, megabytes, quoted
+from bert_core.errors import CorpusError, first_three, megabytes, noting, quoted
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.storage.untrusted import Json
 from bert_core.tasks.multiple_choice import MultipleChoice
 from bert_core.tasks.question_answering import QuestionAnswering
-from bert_core.tasks.tables import TaskFile, number_in
+from bert_core.tasks.tables import Columns, TaskFile
 from bert_core.tasks.task import Example, Layout, Task, TaskBatches
-from bert_core.tasks.texts import SeveralLabels, TextClassification, TextRegression
+from bert_core.tasks.texts import TextClassification, TextRegression, number_in
 from bert_core.tasks.token_classification import TokenClassification
 
 MAX_BYTES = 200 * 2**20
 MAX_LABELS = 1_000
-_MOST_CLASSES = 10  # of numbers, unless they are whole
-_MISSING = {"nan", "null", "none", "n/a", "na", "#n/a", "<na>"}  # as pandas, R and spreadsheets write it
 
 _KINDS = (TextClassification(), TextRegression(), MultipleChoice(), QuestionAnswering(), TokenClassification())
 TASKS: dict[str, Task] = {task.name: task for task in _KINDS}
-SEVERAL_LABELS = SeveralLabels()
 
 
 @dataclass(frozen=True)
@@ -40,20 +35,15 @@ class TaskData:
     """The examples of one part of a task: training, validation or test."""
 
     task: str  # one of `TASKS`
-    examples: Sequence[Example]
+    examples: Sequence[Any]
     name: str = "the examples"  # of the file
     notes: tuple[str, ...] = ()  # what the reader has read and changed, one sentence each
-    columns: tuple[str, ...] = ()  # the texts and the label, or the word and the tag, by name or by number from 1
+    columns: Columns | None = None  # that were read, of a file that has some to choose
     blanks: tuple[int, ...] = ()  # places of empty lines among the examples, of a file without labels
 
     @property
-    def is_multi_label(self) -> bool:
-        """Whether a text may have several labels, or none."""
-        return isinstance(getattr(self.examples[0], "label", None), tuple)
-
-    @property
     def kind(self) -> Task:
-        return SEVERAL_LABELS if self.is_multi_label else TASKS[self.task]
+        return TASKS[self.task]
 
     @property
     def choices(self) -> int | None:
@@ -63,53 +53,68 @@ class TaskData:
     @property
     def texts(self) -> int | None:
         """1 if each example is a text, 2 if each is a pair, None if they differ and for other tasks."""
-        found = {len(each.texts) for each in self.examples} if TASKS[self.task].has_pairs else set()
+        found = {len(each.texts) for each in self.examples} if self.kind.has_pairs else set()
         return found.pop() if len(found) == 1 else None
+
+    def names(self) -> Counter[str]:
+        """How often each label that has a name, or each tag, occurs."""
+        return Counter(name for each in self.examples for name in self.kind.names_of(each.label))
 
     def labels(self) -> tuple[str, ...]:
         """The labels to learn, in the order of their ids: numbers by size, others by alphabet, and O before tags.
         Raises CorpusError if there are more than MAX_LABELS, or all examples have the same one."""
-        found = _names(self.examples)
+        found = self.names()
         names = sorted(found, key=lambda name: (name != "O", not name.isdecimal(), len(name) * name.isdecimal(), name))
         if len(names) > MAX_LABELS:
             raise CorpusError(
                 f"{self.name} has {len(names):,} different labels; the limit is {MAX_LABELS:,}. Choose the column of "
                 "the label; for numbers, choose text-regression."
             )
-        if len(names) == 1 and not self.is_multi_label:
+        if len(names) == 1:
             raise CorpusError(
                 f"All {len(self.examples):,} examples of {self.name} have the label {quoted(names[0])}; there is "
                 "nothing to learn. Add examples with another label."
             )
         return tuple(names)
 
-    def check_labels(self, labels: Sequence[str]) -> None:
-        """Raise CorpusError, with the line, if an example has a label that is not one of `labels`."""
-        known, unknown = {*labels}, dict[str, int]()
-        for label, line in (each for example in self.examples for each in example.named_labels):
-            if label not in known:
-                unknown.setdefault(label, line)
-        if unknown:
-            where = first_three(f"{quoted(label)} (line {line})" for label, line in unknown.items())
-            raise CorpusError(
-                f"{self.name} has labels that the training part lacks: {where}; train with examples of them, "
-                "or remove these."
+    def with_labels_of(self, known: Sequence[str]) -> "TaskData":
+        """These examples with the labels that a model knows, where only capitals, blanks or the form of a number
+        differ; a note says so. Raises CorpusError, with the line, for other labels."""
+        plainest = Counter(map(_plainest, known))
+        same = {_plainest(label): label for label in known if plainest[_plainest(label)] == 1}
+        changed = {each: same.get(_plainest(each)) for each in self.names() if each not in known}
+        if unknown := [each for each, label in changed.items() if label is None]:
+            lines = (
+                example.line + i
+                for example in self.examples
+                for i, name in enumerate(self.kind.names_of(example.label))
+                if name in unknown
             )
+            raise CorpusError(
+                f"{self.name} has labels that the training part lacks: {first_three(map(quoted, unknown))} (line "
+                f"{next(lines)}); train with examples of them, or remove these."
+            )
+        if not changed:
+            return self
+        said = first_three(f"{quoted(each)} as {quoted(label)}" for each, label in changed.items())
+        renamed = ([changed.get(name, name) for name in self.kind.names_of(each.label)] for each in self.examples)
+        labels = (tuple(names) if self.kind.is_split else names[0] for names in renamed)
+        examples = [replace(each, label=label) for each, label in zip(self.examples, labels)]
+        return replace(self, examples=examples, notes=(*self.notes, f"Labels that are written otherwise: {said}."))
 
     def batches(self, layout: Layout, pad_token_id: int, seed: int) -> TaskBatches:
-        """Batches of all examples. Raises CorpusError for a label that the layout does not have."""
-        self.check_labels(layout.labels)
+        """Batches of all examples."""
         rows = self.kind.rows(self.examples, layout)
         return TaskBatches(rows, pad_token_id, layout.config.batch_size, self.choices, seed)
 
     def sample(self, count: int, seed: int) -> "TaskData":
         """`count` examples drawn by a seed, in their order; all of them if there are fewer."""
         chosen = sorted(random.Random(seed).sample(range(len(self.examples)), min(count, len(self.examples))))
-        return dataclasses.replace(self, examples=[self.examples[i] for i in chosen])
+        return replace(self, examples=[self.examples[i] for i in chosen])
 
     def split(self, fraction: float, seed: int) -> tuple["TaskData", "TaskData"]:
-        """Two parts of the examples: without and with a seeded `fraction` of them. Questions about one context stay
-        together, and of each label an example stays in the first part. Raises CorpusError if a part would be empty."""
+        """Two parts of the examples: without and with a seeded `fraction` of them, and of each label if it has at least
+        two examples. Questions about one context stay together. Raises CorpusError if a part would be empty."""
         groups: dict[object, list[Example]] = {}
         for i, example in enumerate(self.examples):
             groups.setdefault(getattr(example, "context", i), []).append(example)
@@ -117,29 +122,33 @@ class TaskData:
             raise CorpusError(f"Hold-out needs at least two examples; {self.name} has {len(self.examples)}.")
         keys, most = list(groups), min(len(groups) - 1, max(1, round(fraction * len(groups))))
         random.Random(seed).shuffle(keys)
-        labels = {key: _names(members) for key, members in groups.items()}
-        left = Counter(label for each in labels.values() for label in each)  # of the part to train on
-        held_out, passed = set[object](), 0
-        for key in keys:
-            if len(held_out) == most:
-                break
-            if all(left[label] > 1 for label in labels[key]):
-                left.subtract(labels[key])
-                held_out.add(key)
-            else:
-                passed += len(groups[key])
+        names = {
+            key: {name for each in members for name in self.kind.names_of(each.label)}
+            for key, members in groups.items()
+        }
+        every = Counter(name for each in names.values() for name in each)  # groups that have a label
+        held, held_out = Counter[str](), set[object]()
+        for share in (0, fraction, 1):  # first one of each label, then its share, then any
+            for key in keys if len(held_out) < most else ():
+                own = names[key]
+                is_wanted = not own or any(held[name] < max(1, share * every[name]) for name in own)
+                if key not in held_out and is_wanted and all(every[name] - held[name] > 1 for name in own):
+                    held.update(own)
+                    held_out.add(key)
+                if len(held_out) == most:
+                    break
         if not held_out:
             raise CorpusError(
                 f"Each example of {self.name} has a label that no other has, so none can be held out; choose another "
                 "column of the label, or add examples."
             )
-        note = f"Examples that are not held out, because no other would be left with their label: {passed:,}."
         parts: tuple[list[Example], list[Example]] = ([], [])
         for key, members in groups.items():
             parts[key in held_out].extend(members)
+        single = sum(count == 1 for count in every.values())
+        notes = [f"Labels of one example, which is not held out: {single:,}."] * bool(single)
         held_out_part = TaskData(self.task, parts[1], f"the held-out part of {self.name}")
-        notes = (*self.notes, *[note] * bool(passed))
-        return dataclasses.replace(self, examples=parts[0], notes=notes), held_out_part
+        return replace(self, examples=parts[0], notes=(*self.notes, *notes)), held_out_part
 
 
 @dataclass(frozen=True)
@@ -170,128 +179,15 @@ class TaskParts:
     @property
     def fingerprint(self) -> str:
         """A hash of all examples: two tasks with the same one are the same."""
-        examples = [part and list(part.examples) for part in vars(self).values()]
-        return hashlib.sha256(repr(examples).encode("utf-8", "surrogatepass")).hexdigest()
-
-    def as_json(self) -> Json:
-        """All examples as JSON data, for `from_json`."""
-        return {
-            name: part and {**vars(part), "examples": [dataclasses.astuple(each) for each in part.examples]}
-            for name, part in vars(self).items()
-        }
-
-    @classmethod
-    def from_json(cls, content: Json) -> "TaskParts":
-        """The parts that `as_json` wrote. Raises KeyError, TypeError or ValueError for other data."""
-        parts = dict(content)
-        for name, part in content.items():
-            if part:
-                fields = {key: _frozen(value) for key, value in part.items()}
-                fields["examples"] = [TASKS[part["task"]].example(*row) for row in fields["examples"]]
-                parts[name] = TaskData(**fields)
-        return cls(**parts)
+        parts = (self.train, self.validation, self.test)
+        content = [part and [[each.texts, each.label] for each in part.examples] for part in parts]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     @property
     def nbytes(self) -> int:
         """Estimated bytes of all examples."""
-        return sum(500 + len(repr(example)) for part in vars(self).values() if part for example in part.examples)
-
-
-def _names(examples: Sequence[Example]) -> set[str]:
-    """The names of all labels of examples."""
-    return {label for example in examples for label, _ in example.named_labels}
-
-
-def _frozen(value: Any) -> Any:
-    """JSON data with tuples in place of lists."""
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
-
-
-def load_task(
-    path: str | Path,
-    task: str,
-    *,
-    labelled: bool = True,
-    columns: str | Sequence[str] = (),
-    model: Checkpoint | None = None,
-    train: TaskData | None = None,
-    encoding: str | None = None,
-    label_separator: str | None = None,
-    limits: Limits = LOCAL,
-) -> TaskData:
-    """Read the examples of a task file.
-
-    labelled: whether to read labels. columns: the texts and then, with labels, the label, or the word and the tag:
-    names of a header, or numbers from 1, such as ("review", "sentiment") or "1,2". By default, a header's usual names,
-    else the order. model, train: the fine-tuned model or the training part that the examples are for, whose columns
-    come first. encoding: of a file that is not UTF-8, see `decode`. label_separator: what stands between the
-    labels of a text that may have several; alone, it means none of them. Raises CorpusError, with the line or the
-    question, if a part cannot be read, if it is not clear which columns to read, and for a file without examples or
-    over the limits.
-    """
-    path, kind = Path(path), TASKS.get(task)
-    if isinstance(columns, str):
-        columns = next(csv.reader(columns.splitlines(), skipinitialspace=True), [])
-    columns = [str(each).strip() for each in columns]
-    if kind is None:
-        raise CorpusError(f"The task {quoted(task)} is unknown; it can be one of: {', '.join(TASKS)}.")
-    if columns and not kind.columns:
-        raise CorpusError(f"A {task} file has columns of its own; leave out the choice of columns.")
-    notes: list[str] = []
-    try:
-        if path.stat().st_size > (most := min(MAX_BYTES, limits.upload_bytes)):
-            raise CorpusError(f"{path.name} has more than {megabytes(most)}; use a part of it.")
-        data = path.read_bytes()
-    except OSError as error:
-        raise CorpusError(f"{path.name} cannot be read ({error.strerror or error}).") from None
-    text, found = decode(data, path.name, encoding)
-    notes += found
-    if not kind.keeps_characters:
-        text, invisible = without_invisible(text)
-        notes += [f"Characters without width taken out of words: {invisible:,}."] if invisible else []
-    separator = label_separator if task == TextClassification.name else None
-    file = TaskFile(text, path.name, labelled, columns, kind.columns, separator, limits.items, notes)
-    learned = learned_columns(model) if model else train.columns if train else ()
-    file.learned, file.learned_label = learned[:-1], learned[-1:]
-    file.labels = model.head.labels if model and model.head else None
-    examples = kind.read(file)
-    if not examples:
-        raise CorpusError(f"{path.name} has no examples; a {task} file has {kind.form}.")
-    notes += _doubts(examples) if labelled else []
-    return TaskData(task, examples, path.name, tuple(notes), tuple(file.chosen), tuple(file.blanks))
-
-
-def read_parts(read: Callable[..., TaskData], paths: Mapping[str, str | Path]) -> TaskParts:
-    """The parts of a task from their files, the training part first: its columns come first in the others. read: as
-    `load_task`, of a path."""
-    train = read(paths["train"])
-    return TaskParts(train, **{part: read(path, train=train) for part, path in paths.items() if part != "train"})
-
-
-def _doubts(examples: Sequence[Example]) -> list[str]:
-    """What may be wrong with the labels of examples, one sentence each."""
-    counts = Counter(label for example in examples for label, _ in example.named_labels)
-    alike: dict[str | float, list[str]] = {}
-    for name in sorted(counts):
-        alike.setdefault(_plainest(name), []).append(quoted(name))
-    least = min((count for name, count in counts.items() if name.lower() not in _MISSING), default=0)
-    missing = first_three(quoted(name) for name in sorted(counts) if name.lower() in _MISSING and counts[name] < least)
-    is_rare = counts and statistics.median(counts.values()) > 2
-    single = first_three(quoted(name) for name in sorted(counts) if is_rare and counts[name] == 1)
-    numbers = [number_in(name) for name in counts]
-    is_scale = len(numbers) > _MOST_CLASSES and any(each is not None and each % 1 for each in numbers)
-    rights: dict[tuple[str, ...], str] = {}
-    answers = ((each.texts, repr(each.right)) for each in examples)
-    wrong = sum(rights.setdefault(texts, right) != right for texts, right in answers)
-    several = first_three(" and ".join(each) for each in alike.values() if len(each) > 1)
-    return [
-        *[f"Labels that are almost the same are different labels: {several}."] * bool(several),
-        *["The labels are numbers, each learned as a class of its own; text-regression learns them as numbers."]
-        * (is_scale and None not in numbers),
-        *[f"Labels that may stand for a missing value are learned as labels: {missing}."] * bool(missing),
-        *[f"Labels that occur once, from which no model learns much: {single}."] * bool(single),
-        *[f"Examples with the same text as an earlier one but another label or answer: {wrong:,}."] * bool(wrong),
-    ]
+        parts = (self.train, *self.others)
+        return sum(500 + sum(map(len, each.texts)) for part in parts for each in part.examples)
 
 
 def _plainest(label: str) -> str | float:
@@ -302,8 +198,75 @@ def _plainest(label: str) -> str | float:
     return number
 
 
+def load_task(
+    path: str | Path,
+    task: str,
+    *,
+    labelled: bool = True,
+    columns: str | Sequence[str] = (),
+    has_header: bool | None = None,
+    separator: str | None = None,
+    model: Checkpoint | None = None,
+    train: TaskData | None = None,
+    encoding: str | None = None,
+    limits: Limits = LOCAL,
+) -> TaskData:
+    """Read the examples of a task file.
+
+    labelled: whether to read labels. columns: the texts and then, with labels, the label, or the word and the tag:
+    names of a header, or numbers from 1, such as ("review", "sentiment") or "1,2". By default, a header's usual names,
+    else the order. has_header: whether the first line is one; None for one with the chosen or usual names. separator:
+    what stands between the columns, or "tab" or "space"; None for a tab, _!_, a comma or a semicolon as found. model,
+    train: the fine-tuned model or the training part that the examples are for, whose columns come first. encoding: of
+    a file that is not UTF-8, see `decode`. Raises CorpusError, with the line or the question, if a part cannot
+    be read and for a file without examples or over the limits; `ColumnsError` if it is not clear which columns to read.
+    """
+    path, kind = Path(path), TASKS.get(task)
+    if kind is None:
+        raise CorpusError(f"The task {quoted(task)} is unknown; it can be one of: {', '.join(TASKS)}.")
+    if isinstance(columns, str):
+        columns = next(csv.reader(columns.splitlines(), skipinitialspace=True), [])
+    columns = [str(each).strip() for each in columns]
+    if columns and not kind.usual:
+        raise CorpusError(f"A {task} file has columns of its own; leave out the choice of columns.")
+    notes: list[str] = []
+    text = _read(path, encoding, notes, min(MAX_BYTES, limits.upload_bytes))
+    if not kind.keeps_characters:
+        text, invisible = without_invisible(text)
+        notes += [f"Characters without width taken out of words: {invisible:,}."] if invisible else []
+    file = TaskFile(text, path.name, labelled, limits.items, kind.usual, columns, has_header, separator, notes=notes)
+    if train and train.columns:
+        file.learned = train.columns.names
+    if model and model.head:
+        file.learned, file.labels, file.tokenizer = learned_columns(model), model.head.labels, model.tokenizer
+    with noting(notes):
+        examples = kind.read(file)
+        if not examples:
+            raise CorpusError(f"{path.name} has no examples; a {task} file has {kind.form}.")
+    return TaskData(task, examples, path.name, tuple(notes), file.columns, tuple(file.blanks))
+
+
+def _read(path: Path, encoding: str | None, notes: list[str], most: int) -> str:
+    """The text of a file, with line feeds as ends of lines."""
+    try:
+        if path.stat().st_size > most:
+            raise CorpusError(f"{path.name} has more than {megabytes(most)}; use a part of it.")
+        text, found = decode(path.read_bytes(), path.name, encoding)
+    except OSError as error:
+        raise CorpusError(f"{path.name} cannot be read ({error.strerror or error}).") from None
+    notes += found
+    return text
+
+
+def read_parts(read: Callable[..., TaskData], paths: Mapping[str, str | Path], **chosen: Any) -> TaskParts:
+    """The parts of a task from their files, the training part first: its columns come first in the others. read: as
+    `load_task`, of a path. chosen: its arguments for the training part alone."""
+    train = read(paths["train"], **chosen)
+    return TaskParts(train, **{part: read(path, train=train) for part, path in paths.items() if part != "train"})
+
+
 def learned_columns(checkpoint: Checkpoint) -> tuple[str, ...]:
-    """The columns from which a fine-tuned model learned, see `TaskData.columns`; () if its recipe does not say."""
+    """The columns from which a fine-tuned model learned, see `Columns.names`; () if its recipe does not say."""
     match (checkpoint.recipe or {}).get("columns"):
         case [str(), str()] | [str(), str(), str()] as columns:
             return tuple(columns)

@@ -1,7 +1,7 @@
 """From a pretrained model to one for a task (Devlin et al. 2018, 4 and A.3), to predictions, and how good they are."""
 
 import contextlib
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,11 +10,12 @@ import torch
 
 from bert_core.config import FinetuningConfig, FinetuningData
 from bert_core.costs import threads_for_pass
-from bert_core.errors import CheckpointError, ConfigError, CorpusError, InputError, quoted
+from bert_core.errors import CheckpointError, ConfigError, InputError, ignore, quoted
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
-from bert_core.tasks.examples import SEVERAL_LABELS, TASKS, TaskData, learned_columns
+from bert_core.tasks.examples import TASKS, TaskData, learned_columns
 from bert_core.tasks.task import BertForTask, Example, Layout, Metrics, Prediction, Row, Task, TaskBatches
 from bert_core.tasks.texts import TextExample, confusion
+from bert_core.tasks.token_classification import TaggedExample
 from bert_core.training.evaluation import result_of
 from bert_core.training.objective import StepRow
 
@@ -23,11 +24,10 @@ _PREDICTED_TOGETHER = 64  # examples
 
 def task_of(checkpoint: Checkpoint) -> Task:
     """The task of a fine-tuned model. Raises CheckpointError for a model without a task's output layer."""
-    head = checkpoint.head
-    if head is None:
+    if (head := checkpoint.head) is None:
         raise CheckpointError(f"{checkpoint.name} is not fine-tuned; it has no output layer for a task.")
-    if head.is_regression or head.is_multi_label:
-        return TASKS["text-regression"] if head.is_regression else SEVERAL_LABELS
+    if head.is_regression:
+        return TASKS["text-regression"]
     return next(task for task in TASKS.values() if task.model.__name__ == head.architecture)
 
 
@@ -104,50 +104,66 @@ def validating(
     epoch: passes through the training part so far. loss: as of a step, without dropout. Others: see `Task.measures`.
     """
     found, loss = yield from predicting(part.kind, model_of(snapshot.checkpoint()), batches, part.examples, layout)
-    values = {"epoch": snapshot.step / steps_per_epoch, "loss": loss, **score(part, found, layout.labels)}
+    measures = part.kind.measures([each.label for each in part.examples], [each.label for each in found], layout.labels)
+    values = {"epoch": snapshot.step / steps_per_epoch, "loss": loss, **measures}
     return StepRow(step=snapshot.step, **values)
 
 
-def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | Example]) -> list[Prediction]:
-    """Predictions of a fine-tuned model about examples; a text, or a pair of texts, stands for a `TextExample`.
+def predict(
+    checkpoint: Checkpoint,
+    examples: Iterable[str | tuple[str, str] | Example],
+    *,
+    tell: Callable[[str], None] = ignore,
+) -> list[Prediction]:
+    """Predictions of a fine-tuned model about examples; a text or a pair of texts stands for an example of them. tell:
+    called with how much of them is cut, if any is.
 
-    Raises CheckpointError for a model that is not fine-tuned, InputError for examples of another task, for single texts
-    where the model learned from pairs or the other way round, and for a text or a pair outside of a list.
+    Raises CheckpointError for a model that is not fine-tuned, InputError for examples of another task, and for single
+    texts where the model learned from pairs or the other way round.
     """
-    task, head = task_of(checkpoint), checkpoint.head
-    assert head is not None
     if isinstance(examples, str | tuple):
         raise InputError(f"predict takes a list of examples, not {quoted(examples)}; give one, such as ['a text'].")
-    data = TaskData(task.name, [_example(each) for each in examples])
+    asked = [_example(each, checkpoint) for each in examples]
+    return _answers(checkpoint, TaskData(task_of(checkpoint).name, asked), tell)[0] if asked else []
+
+
+def _example(given: object, checkpoint: Checkpoint) -> Example:
+    """An example without its label, which the model may not know."""
+    task = task_of(checkpoint)
+    match given:
+        case str() if task.is_split:
+            return TaggedExample.of_text(given, checkpoint.tokenizer)
+        case str():
+            return TextExample(given, None, None)
+        case [str(text), str(pair)]:
+            return TextExample(text, pair, None)
+        case Example():
+            return replace(given, label=None)  # type: ignore[type-var]
+    raise InputError(f"An example is a text, a pair of texts or one that load_task reads, not {quoted(given)}.")
+
+
+def _answers(
+    checkpoint: Checkpoint, data: TaskData, tell: Callable[[str], None]
+) -> tuple[list[Prediction], float, TaskBatches]:
+    """Predictions about examples, their mean loss, nan without labels, and their batches."""
+    task, head, recipe = task_of(checkpoint), checkpoint.head, checkpoint.recipe or {}
+    assert head is not None
     if any(type(each) is not task.example for each in data.examples):
         raise InputError(f"This model does {task.name}; give it examples of that task.")
-    if not data.examples:
-        return []
     learned = len(learned_columns(checkpoint)) - 1
     if task.has_pairs and learned > 0 and data.texts != learned:
         kinds = ("single texts", "pairs of texts") if learned == 1 else ("pairs of texts", "single texts")
         raise InputError("This model learned from {}, and these are {}; give it {}.".format(*kinds, kinds[0]))
-    recipe, config = checkpoint.recipe or {}, FinetuningData()
-    saved = recipe.get("data")
+    config, saved = FinetuningData(), recipe.get("data")
     with contextlib.suppress(ConfigError):  # of another program
         config = FinetuningData().replace(**saved) if saved else config
     length = min(config.sequence_length if saved else 512, checkpoint.config.max_position_embeddings)
     config = config.replace(sequence_length=length, batch_size=_PREDICTED_TOGETHER)
     layout = Layout(head.labels, checkpoint.tokenizer, config, recipe.get("may_be_missing") is True)
     batches = data.batches(layout, checkpoint.config.pad_token_id, 0)
-    return result_of(predicting(task, model_of(checkpoint), batches, data.examples, layout))[0]
-
-
-def _example(given: object) -> Example:
-    """An example without its label, which the model may not know."""
-    match given:
-        case str():
-            return TextExample(given, None, None)
-        case [str(text), str(pair)]:
-            return TextExample(text, pair, None)
-        case Example():
-            return replace(given, **{given.answer: None})
-    raise InputError(f"An example is a text, a pair of texts or one that load_task reads, not {quoted(given)}.")
+    for note in batches.cut(data.name):
+        tell(note)
+    return *result_of(predicting(task, model_of(checkpoint), batches, data.examples, layout)), batches
 
 
 @dataclass(frozen=True)
@@ -156,9 +172,9 @@ class Judged:
 
     example: Example
     prediction: Prediction
-    is_right: bool | None  # in all labels or tags, or as SQuAD's exact match; None for regression
-    # 1 - the probability of the label (the least certain of several), 1 - the F1 of an answer, the fraction of wrong
-    # tags, or for regression the absolute difference.
+    is_right: bool | None  # in all tags, or as SQuAD's exact match; None for regression
+    # 1 - the probability of the label, 1 - the F1 of an answer, the fraction of wrong tags, or for regression the
+    # absolute difference.
     mistake: float
 
 
@@ -167,31 +183,43 @@ class Review:
     """How a fine-tuned model does on labelled examples."""
 
     measures: Metrics
+    always: Metrics  # what always giving the most frequent answer would get
     judged: tuple[Judged, ...]  # all examples, mistakes first and of these the worst first
     labels: tuple[str, ...]  # names of labels or tags
     confusion: tuple[tuple[int, ...], ...]  # how often each, a row, was predicted as each, a column; or empty
+    notes: tuple[str, ...]  # labels that are written otherwise, what was cut, and what `verdict` says
 
 
 def review(checkpoint: Checkpoint, data: TaskData) -> Review:
     """Apply a fine-tuned model to labelled examples and compare. Errors as for `predict`, and CorpusError for a label
-    that the model has not learned, and where only one of the two has several labels for a text."""
-    labels, task = checkpoint.head.labels if checkpoint.head else (), task_of(checkpoint)
-    if data.task == task.name and data.is_multi_label != (task is SEVERAL_LABELS):
-        if data.is_multi_label:
-            raise CorpusError(f"{data.name} has several labels for a text, but the model gives one; read it with one.")
-        raise CorpusError(
-            f"{data.name} was read with one label for a text, but the model gives several; choose what stands between "
-            "several labels (--label-separator)."
-        )
-    data.check_labels(labels)
-    found = predict(checkpoint, data.examples)
+    that the model has not learned."""
+    labels, task, notes = checkpoint.head.labels if checkpoint.head else (), task_of(checkpoint), list[str]()
+    before, data = data, data.with_labels_of(labels)
+    notes += data.notes[len(before.notes) :]
+    found, loss, batches = _answers(checkpoint, data, notes.append)
     judged = [Judged(each, guess, *task.judge(each, guess, labels)) for each, guess in zip(data.examples, found)]
     judged.sort(key=lambda each: (bool(each.is_right), -each.mistake))
-    pairs = [pair for each in judged for pair in task.compared(each.example, each.prediction)]
-    table = confusion(pairs, labels) if pairs else []
-    return Review(score(data, found, labels), tuple(judged), labels, tuple(map(tuple, table)))
+    right, guessed = ([each.label for each in side] for side in (data.examples, found))
+    pairs = [pair for sides in zip(right, guessed) for pair in zip(*map(task.names_of, sides))]
+    table = tuple(map(tuple, confusion(pairs, labels) if pairs else ()))
+    always, said = verdict(data, batches.rows, loss, labels)
+    measures = task.measures(right, guessed, labels)
+    return Review(measures, always, tuple(judged), labels, table, (*notes, *said))
 
 
-def score(data: TaskData, found: Sequence[Prediction], labels: Sequence[str]) -> Metrics:
-    """The measures of predictions about labelled examples; see `Task.measures`."""
-    return data.kind.measures([each.right for each in data.examples], [each.value for each in found], labels)
+def verdict(data: TaskData, rows: Sequence[Row], loss: float, labels: Sequence[str]) -> tuple[Metrics, list[str]]:
+    """What always giving the most frequent answer would get, and what is to be known of measures and of the loss, one
+    sentence each. rows: of the examples."""
+    task, right = data.kind, [each.label for each in data.examples]
+    most, found = task.always(right)
+    always, chance, names = task.measures(right, found, labels), task.chance(rows), data.names()
+    said = [f"Always answering {most} would get {in_words(always)} on the {len(right):,} examples of {data.name}."]
+    if len(names) == 1:
+        said.append(f"All of them have the label {quoted(*names)}, so these measures say nothing of the others.")
+    if loss > chance:
+        said.append(f"The loss there, {loss:.3f}, is above {chance:.3f}, that of an answer that ignores the text.")
+    return always, said
+
+
+def in_words(measures: Metrics) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in measures.items())

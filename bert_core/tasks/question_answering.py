@@ -4,29 +4,27 @@ A long context is read in overlapping windows, each with the question before it.
 over all windows (Devlin et al. 2018, 4.2 and 4.3).
 """
 
-import functools
 import heapq
-import itertools
-import json
 import math
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import BaseModel, Field, ValidationError
 from tokenizers import Encoding
 from torch import Tensor
 
 from bert_core.config import FinetuningData
 from bert_core.data.tokenizer import end_of_marks
 from bert_core.errors import CorpusError, first_three, quoted
-from bert_core.storage.untrusted import parse_value, part
+from bert_core.storage.untrusted import parse_value
 from bert_core.tasks import task
 from bert_core.tasks.tables import TaskFile
-from bert_core.tasks.task import Json, Layout, Metrics, Parts, Row, Verdict, ratio
+from bert_core.tasks.task import Answer, Json, Layout, Metrics, Parts, Prediction, Row, Verdict, ratio
 from bert_core.training.objective import Fractions
 
 _NEAR = 10_000  # characters in which a misplaced answer is searched, since each of many may need the whole context
@@ -37,47 +35,48 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @dataclass(frozen=True, slots=True)
 class AnswerExample(task.Example):
-    """A question about a context. answers: each text and its first character in the context; empty if there is none,
-    and None if the answer is not known."""
-
-    answer: ClassVar[str] = "answers"
+    """A question about a context. label: the text of each answer and its first character in the context; empty if there
+    is none, and None if the answer is not known."""
 
     text: str
     context: str
-    answers: tuple[tuple[str, int], ...] | None
+    label: tuple[tuple[str, int], ...] | None
     name: str = ""
+    line: int = 0  # SQuAD's JSON does not count them
 
     @property
     def texts(self) -> tuple[str, ...]:
         return self.text, self.context
 
-    @property
-    def right(self) -> list[str]:
-        return [text for text, _ in self.answers or ()]
 
-    def in_words(self, value: Sequence[str]) -> str:
-        return " / ".join(dict.fromkeys(value))
+_Text = Annotated[str, Field(pattern=r"\S")]
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A part of the context; an empty text means that the context holds no answer."""
-
-    text: str
-    start: int  # its first character
-    score: float  # sum of the logits of its first and last token
-    probability: float = 1.0  # softmax over the candidates of the question
+class _Answer(BaseModel):
+    text: _Text
+    answer_start: int
 
 
-@dataclass(frozen=True)
-class AnswerPrediction(task.Prediction):
-    """The likeliest answers to a question, the best first; at least one."""
+class _Question(BaseModel):
+    question: _Text
+    id: str | int | None = None
+    answers: list[_Answer] | None = None
+    is_impossible: bool | None = None
 
-    answers: tuple[Answer, ...]
 
-    @property
-    def value(self) -> list[str]:
-        return [self.answers[0].text]
+class _Paragraph(BaseModel):
+    context: _Text
+    qas: list[_Question]
+
+
+class _Article(BaseModel):
+    paragraphs: list[_Paragraph]
+
+
+class _Squad(BaseModel):
+    """The fields of SQuAD's JSON that are read."""
+
+    data: list[_Article]
 
 
 class BertForQuestionAnswering(task.BertForTask):
@@ -93,7 +92,7 @@ class BertForQuestionAnswering(task.BertForTask):
         return logits if attention_mask is None else logits.masked_fill(attention_mask[..., None] == 0, -math.inf)
 
 
-class QuestionAnswering(task.Task[AnswerExample, AnswerPrediction]):
+class QuestionAnswering(task.Task):
     """The first and the last token of the answer, or [CLS] as both for none."""
 
     name = "question-answering"
@@ -105,29 +104,36 @@ class QuestionAnswering(task.Task[AnswerExample, AnswerPrediction]):
 
     def read(self, file: TaskFile) -> list[AnswerExample]:
         try:
-            content = parse_value(file.text, file.most)
+            content = _Squad.model_validate(parse_value(file.text, file.most), strict=True)
+        except ValidationError as error:
+            where, what = (error.errors()[0][each] for each in ("loc", "msg"))
+            place = ".".join(map(str, where))
+            raise CorpusError(f"{file.name} is not in SQuAD's format ({place}: {what}); correct it there.") from None
         except ValueError as error:
-            line = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else str(error)
-            raise CorpusError(f"{file.name} is not JSON ({line}); save it in SQuAD's format.") from None
+            raise CorpusError(f"{file.name} is not JSON ({error}); save it in SQuAD's format.") from None
         examples: list[AnswerExample] = []
         moved = dropped = 0
-        for number, (context, entry) in enumerate(_questions(content, file.name)):
-            question, answers = entry["question"].strip(), None
-            wrong = functools.partial(_wrong, file, number, entry)
-            if not question or not context or context.isspace():
-                raise wrong(" with an empty text", "fill it in or take it out")
-            if file.labelled:
-                answers = _answers(entry, context, wrong)
-                given = [each["answer_start"] for each in entry["answers"]] if answers else []
-                dropped += len(part(entry, "answers", list, [])) - len(answers)
-                moved += sum(start != place for start, (_, place) in zip(given, answers))
-            examples.append(AnswerExample(question, context, answers, str(entry.get("id") or "")))
-        if impossible := sum(each.answers == () for each in examples):
-            file.notes.append(f"Questions without an answer in their context: {impossible:,}.")
-        if dropped:
-            file.notes.append(f"Answers left out because is_impossible is true: {dropped:,}.")
-        if moved:
-            file.notes.append(f"Answers whose answer_start was wrong, now at the nearest occurrence: {moved:,}.")
+        paragraphs = (paragraph for article in content.data for paragraph in article.paragraphs)
+        for context, asked in ((paragraph.context, asked) for paragraph in paragraphs for asked in paragraph.qas):
+            given = [] if asked.is_impossible else asked.answers
+            dropped += len(asked.answers or ()) if asked.is_impossible else 0
+            if file.labelled and given is None:
+                raise CorpusError(f"{file.name} has no answers to {quoted(asked.question.strip())}; add them.")
+            answers = list[tuple[str, int]]()
+            for answer in (given or ()) if file.labelled else ():
+                start = _nearest(context, answer.text, answer.answer_start)
+                if start is None:
+                    raise CorpusError(
+                        f"{file.name} has the answer {quoted(answer.text)}, which is not near its answer_start, "
+                        f"{answer.answer_start}; correct it."
+                    )
+                answers.append((answer.text, start))
+                moved += start != answer.answer_start
+            label = tuple(answers) if file.labelled else None
+            examples.append(AnswerExample(asked.question.strip(), context, label, str(asked.id or "")))
+        file.count("Questions without an answer in their context", sum(each.label == () for each in examples))
+        file.count("Answers left out because is_impossible is true", dropped)
+        file.count("Answers whose answer_start was wrong, now at the nearest occurrence", moved)
         return examples
 
     def rows_of(self, example: AnswerExample, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
@@ -149,25 +155,26 @@ class QuestionAnswering(task.Task[AnswerExample, AnswerPrediction]):
         for row, window in zip(score, windows):
             inside = np.arange(window.stop - window.start)
             row[window] = np.minimum(inside, inside[::-1]) + 0.01 * len(inside)
-        text, first = example.answers[0] if example.answers else ("", 0)
+        text, first = example.label[0] if example.label else ("", 0)
         answer = np.flatnonzero((spans[:, 1] > first) & (spans[:, 0] < first + len(text)))  # its tokens
         rows: list[Row] = []
         for i, window in enumerate(windows):
             offsets = np.pad(spans[window], ((before, 1), (0, 0)), constant_values=-1)
             widest = np.pad(score[:, window].argmax(0) == i, (before, 1))
             target = None
-            if example.answers is not None:
+            if example.label is not None:
                 target = np.zeros((1, 2), np.int64)  # [CLS]: the window does not hold the answer
                 if text and len(answer) and window.start <= answer[0] and answer[-1] < window.stop:
                     target[0] = answer[[0, -1]] - window.start + before
             ids = [layout.cls, *asked, layout.sep, *context.ids[window], layout.sep]
-            rows.append(Row(ids, before, number, target, offsets=offsets, widest=widest))
+            lost = len(texts[0].ids) - len(asked) if i == 0 else 0
+            rows.append(Row(ids, before, number, target, offsets=offsets, widest=widest, lost=lost))
         return rows
 
     def doubts(self, examples: Sequence[AnswerExample], rows: Sequence[Row], config: FinetuningData) -> list[str]:
         targets = ((row.example, row.target[0]) for row in rows if row.target is not None and row.target.any())
         lengths = {example: end - start + 1 for example, (start, end) in targets}  # of answers that a window holds
-        lost = sum(i not in lengths for i, each in enumerate(examples) if each.answers)
+        lost = sum(i not in lengths for i, each in enumerate(examples) if each.label)
         long = sum(length > config.longest_answer for length in lengths.values())
         return [
             *[f"Answers that no window of data.sequence_length holds, learned as no answer: {lost:,}."] * bool(lost),
@@ -177,32 +184,40 @@ class QuestionAnswering(task.Task[AnswerExample, AnswerPrediction]):
     def numbers(self, logits: Tensor, target: Tensor) -> Fractions:
         return super().numbers(logits.transpose(1, 2).flatten(0, 1), target.flatten())  # starts and ends in turn
 
-    def decode(self, example: AnswerExample, parts: Parts, layout: Layout) -> AnswerPrediction:
+    def chance(self, rows: Sequence[Row]) -> float:
+        """The loss of an answer that may as well be anywhere."""
+        return float(np.mean([math.log(len(row.ids)) for row in rows]))
+
+    def decode(self, example: AnswerExample, parts: Parts, layout: Layout) -> Prediction:
         best, longest = layout.config.best_answers, layout.config.longest_answer
-        return AnswerPrediction(tuple(best_answers(example.context, parts, best, longest, layout.may_be_missing)))
+        found = best_answers(example.context, parts, best, longest, layout.may_be_missing)
+        return Prediction(found[0].text, answers=tuple(found))
 
     def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
         """exact_match and f1, as SQuAD's script (version 2) computes them: "" is right where no answer has a word."""
-        accepted = [list(filter(None, map(_words, answers))) or [[]] for answers in right]
-        guesses = [_words(answer) for [answer] in found]
+        accepted = [[words for text, _ in answers if (words := _words(text))] or [[]] for answers in right]
+        guesses = [_words(answer) for answer in found]
         best = (max(_f1(each, guess) for each in answers) for answers, guess in zip(accepted, guesses))
         exact = sum(guess in answers for answers, guess in zip(accepted, guesses))
         return {"exact_match": ratio(exact, len(guesses)), "f1": ratio(sum(best), len(guesses))}
 
-    def judge(self, example: AnswerExample, found: AnswerPrediction, labels: Sequence[str]) -> Verdict:
-        measures = self.measures([example.right], [found.value])
+    def always(self, right: Sequence) -> tuple[str, Sequence]:
+        return "that there is no answer", [""] * len(right)
+
+    def judge(self, example: AnswerExample, found: Prediction, labels: Sequence[str]) -> Verdict:
+        measures = self.measures([example.label], [found.label])
         return measures["exact_match"] == 1, 1 - measures["f1"]
 
-    def as_json(self, example: AnswerExample, found: AnswerPrediction, labels: Sequence[str]) -> Json:
+    def as_json(self, example: AnswerExample, found: Prediction, labels: Sequence[str]) -> Json:
         best, *_ = n_best = [
             {"answer": each.text, "start": each.start, "probability": each.probability} for each in found.answers
         ]
         return {**({"id": example.name} if example.name else {}), **best, "n_best": n_best}
 
 
-def squad_predictions(examples: Sequence[AnswerExample], found: Sequence[AnswerPrediction]) -> dict[str, str]:
+def squad_predictions(examples: Sequence[AnswerExample], found: Sequence[Prediction]) -> dict[str, str]:
     """The best answer to each question by its id, as SQuAD's own evaluation reads it; "" for none."""
-    return {example.name: each.answers[0].text for example, each in zip(examples, found)}
+    return {example.name: each.label for example, each in zip(examples, found)}
 
 
 def check_ids(examples: Sequence[AnswerExample], name: str) -> None:
@@ -212,51 +227,6 @@ def check_ids(examples: Sequence[AnswerExample], name: str) -> None:
         raise CorpusError(f"{name} has {missing:,} questions without an id; SQuAD's evaluation needs one for each.")
     if repeated := [quoted(each) for each, count in counts.items() if count > 1]:
         raise CorpusError(f"{name} has several questions with the same id: {first_three(repeated)}; give each its own.")
-
-
-def _questions(content: object, name: str) -> Iterator[tuple[str, Json]]:
-    """Each question with its context, once its types are checked."""
-
-    def listed(value: object, key: str) -> list[Json]:
-        entries = value.get(key) if isinstance(value, dict) else None
-        if type(entries) is not list or {*map(type, entries)} - {dict}:
-            raise CorpusError(f"{name} lacks a list {key!r}; SQuAD's format is data, paragraphs, qas.")
-        return entries
-
-    for article in listed(content, "data"):
-        for paragraph in listed(article, "paragraphs"):
-            for entry in listed(paragraph, "qas"):
-                if {type(paragraph.get("context")), type(entry.get("question"))} != {str}:
-                    raise CorpusError(f"{name} has a paragraph without a context or a question; add them as texts.")
-                yield paragraph["context"], entry
-
-
-def _wrong(file: TaskFile, number: int, entry: Json, problem: str, remedy: str) -> CorpusError:
-    """An error about a question, with its line. number: from 0."""
-    keys = re.finditer(r'(?<!\\)"question"\s*:', file.text)
-    found = next(itertools.islice(keys, number, None), None)  # None: a letter of the key is written as \\u0071
-    line = 1 + file.text.count("\n", 0, found.start() if found else 0)
-    return file.wrong(line, f"has the question {quoted(entry.get('id', entry['question']))}{problem}", remedy)
-
-
-def _answers(entry: Json, context: str, wrong: Callable[..., CorpusError]) -> tuple[tuple[str, int], ...]:
-    if not isinstance(impossible := entry.get("is_impossible"), bool | None):
-        raise wrong(f", whose is_impossible is {quoted(json.dumps(impossible))}", "write true or false")
-    given = [] if impossible else entry.get("answers")
-    if not isinstance(given, list):
-        raise wrong(" without a list of answers", "add one, or is_impossible")
-    answers = []
-    for answer in given:
-        match answer:
-            case {"text": str(words), "answer_start": int(start)} if words.strip() and type(start) is int:
-                place = start if context.startswith(words, max(0, start)) else _nearest(context, words, start)
-            case _:
-                raise wrong(" with an answer without a text and an answer_start", "add them")
-        if place is None:
-            where = f"near its answer_start, {start}" if words in context else "in its context"
-            raise wrong(f", whose answer {quoted(words)} is not {where}", "correct it")
-        answers.append((words, place))
-    return tuple(answers)
 
 
 def _nearest(context: str, words: str, start: int) -> int | None:

@@ -5,9 +5,10 @@ Shapes: R rows of a batch, C choices of an example, T tokens, D hidden size, M t
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -18,12 +19,11 @@ from torch import Generator, Tensor, nn
 from bert_core.config import BertConfig, FinetuningData
 from bert_core.data.batches import truncated_lengths
 from bert_core.data.tokenizer import CLS, SEP, plain, special_ids
-from bert_core.errors import ConfigError
+from bert_core.errors import percent, quoted
 from bert_core.model import BertModel, Packing, initialise
-from bert_core.storage.checkpoint import MAX_OUTPUTS, TaskHead
 from bert_core.storage.untrusted import Json
 from bert_core.storage.weights import TASK_HEADS
-from bert_core.tasks.tables import TaskFile
+from bert_core.tasks.tables import TaskFile, Usual
 from bert_core.training.objective import Fractions
 
 Metrics = dict[str, float]
@@ -34,41 +34,41 @@ _SORTED_TOGETHER = 50  # batches; within them, examples are sorted by length and
 _NO_POSITIONS = torch.empty(0, dtype=torch.long)  # the last layer then computes only each row's first token
 
 
-@dataclass(frozen=True, slots=True)
 class Example:
-    """What a model learns from, or predicts. answer: the field with what is learned, which is None if not known."""
+    """What a model learns from, or predicts. label: what is learned, None if it is not known. line: in its file."""
 
-    answer: ClassVar[str] = "label"
+    __slots__ = ()
+    label: Any
+    line: int
 
     @property
     def texts(self) -> tuple[str, ...]:
         """All its texts, in the order of a row."""
         raise NotImplementedError
 
-    @property
-    def right(self) -> Any:
-        """What a model should predict, as `Prediction.value` has it."""
-        return getattr(self, self.answer)
 
-    def in_words(self, value: Any) -> str:
-        """What is right or predicted as a person reads it; "" for none."""
-        raise NotImplementedError
+@dataclass(frozen=True)
+class Answer:
+    """A part of the context; an empty text means that the context holds no answer."""
 
-    @property
-    def named_labels(self) -> Iterable[tuple[str, int]]:
-        """Its labels that have names, each with its line."""
-        return ()
+    text: str
+    start: int  # its first character
+    score: float  # sum of the logits of its first and last token
+    probability: float = 1.0  # softmax over the candidates of the question
 
 
+@dataclass(frozen=True)
 class Prediction:
-    """What a model says about an example. answer: the field with it."""
+    """What a model says about an example.
 
-    answer: ClassVar[str] = "label"
+    label: the likeliest label, for choices its index, for regression the number, for words their tags (O for a word
+    that the tokenizer drops), for a question the text of the likeliest answer. probabilities: of each label or choice.
+    answers: the likeliest ones to a question, the best first; at least one.
+    """
 
-    @property
-    def value(self) -> Any:
-        """The likeliest label, number or tags, or the answers."""
-        return getattr(self, self.answer)
+    label: Any
+    probabilities: tuple[float, ...] = ()
+    answers: tuple[Answer, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class Row:
     ids: Sequence[int]  # all tokens
     second: int  # index of the first token of B, or the number of tokens
     example: int  # index of its example
-    # (1,) the label's id, the number or the index of the right choice; (1, L) 1.0 for each of several labels; (1, 2)
-    # the tokens where the answer starts and ends; (M,) label ids of tagged words. None without labels.
+    # (1,) the label's id, the number or the index of the right choice; (1, 2) the tokens where the answer starts and
+    # ends; (M,) label ids of tagged words. None without labels.
     target: np.ndarray | None = None
     positions: np.ndarray | None = None  # (M,) the first token of each tagged word
     words: np.ndarray | None = None  # (M,) the indices of tagged words in the sentence
@@ -87,6 +87,7 @@ class Row:
     offsets: np.ndarray | None = None
     # Of a window: (T,) whether no other window shows the token with more context on both sides.
     widest: np.ndarray | None = None
+    lost: int = 0  # tokens of the texts for which there is no room
 
 
 Parts = Sequence[tuple[Row, np.ndarray]]  # the rows of an example, each with its logits
@@ -110,7 +111,8 @@ class Layout:
         length_a, length_b = truncated_lengths(np.array(len(a)), np.array(len(b)), room)
         ids = [self.cls, *a[: int(length_a)], self.sep]
         end = [*b[: int(length_b)], self.sep] if len(texts) == 2 else []
-        return Row([*ids, *end], len(ids), example, target)
+        lost = len(a) + len(b) - int(length_a) - int(length_b)
+        return Row([*ids, *end], len(ids), example, target, lost=lost)
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,15 @@ class TaskBatches:
         """Estimated bytes of the rows, which are Python objects."""
         return sum(500 + 36 * len(row.ids) for row in self.rows)
 
+    def cut(self, name: str) -> list[str]:
+        """How many of the examples, which have this name, are cut, in a sentence."""
+        lost = Counter[int]()
+        for row in self.rows:
+            lost[row.example] += row.lost
+        cut, tokens = len(+lost), sum(len(row.ids) for row in self.rows) + lost.total()
+        said = f"In {name}, {cut:,} of {len(lost):,} are longer than the {self.longest:,} tokens that are read"
+        return [f"{said} and lose their ends, {percent(lost.total() / tokens)} of all tokens."] * bool(cut)
+
     def __getitem__(self, k: int) -> TaskBatch:
         number, step = divmod(k, self.steps_per_epoch)
         if number != self._pass[0]:
@@ -200,19 +211,15 @@ class TaskBatches:
 
 class BertForTask(nn.Module):
     """An encoder and one linear layer, under the class and tensor names of Hugging Face. outputs: of the layer for each
-    row or token; None for those of a `TaskHead` without labels. generator: of the initial weights; None means PyTorch's
-    global one. Under `torch.device("meta")` nothing is drawn."""
+    row or token. generator: of the initial weights; None means PyTorch's global one. Under `torch.device("meta")`
+    nothing is drawn."""
 
     has_dropout: ClassVar[bool] = True
 
-    def __init__(self, config: BertConfig, outputs: int | None = None, *, generator: Generator | None = None) -> None:
+    def __init__(self, config: BertConfig, outputs: int = 2, *, generator: Generator | None = None) -> None:
         super().__init__()
-        name = type(self).__name__
-        outputs = TaskHead(name, (), False).outputs if outputs is None else outputs
-        if not 1 <= outputs <= MAX_OUTPUTS:
-            raise ConfigError(f"outputs is {outputs:,}; it must be a number from 1 to {MAX_OUTPUTS:,}.")
         self.config = config
-        self.layer, self.has_pooler = TASK_HEADS[name]
+        self.layer, self.has_pooler = TASK_HEADS[type(self).__name__]
         self.bert = BertModel(config, generator=generator)
         with torch.device("meta"):  # a layer elsewhere would draw from the global generator, as another run's dropout
             self.add_module(self.layer, nn.Linear(config.hidden_size, outputs))
@@ -244,15 +251,11 @@ class BertForTask(nn.Module):
         return logits if input_ids.ndim == 2 else logits.view(input_ids.shape[:2])
 
 
-E = TypeVar("E", bound=Example)
-P = TypeVar("P", bound=Prediction)
-
-
-class Task(ABC, Generic[E, P]):
+class Task(ABC):
     """A kind of task: all in which one differs from the others. It is the `Objective` of its fine-tuning.
 
     Its numbers: loss, in nats, for regression the mean squared error; accuracy, the fraction right, nan for regression.
-    Of an answer, start and end count on their own; several labels are right if all of them are.
+    Of an answer, start and end count on their own.
     """
 
     names: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
@@ -261,16 +264,17 @@ class Task(ABC, Generic[E, P]):
     model: ClassVar[type[BertForTask]]
     measure: ClassVar[str] = "accuracy"  # by which the best epoch is chosen
     form: ClassVar[str]  # of its files
-    columns: ClassVar[tuple[str, ...]] = ()  # that a person may choose of a file: the texts, and the label
+    usual: ClassVar[Usual | None] = None  # of the columns that a person may choose, if any
     has_pairs: ClassVar[bool] = False  # an example is a text or a pair of texts
     keeps_characters: ClassVar[bool] = False  # even those without width
     is_split: ClassVar[bool] = False  # its texts are lists of words
+    has_names: ClassVar[bool] = False  # its labels or tags are texts
 
     @abstractmethod
-    def read(self, file: TaskFile) -> list[E]:
+    def read(self, file: TaskFile) -> Sequence[Example]:
         """The examples of a file. Raises CorpusError."""
 
-    def rows(self, examples: Sequence[E], layout: Layout) -> list[Row]:
+    def rows(self, examples: Sequence[Any], layout: Layout) -> list[Row]:
         """The rows of all examples, in their order."""
         encode, rows = plain(layout.tokenizer).encode_batch, list[Row]()
         for start in range(0, len(examples), _TEXTS_AT_ONCE):
@@ -281,16 +285,20 @@ class Task(ABC, Generic[E, P]):
                 rows += self.rows_of(each, number, [next(encoded) for _ in self.inputs(each)], layout)
         return rows
 
-    def doubts(self, examples: Sequence[E], rows: Sequence[Row], config: FinetuningData) -> list[str]:
+    def names_of(self, label: Any) -> Sequence[str]:
+        """The names in a label: its own, or the tags of words; none of other tasks."""
+        return () if not self.has_names else [label] if isinstance(label, str) else label or ()
+
+    def doubts(self, examples: Sequence[Any], rows: Sequence[Row], config: FinetuningData) -> list[str]:
         """What of the examples cannot be learned or predicted from these rows, one sentence each."""
         return []
 
-    def inputs(self, example: E) -> Sequence[str | Sequence[str]]:
+    def inputs(self, example: Any) -> Sequence[str | Sequence[str]]:
         """The texts of an example that are encoded."""
         return example.texts
 
     @abstractmethod
-    def rows_of(self, example: E, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
+    def rows_of(self, example: Any, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
         """The rows of one example. number: its index. texts: its `inputs`, encoded."""
 
     def size(self, batch: TaskBatch) -> tuple[Tensor, int]:
@@ -308,25 +316,32 @@ class Task(ABC, Generic[E, P]):
         right = (logits.detach().argmax(1) == target).sum()
         return fractions(F.cross_entropy(logits, target, reduction="sum"), len(target), right, len(target))
 
+    def chance(self, rows: Sequence[Row]) -> float:
+        """The least loss of an answer that does not look at the text: the entropy of the labels of these rows."""
+        counts = np.bincount(np.concatenate([row.target for row in rows if row.target is not None]))
+        shares = counts[counts > 0] / counts.sum()
+        return float(-shares @ np.log(shares))
+
     @abstractmethod
-    def decode(self, example: E, parts: Parts, layout: Layout) -> P:
+    def decode(self, example: Any, parts: Parts, layout: Layout) -> Prediction:
         """A prediction from the logits of an example's rows."""
 
     @abstractmethod
     def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
-        """The measures that papers report, of `Example.right` and `Prediction.value`. All are fractions, from 0 to 1 or
+        """The measures that papers report, of labels of examples and of predictions. All are fractions, from 0 to 1 or
         -1 to 1; one that divides by zero is 0, as in scikit-learn, seqeval and SQuAD's script."""
 
+    def always(self, right: Sequence) -> tuple[str, Sequence]:
+        """The most frequent answer in words, and predictions that are always this one."""
+        [(most, _)] = Counter(right).most_common(1)
+        return quoted(most), [most] * len(right)
+
     @abstractmethod
-    def judge(self, example: E, found: P, labels: Sequence[str]) -> Verdict:
+    def judge(self, example: Any, found: Prediction, labels: Sequence[str]) -> Verdict:
         """Whether a prediction is right, and how far off it is."""
 
-    def compared(self, example: E, found: P) -> Iterable[tuple[str, str]]:
-        """The label or the tags of an example, each with the predicted one; empty for other tasks."""
-        return ()
-
     @abstractmethod
-    def as_json(self, example: E, found: P, labels: Sequence[str]) -> Json:
+    def as_json(self, example: Any, found: Prediction, labels: Sequence[str]) -> Json:
         """A prediction as JSON data."""
 
 

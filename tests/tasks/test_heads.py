@@ -13,7 +13,7 @@ from bert_core.tasks.examples import TASKS
 from bert_core.tasks.multiple_choice import BertForMultipleChoice
 from bert_core.tasks.question_answering import BertForQuestionAnswering
 from bert_core.tasks.task import TaskBatch
-from bert_core.tasks.texts import BertForSequenceClassification, SeveralLabels
+from bert_core.tasks.texts import BertForSequenceClassification
 from bert_core.tasks.token_classification import BertForTokenClassification
 
 CLASSES = {
@@ -83,26 +83,6 @@ def test_regression_equals_transformers(tiny_config):
     loss, accuracy = numbers(TASKS["text-regression"], batch.logits(ours, "cpu"), batch.target)
     assert_same(loss, theirs(**inputs_of(batch), labels=batch.target).loss)
     assert accuracy.isnan()
-
-
-def test_several_labels_equal_transformers(tiny_config, tiny_checkpoint, tmp_path):
-    ours, theirs = pair("BertForSequenceClassification", tiny_config)
-    theirs.config.problem_type = "multi_label_classification"
-    batch = batch_for("BertForSequenceClassification", tiny_config, torch.tensor([[1.0, 0, 1], [0, 0, 0], [0, 1, 0]]))
-    wanted = theirs(**inputs_of(batch), labels=batch.target)
-    logits = batch.logits(ours, "cpu")
-    assert_same(logits, wanted.logits)
-    loss, accuracy = numbers(SeveralLabels(), logits, batch.target)
-    assert_same(loss, wanted.loss)
-    right = sum(bool(((row > 0) == (real > 0)).all()) for row, real in zip(logits, batch.target))
-    assert accuracy.item() == pytest.approx(right / 3)
-
-    head = TaskHead("BertForSequenceClassification", ("a", "b"), False, True)
-    tuned = with_head(tiny_checkpoint, head, torch.ones(2, 12), torch.zeros(2))
-    save_checkpoint(dataclasses.replace(tuned, missing=frozenset({"mlm", "nsp"})), tmp_path)
-    opened = transformers.BertForSequenceClassification.from_pretrained(tmp_path)
-    assert opened.config.problem_type == "multi_label_classification"
-    assert load_checkpoint(tmp_path).head.is_multi_label
 
 
 def test_answers_equal_transformers(tiny_config):

@@ -44,7 +44,7 @@ def names(data):
     return {
         word.strip(".").lower()
         for each in data.examples
-        for _, start, end in entities(each.tags)
+        for _, start, end in entities(each.label)
         for word in each.words[start:end]
     }
 

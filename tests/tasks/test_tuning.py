@@ -172,7 +172,7 @@ def test_the_command_line_fine_tunes_and_predicts(tiny_checkpoint, tmp_path, cap
     arguments += ["training.learning_rate=0.01", "--set", "training.dropout=0", "data.batch_size=8"]
     assert command_line.main(arguments) == 0
     [summary] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {*summary} == {"task", "examples", "steps", "seconds", "validation", "test"}
+    assert {*summary} == {"task", "examples", "steps", "seconds", "validation", "test", "always"}
     assert (summary["task"], summary["examples"], summary["steps"]) == ("text-classification", 54, 56)
     assert {*summary["test"]} == {"accuracy", "f1", "matthews_correlation"}
     assert len((tmp_path / "tuned" / "metrics.csv").read_text().splitlines()) == 57
@@ -228,44 +228,6 @@ def test_probabilities_of_transformers_on_the_written_folder(tiny_checkpoint, tm
         assert dict(zip(result.checkpoint.head.labels, ours.probabilities)) == pytest.approx(theirs, abs=1e-5)
 
 
-def test_several_labels_for_a_text_are_learned(tiny_checkpoint, tmp_path, capsys):
-    save_checkpoint(tiny_checkpoint, tmp_path / "start")
-    names = [[word for word in ("nice", "romeo") if word in each.text] for each in texts(120).examples]
-    lines = [f"{each.text}\t{','.join(own) or ','}" for each, own in zip(texts(120).examples, names)]
-    (tmp_path / "train.tsv").write_text("\n".join(lines))
-    arguments = ["finetune", "--task", "text-classification", "--train", str(tmp_path / "train.tsv"), "--seed", "1"]
-    arguments += [
-        "--label-separator",
-        ",",
-        "--checkpoint",
-        str(tmp_path / "start"),
-        "--output",
-        str(tmp_path / "tuned"),
-    ]
-    arguments += ["--set", *(f"{name}={value}" for name, value in {**FAST, "epochs": 12}.items())]
-    assert command_line.main(arguments) == 0
-    measures = json.loads(capsys.readouterr().out.splitlines()[-1])["validation"]
-    assert {*measures} == {"accuracy", "f1"}
-    assert measures["f1"] >= 0.9
-    opened = load_checkpoint(tmp_path / "tuned")
-    found = predict(opened, ["nice romeo", "great team", "romeo great"])
-    assert [each.label for each in found] == [("nice", "romeo"), (), ("romeo",)]
-    task = load_task(tmp_path / "train.tsv", "text-classification", label_separator=",")
-    reviewed = review(opened, task)
-    assert [each.is_right for each in reviewed.judged] == sorted(each.is_right for each in reviewed.judged)
-    assert reviewed.confusion == ()
-    with pytest.raises(
-        CorpusError, match=r"but the model gives several; choose what stands between .*--label-separator"
-    ):
-        review(opened, load_task(tmp_path / "train.tsv", "text-classification"))
-    one = finetune(tiny_checkpoint, texts(20), epochs=1, **FAST).checkpoint
-    with pytest.raises(CorpusError, match="but the model gives one; read it with one"):
-        review(one, task)
-    pipeline = transformers.pipeline("text-classification", str(tmp_path / "tuned"), top_k=None)
-    theirs = {entry["label"]: entry["score"] for entry in pipeline(["nice romeo"])[0]}
-    assert dict(zip(opened.head.labels, found[0].probabilities)) == pytest.approx(theirs, abs=1e-5)
-
-
 def test_the_model_to_start_from_does_not_change(tiny_checkpoint):
     before = {name: tensor.clone() for name, tensor in tiny_checkpoint.model.state_dict().items()}
     finetune(tiny_checkpoint, texts(), epochs=1, **FAST)
@@ -307,4 +269,4 @@ def test_tags_of_bmes_are_learned(tiny_checkpoint, tmp_path):
     result = finetune(tiny_checkpoint, data, epochs=30, learning_rate=0.02, dropout=0.0)
     assert result.validation["f1"] > 0.95
     [found] = predict(result.checkpoint, [TaggedExample(("nice", "juliet", "romeo", "romeo", "team"), None)])
-    assert found.tags == ("O", "B-NAME", "M-NAME", "E-NAME", "O")
+    assert found.label == ("O", "B-NAME", "M-NAME", "E-NAME", "O")

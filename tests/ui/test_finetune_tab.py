@@ -19,7 +19,6 @@ from balcony.finetune.answers import (
     samples,
     task_model,
     tried_value,
-    word_spans,
 )
 from balcony.finetune.tab import UNKNOWN, TaskForm, sample_of, task_facts
 from balcony.finetune.transfer import Mark, answer, figure, measured, start_transfer
@@ -36,8 +35,9 @@ from bert_core.errors import CorpusError, RunError
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.runs.run import Run
 from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task
+from bert_core.tasks.task import Prediction
 from bert_core.tasks.texts import TextExample
-from bert_core.tasks.token_classification import TaggedExample, TagPrediction
+from bert_core.tasks.token_classification import TaggedExample
 
 QUICK = {"epochs": 1, "batch_size": 20}
 
@@ -152,8 +152,8 @@ def test_a_model_of_pairs_asks_for_both_texts(workspaces, space, tiny_checkpoint
 
 def test_tags_without_a_mark_are_shown_with_their_type() -> None:
     example = TaggedExample(("Anna", "Berg", "sings"), None)
-    found = TagPrediction(("PER", "PER", "VERB"))
-    value = prediction_value(example, found, ("PER", "VERB"), "Anna Berg sings", [(0, 4), (5, 9), (10, 15)])
+    found = Prediction(("PER", "PER", "VERB"))
+    value = prediction_value(example, found, ("PER", "VERB"))
     assert value == {"marked": [["Anna Berg", "PER"], [" ", ""], ["sings", "VERB"]]}
     entities = TASKS["token-classification"].as_json(example, found, ("PER", "VERB"))["entities"]
     assert [(each["type"], each["text"]) for each in entities] == [("PER", "Anna Berg"), ("VERB", "sings")]
@@ -166,7 +166,7 @@ def test_a_run_shown_at_a_step_answers_with_that_step(workspaces, space, tiny_ch
 
 
 def test_a_text_is_cut_where_it_is_marked() -> None:
-    assert word_spans(["In", "New", "York"]) == [(0, 2), (3, 6), (7, 11)]
+    assert TaggedExample(("In", "New", "York"), None).spans == [(0, 2), (3, 6), (7, 11)]
     assert cut("In New York.", [("place", 3, 11)]) == [["In ", ""], ["New York", "place"], [".", ""]]
     assert cut("Anna", [("person", 0, 4)]) == [["Anna", "person"]]
     assert cut("none", []) == [["none", ""]]

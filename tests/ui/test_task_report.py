@@ -17,6 +17,7 @@ from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe
 from bert_core.runs.worker import finetune
 from bert_core.tasks.examples import TASKS, TaskParts
 from bert_core.tasks.prediction import review
+from bert_core.tasks.tables import Columns
 
 
 def reported(checkpoint, parts, recipe, **settings):
@@ -77,7 +78,9 @@ def test_the_command_begins_with_a_shipped_model_in_its_folder(tiny_checkpoint, 
 
 
 def test_the_command_names_the_columns_of_a_persons_own_file(tiny_checkpoint):
-    train = dataclasses.replace(labelled("text-classification"), columns=("review, short", "mood"))
+    train = dataclasses.replace(
+        labelled("text-classification"), columns=Columns([0], [1], True, [("review, short", "mood")])
+    )
     recipe = FinetuningRecipe(name="own", task="text-classification", title="A task").override(
         {"epochs": 1, "batch_size": 40}
     )

@@ -1,0 +1,102 @@
+"""No accuracy without what always the same answer would get, and nothing is cut without a word."""
+
+import json
+import math
+
+import pytest
+from helpers import labelled, texts
+
+from bert_core import finetune, predict, review, save_checkpoint
+from bert_core.__main__ import main
+from bert_core.config import FinetuningData
+from bert_core.tasks.examples import TASKS, TaskData
+from bert_core.tasks.prediction import verdict
+from bert_core.tasks.task import Layout
+from bert_core.tasks.texts import TextExample
+
+QUICK = {"epochs": 1, "batch_size": 8, "dropout": 0, "learning_rate": 0.01}
+
+
+@pytest.fixture
+def word_layout(tiny_checkpoint):
+    return Layout(("x", "y"), tiny_checkpoint.tokenizer, FinetuningData())
+
+
+CUT = "are longer than the 12 tokens that are read and lose their ends"
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_every_task_says_what_always_the_same_answer_gets(kind, tiny_checkpoint):
+    result = finetune(tiny_checkpoint, labelled(kind), test=labelled(kind, seed=1), **QUICK)
+    assert {part: {*measures} for part, measures in result.always.items()} == {
+        "validation": {*result.validation},
+        "test": {*result.test},
+    }
+    assert sum(said.startswith("Always answering ") for said in result.verdict) == 2
+
+
+def test_a_rare_label_is_held_out_too(tiny_checkpoint):
+    examples = [TextExample("team", None, "pos")] * 290 + [TextExample("romeo", None, "neg")] * 10
+    result = finetune(tiny_checkpoint, TaskData("text-classification", examples), **QUICK, validation_share=0.1)
+    assert result.always["validation"]["accuracy"] == pytest.approx(29 / 30)
+    assert any("Always answering 'pos' would get accuracy 0.967" in said for said in result.verdict)
+
+
+def test_a_part_with_one_label_is_said_to_measure_little(tiny_checkpoint):
+    tested = TaskData("text-classification", [TextExample("team", None, "no")] * 20, "test.csv")
+    found = review(finetune(tiny_checkpoint, texts(), **QUICK).checkpoint, tested)
+    assert found.always["accuracy"] == 1
+    assert "All of them have the label 'no', so these measures say nothing of the others." in found.notes
+
+
+def test_a_loss_above_that_of_chance_is_said(word_layout):
+    labels, count = ("x", "x", "x", "y"), 4
+    data = TaskData("text-classification", [TextExample("romeo", None, label) for label in labels])
+    rows, chance = data.kind.rows(data.examples, word_layout), -0.75 * math.log(0.75) - 0.25 * math.log(0.25)
+    assert data.kind.chance(rows) == pytest.approx(chance)
+    assert len(verdict(data, rows, chance - 0.01, ("x", "y"))[1]) == 1
+    always, said = verdict(data, rows, chance + 0.01, ("x", "y"))
+    assert always["accuracy"] == 3 / count
+    assert said[1] == "The loss there, 0.572, is above 0.562, that of an answer that ignores the text."
+    numbers = TaskData("text-regression", [TextExample("romeo", None, number) for number in (0.0, 1.0, 5.0)])
+    assert numbers.kind.chance(numbers.kind.rows(numbers.examples, word_layout)) == pytest.approx(14 / 3)
+
+
+@pytest.mark.parametrize("kind", ["text-classification", "multiple-choice"])
+def test_what_is_cut_is_counted_in_every_part(kind, tiny_checkpoint, tmp_path):
+    def longer(seed):
+        data = labelled(kind, seed)
+        return TaskData(
+            kind, [type(each)(" ".join([each.text] * 9), *_rest(each)) for each in data.examples], f"part {seed}"
+        )
+
+    result = finetune(tiny_checkpoint, longer(0), validation=longer(1), test=longer(2), sequence_length=12, **QUICK)
+    for part in (0, 1):
+        assert any(f"In part {part}, 80 of 80 {CUT}" in note for note in result.notes)
+    assert any(f"In part 2, 80 of 80 {CUT}" in said for said in result.verdict)
+    told = []
+    predict(result.checkpoint, longer(3).examples, tell=told.append)
+    assert len(told) == 1
+    assert f"In the examples, 80 of 80 {CUT}" in told[0]
+
+
+def _rest(example):
+    return (example.pair, example.label) if isinstance(example, TextExample) else (example.choices, example.label)
+
+
+def test_the_commands_say_what_is_cut_and_what_one_answer_gets(tiny_checkpoint, tmp_path, capsys):
+    save_checkpoint(tiny_checkpoint, tmp_path / "start")
+    path = tmp_path / "long.csv"
+    path.write_text("text,label\n" + "".join(f"{'romeo ' * 30},{label}\n" for label in ("x", "y", "x") * 5))
+    begin = ["--task", "text-classification", "--train", str(path), "--checkpoint", str(tmp_path / "start")]
+    assert main(["finetune", *begin, "--output", str(tmp_path / "tuned"), "--set", "epochs=1"]) == 0
+    printed = capsys.readouterr()
+    assert "In long.csv, 13 of 13 are longer than the 17 tokens" in printed.err
+    assert "In the held-out part of long.csv, 2 of 2 are longer" in printed.err
+    assert "Always answering " in printed.err
+    assert json.loads(printed.out)["always"].keys() == {"validation"}
+    for command in ("evaluate", "predict"):
+        assert main([command, str(tmp_path / "tuned"), "--input", str(path)]) == 0
+        printed = capsys.readouterr()
+        assert "15 of 15 are longer than the 17 tokens" in printed.err
+        assert ("Always answering 'x' would get accuracy 0.667" in printed.err) == (command == "evaluate")
