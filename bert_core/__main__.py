@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from tqdm import tqdm
 
@@ -27,12 +26,10 @@ from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS
 from bert_core.errors import BertCoreError, ConfigError, RunError, quoted, reason_of
 from bert_core.machine import ended_by, is_closed_pipe, write_utf8
-from bert_core.model import BertForPreTraining
 from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
 from bert_core.runs.recipe import (
     DEFAULT_RECIPE,
-    OF_THE_TOKENIZER,
     FinetuningRecipe,
     Recipe,
     finetuning_recipe,
@@ -335,30 +332,18 @@ def _prepare(options: argparse.Namespace, device: str, show_stage: _Show) -> tup
 
 
 def _start(name: str, recipe: Recipe, settings: dict[str, str]) -> Checkpoint:
-    """The model to go on from, with as many positions as the settings say or, with random weights, of other sizes.
-    Raises ConfigError for sizes that cannot be set."""
-    is_random = recipe.random_weights
+    """The model to go on from, with as many positions as the settings say. Raises ConfigError for other sizes."""
     sizes = {each: value for each, value in settings.items() if each.startswith("model.") and "dropout" not in each}
-    positions = None if is_random else sizes.pop(_POSITIONS, None)
-    if fixed := [each for each in sizes if not is_random or each in OF_THE_TOKENIZER]:
-        can = "the vocabulary is that of --start."
-        if not is_random:
-            can = f"the model of --start has its sizes. Only {_POSITIONS} can, to add positions; --random-weights "
-            can += "allows other sizes."
-        raise ConfigError(f"{fixed[0]} cannot be set: {can}")
+    positions = sizes.pop(_POSITIONS, None)
+    if sizes:
+        can = f"the model of --start has its sizes. Only {_POSITIONS} can, to add positions."
+        raise ConfigError(f"{min(sizes)} cannot be set: {can}")
     most = None
     if positions:
         most = BertConfig().replace_by_texts({"max_position_embeddings": positions}).max_position_embeddings
-    start = load_checkpoint(_model_folder(name), max_positions=most, random_weights=is_random)
+    start = load_checkpoint(_model_folder(name), max_positions=most, random_weights=recipe.random_weights)
     _tell(*start.notes)
-    if not is_random:
-        return start
-    own = recipe.model if recipe.start else start.config  # a recipe that began so before has its sizes
-    given = {f"model.{each}": value for each, value in vars(own).items()} | sizes
-    given |= {each: getattr(start.config, each.removeprefix("model.")) for each in OF_THE_TOKENIZER}
-    config = BertConfig().replace_by_texts({each.removeprefix("model."): value for each, value in given.items()})
-    with torch.device("meta"):  # no weights: `prepare` draws them by the seed
-        return dataclasses.replace(start, model=BertForPreTraining(config))
+    return start
 
 
 def _read_saved(options: argparse.Namespace) -> TrainingState:

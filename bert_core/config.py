@@ -155,11 +155,11 @@ BatchSize = Annotated[int, Field(ge=1, le=4096)]
 class BertConfig(Settings):
     """Sizes of a BERT, under the field names of a Hugging Face config.json (Devlin et al. 2018, section 3).
 
-    Raises ConfigError when a value is out of range or the heads do not divide the hidden size.
+    vocab_size and pad_token_id, the id of [PAD], are the tokenizer's. Raises ConfigError where the heads do not divide
+    the hidden size.
     """
 
     vocab_size: int = Field(30522, ge=6, le=1_000_000)
-    """Number of tokens in the vocabulary."""
     hidden_size: int = Field(64, ge=2, le=4096)
     """Length of the vector that represents a token."""
     num_hidden_layers: int = Field(2, ge=1, le=48, title="Layers")
@@ -193,7 +193,6 @@ class BertConfig(Settings):
     pooler: Literal["first", "mean"] = "first"
     """What next sentence is read from: the vector at [CLS], or the mean of all tokens."""
     pad_token_id: int = Field(0, ge=0, le=1_000_000)
-    """Id of the [PAD] token."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

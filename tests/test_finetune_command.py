@@ -247,10 +247,12 @@ def test_a_config_and_a_vocabulary_are_enough_to_begin_with_random_weights(files
     assert main([*begin[:3], *begin[5:], "--random-weights"]) == 1
     assert "goes with --start" in capsys.readouterr().err
     random = [*begin, "--random-weights", "--seed", "5", "--set", "training.steps=3", "data.batch_size=3"]
-    assert main([*random, "model.vocab_size=99"]) == 1
-    assert "model.vocab_size cannot be set" in capsys.readouterr().err
+    assert main([*random, "model.num_hidden_layers=3"]) == 1
+    assert "model.num_hidden_layers cannot be set" in capsys.readouterr().err
     length = "data.sequence_length=20"
-    assert main([*random, "model.num_hidden_layers=3", "model.hidden_size=20", length, "model.pooler=mean"]) == 0
+    sizes = json.loads(REAL_SIZES) | {"num_hidden_layers": 3, "hidden_size": 20, "pooler_type": "all_token_average"}
+    (bare / "config.json").write_text(json.dumps(sizes), encoding="utf-8")
+    assert main([*random, length]) == 0
     assert "Only the tokenizer and the sizes are those of bare" in capsys.readouterr().err
     on = ["--start", trained, "--output", str(tmp_path / "on"), "--set", "training.steps=1", "data.batch_size=3"]
     assert main([*begin[:3], *on, length]) == 0
@@ -266,7 +268,7 @@ def test_a_config_and_a_vocabulary_are_enough_to_begin_with_random_weights(files
     assert all(torch.equal(first[name], other[name]) for name in first), "the recipe has the seed and the sizes"
     tuned = [each if each != files["tiny"] else str(bare) for each in tune(files, "whole", "--random-weights")]
     assert main(tuned) == 0
-    assert load_checkpoint(files["whole"]).config.num_hidden_layers == 1
+    assert load_checkpoint(files["whole"]).config.num_hidden_layers == 3
     loaded = load_checkpoint(bare, random_weights=True, max_positions=40)
     assert loaded.missing == {"pooler", "mlm", "nsp"}
     assert load_checkpoint(trained).recipe["seed"] == 5

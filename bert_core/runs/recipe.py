@@ -10,8 +10,9 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import Field, model_validator
 from pydantic.fields import FieldInfo
@@ -37,7 +38,6 @@ from bert_core.tasks.examples import TASKS, TaskParts, load_task, read_parts
 from bert_core.tasks.task import Task
 from bert_core.training.objective import OF_EVERY_STEP, Pretraining
 
-OF_THE_TOKENIZER = ("model.vocab_size", "model.pad_token_id")  # which no person chooses
 DEFAULT_RECIPE = "romeo-juliet"
 OWN_NEEDS = "the text that it was trained on"
 GOING_ON_RATE = 3e-4  # the highest peak of the learning rate with which a trained model goes on, if none is given
@@ -57,22 +57,13 @@ _PIECES_OF_A_WORD = 1.3
 _COUNTED = 20_000  # sentences of a text, evenly spread; they stand for the rest
 _WORDS = re.compile(f"[{UNSPACED}]|[^\\s{UNSPACED}]+")  # a character of a script without spaces is a word
 
-Source = TypeVar("Source", bound=Corpus | TaskParts)
 Part = TypeVar("Part", bound=Schedule)
 
 
-class _Recipe(Settings, Generic[Source]):
+class _Recipe(Settings):
     """What the recipes of a text and of a task have in common: a seed, and sections of settings by name."""
 
     names: ClassVar[Sequence[str]]  # of the numbers of a step
-
-    def source(self) -> Source:
-        """The recipe's own text or examples."""
-        raise NotImplementedError
-
-    def describing(self, source: Source) -> Self:
-        """A copy that describes another text or other examples, and says how they were read."""
-        raise NotImplementedError
 
     @classmethod
     def sections(cls) -> dict[str, type[Settings]]:
@@ -83,9 +74,9 @@ class _Recipe(Settings, Generic[Source]):
     @classmethod
     def settings(cls) -> dict[str, FieldInfo]:
         """The field of each setting that a person may choose, by names such as "data.batch_size": those with a hint."""
-        own = [("", cls), *((f"{name}.", kind) for name, kind in cls.sections().items())]
-        named = {f"{section}{name}": field for section, kind in own for name, field in kind.model_fields.items()}
-        return {name: field for name, field in named.items() if field.description and name not in OF_THE_TOKENIZER}
+        fields = {name: kind.model_fields for name, kind in cls.sections().items()}
+        named = {f"{section}.{name}": field for section, own in fields.items() for name, field in own.items()}
+        return {name: field for name, field in named.items() if field.description}
 
     def content(self) -> dict[str, Any]:
         """The recipe as the JSON content that is saved beside a model and that `from_dict` reads."""
@@ -95,14 +86,6 @@ class _Recipe(Settings, Generic[Source]):
         if content.get("start", "") is None:
             del content["start"], content["random_weights"]
         return content
-
-    def for_source(self, source: Source) -> Self:
-        """This recipe for its own text or examples; for others, a copy that describes those."""
-        try:
-            is_own = source.fingerprint == self.source().fingerprint
-        except CorpusError:
-            is_own = False
-        return self if is_own else self.describing(source)
 
     def with_seed(self, seed: int | None) -> Self:
         """A copy with another seed; None keeps this one. Raises ConfigError for a seed out of range."""
@@ -142,7 +125,7 @@ class _Recipe(Settings, Generic[Source]):
             raise ConfigError(f"The recipe {name} cannot be used: {error}") from None
 
 
-class Recipe(_Recipe[Corpus]):
+class Recipe(_Recipe):
     """All settings of a training run. Raises ConfigError for settings that do not fit together.
 
     name: the file's name without .json. seed: of the initial weights, pairs, masks and dropout. start: name of the
@@ -178,7 +161,7 @@ class Recipe(_Recipe[Corpus]):
         """How a person's own text is split: as a recipe without a text of its own needs it, else detected."""
         return "auto" if self.corpus.file else self.corpus.kind
 
-    def going_on_from(self, name: str, sizes: BertConfig, **data: object) -> "Recipe":
+    def going_on_from(self, name: str, sizes: BertConfig, **data: object) -> Self:
         """A copy for a model of these sizes, with these settings of data; dropout stays the recipe's.
 
         A recipe for random weights that gets trained ones gets a learning rate of at most GOING_ON_RATE, because the
@@ -198,7 +181,11 @@ class Recipe(_Recipe[Corpus]):
             raise CorpusError(f"The recipe {self.title!r} comes without a text; give it {self.corpus.needs}.")
         return read_corpus(ASSETS / "corpora" / Path(self.corpus.file).name, kind=self.corpus.kind)
 
-    def describing(self, source: Corpus) -> "Recipe":
+    def for_source(self, source: Corpus) -> Self:
+        """This recipe for its own text; for another, a copy that describes that, and says how it was read."""
+        with suppress(CorpusError):
+            if source.fingerprint == self.source().fingerprint:
+                return self
         reading = {"kind": source.kind, "encoding": source.encoding} if source.kind else {"kind": self.text_kind}
         own = self.corpus.replace(file=None, needs=OWN_NEEDS, **reading)
         description = f"A text of your own, with the settings of the recipe {self.name}."
@@ -211,7 +198,7 @@ def _slowed(part: Part) -> Part:
     return part.replace(learning_rate=min(part.learning_rate, GOING_ON_RATE))
 
 
-class FinetuningRecipe(_Recipe[TaskParts]):
+class FinetuningRecipe(_Recipe):
     """All settings of a fine-tuning run. Raises ConfigError.
 
     name: by which `finetuning_recipe` finds it. task: one of `TASKS`. files: of the program's own data set, in
@@ -251,8 +238,9 @@ class FinetuningRecipe(_Recipe[TaskParts]):
         paths = {part: folder / Path(name).name for part, name in self.files.items()}
         return read_parts(functools.partial(load_task, task=self.task), paths)
 
-    def describing(self, source: TaskParts) -> "FinetuningRecipe":
-        if not self.files:
+    def for_source(self, source: TaskParts) -> Self:
+        """This recipe for its own examples and for a file of a person's; else a copy that describes other examples."""
+        if not self.files or source.fingerprint == self.source().fingerprint:
             return self
         description = f"Examples of your own, with the settings of the recipe {self.name}."
         needs = "the examples that it was trained on"

@@ -8,16 +8,17 @@ steps so far, and the facts below. `transformers` and `load_checkpoint` do not r
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors.torch import save_file
 
 from bert_core.config import LOCAL, Limits, check_seed
+from bert_core.data.corpus import Corpus
 from bert_core.errors import CheckpointError, CorpusError
 from bert_core.machine import share
-from bert_core.runs.recipe import FinetuningRecipe, Recipe, Source
+from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.storage.checkpoint import (
     RECIPE,
     SMALL_FILES,
@@ -29,6 +30,7 @@ from bert_core.storage.checkpoint import (
 )
 from bert_core.storage.untrusted import parse_json
 from bert_core.storage.weights import FLOATS, Stored, check_finite, open_tensors
+from bert_core.tasks.examples import TaskParts
 from bert_core.training.objective import StepRow
 from bert_core.training.trainer import TrainerState
 
@@ -37,6 +39,9 @@ _MODEL, _BEST, _AVERAGES, _FILES = "model.", "best.", "average.", "file."
 _HISTORY, _EVALUATIONS, _FACTS = "history", "evaluations", "facts"
 
 _Columns = list[Annotated[str, Field(pattern=r"^\w+$", max_length=100)]]
+
+
+Source = TypeVar("Source", bound=Corpus | TaskParts)
 
 
 class _Facts(BaseModel):
@@ -59,7 +64,7 @@ class TrainingState:
     None where the run has none."""
 
     model: Checkpoint
-    recipe: Any  # a Recipe or, for a task, a FinetuningRecipe; at scale, with the seed and all parts of its training
+    recipe: Any  # a Recipe or, for a task, a FinetuningRecipe; with the seed and all parts of its training
     text: str  # fingerprint of the whole text or task
     trainer: TrainerState
     history: Sequence[StepRow]  # of all steps so far
