@@ -202,9 +202,9 @@ def serve(options: argparse.Namespace, waiting: http.server.HTTPServer | None) -
     """Serve the app in place of the waiting page, and end the program after it."""
     # Imported here, so that the waiting page, --help and a mistyped option need not wait for torch.
     import balcony.app
+    from bert_core.__main__ import ended_by, write_utf8
     from bert_core.config import LOCAL, PUBLIC
     from bert_core.errors import BertCoreError
-    from bert_core.machine import ended_by, write_utf8
     from bert_core.runs.service import TrainingService
 
     write_utf8()

@@ -5,7 +5,7 @@ import os
 from types import SimpleNamespace
 from typing import Any, cast
 
-from bert_core.machine import temporary_folder
+from balcony.system import temporary_folder
 
 # Gradio reads them when it is imported: it sends nothing anywhere, and its queue keeps no statistics of 10,000 events.
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"

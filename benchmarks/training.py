@@ -40,8 +40,8 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bert_core import BertConfig, Recipe, load_recipe, prepare, read_corpus
-from bert_core.costs import batch_operations, faster_precision
 from bert_core.data.batches import IGNORED, Batch
+from bert_core.device import Cost
 
 Step = Callable[[int], object]  # trains on the batch of that number
 
@@ -180,12 +180,12 @@ def measure(name: str, options: argparse.Namespace) -> None:
             times[who].append(block(step, k, options.steps, device))
     times = {who: rounds[1:] for who, rounds in times.items()}  # the first round warms up
     tokens = sum(int(batch.attention_mask.sum()) for batch in trimmed) / count
-    operations = [batch_operations(config, each.attention_mask.sum(1), len(each.asked()[0])) for each in trimmed]
-    useful = sum(operations) / count
+    costs = [Cost(config, *prepared.objective.size(each), device) for each in trimmed]
+    useful = sum(cost.operations for cost in costs) / count
     print(
         f"\n{name}: {title}, {options.precision}, {where(device)} with a peak of {peak:.0f} GFLOP/s; "
         f"{tokens:.0f} real tokens and {useful / 1e9:.2f} GFLOP a step; drawing a batch {drawing:.2f} ms; "
-        f"precision auto would choose {faster_precision(operations[0], device)}\n"
+        f"precision auto would choose {costs[0].precision}\n"
     )
     print("| | ms per step | real tokens/s | useful GFLOP/s | share of the peak | memory, MB | slower than here |")
     print("|---|---|---|---|---|---|---|")

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import csv
 import dataclasses
+import errno
 import functools
 import json
 import math
@@ -21,11 +22,10 @@ import torch.distributed as dist
 from tqdm import tqdm
 
 from bert_core.config import CORPUS_KINDS, VERSION, BertConfig, CorpusConfig, check_seed
-from bert_core.costs import choose_device, gpu_fault
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS
+from bert_core.device import choose_device, gpu_fault
 from bert_core.errors import BertCoreError, ConfigError, RunError, quoted, reason_of
-from bert_core.machine import ended_by, is_closed_pipe, write_utf8
 from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
 from bert_core.runs.recipe import (
@@ -54,7 +54,7 @@ from bert_core.tasks.prediction import predict, review, task_of
 from bert_core.tasks.question_answering import QuestionAnswering, check_ids, squad_predictions
 from bert_core.tasks.tables import ColumnsError
 from bert_core.tasks.task import Task
-from bert_core.training.distributed import any_wants_to_stop, first_on_each_machine, joined, rank
+from bert_core.training.distributed import any_wants_to_stop, joined, rank
 from bert_core.training.evaluation import evaluating, result_of
 from bert_core.training.objective import DETAILS, StepRow
 
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.command(options)
         sys.stdout.flush()
     except OSError as error:
-        if is_closed_pipe(error):
+        if _is_closed_pipe(error):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it again
             return 141  # 128 + SIGPIPE
         print(f"{error.filename or 'The output'} cannot be used ({error.strerror or error}).", file=sys.stderr)
@@ -233,7 +233,7 @@ def _train(options: argparse.Namespace) -> None:
     output = _output(options)
     device = choose_device(options.device)
     with joined(device):
-        with first_on_each_machine(), _stages() as show_stage:
+        with _stages() as show_stage:
             prepared, state = _prepare(options, device, show_stage)
         used = sum(len(part.sentences) for part in prepared.parts if part)
         given = len(prepared.source.sentences)
@@ -470,6 +470,22 @@ def _write_csv(path: Path, rows: Sequence[StepRow], **constant: str) -> None:
 
 
 @contextlib.contextmanager
+def ended_by(handler: Callable[..., Any]) -> Iterator[dict[int, Any]]:
+    """Call `handler` for what asks a program to end: Ctrl-C, SIGTERM and, on Windows, Ctrl-Break and a closed window.
+    Yields the handlers so far, by signal: none outside the main thread, which alone hears of signals."""
+    names = ("SIGINT", "SIGTERM", "SIGBREAK")
+    before = {}
+    with contextlib.suppress(ValueError):
+        for number in [getattr(signal, name) for name in names if hasattr(signal, name)]:
+            before[number] = signal.signal(number, handler)
+    try:
+        yield before
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+@contextlib.contextmanager
 def _delayed_interrupts() -> Iterator[list[int]]:
     """Collect Ctrl-C and SIGTERM in the yielded list, so that a step can end; a second Ctrl-C interrupts at once."""
     interrupts: list[int] = []
@@ -482,6 +498,20 @@ def _delayed_interrupts() -> Iterator[list[int]]:
 
     with ended_by(note) as before:
         yield interrupts
+
+
+def write_utf8() -> None:
+    """Write UTF-8 on standard output and error also where they are redirected and the system prefers another encoding,
+    as Windows does. What no text may hold, half of a character, is written as JSON and Python write it: \\ud83d."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a notebook's has no encoding
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
+def _is_closed_pipe(error: OSError) -> bool:
+    """Whether the reader of the output, such as `head`, has closed it. Windows calls that an invalid argument."""
+    is_invalid = error.errno == errno.EINVAL and error.filename is None
+    return isinstance(error, BrokenPipeError) or (sys.platform == "win32" and is_invalid)
 
 
 def _tell(*notes: str) -> None:

@@ -19,7 +19,7 @@ WINGS = {
         {"errors", "machine"},
         {"atomic_folder"},
         {"config"},
-        {"costs", "model"},
+        {"device", "model"},
         {"data"},
         {"training", "storage"},
         {"probes", "tasks"},
@@ -28,6 +28,7 @@ WINGS = {
         {"__main__", "__init__"},
     ],
     "balcony": [
+        {"system"},
         {"gradio_gaps", "handlers", "views"},
         {"server"},
         {"frame"},
@@ -130,7 +131,6 @@ def test_only_the_page_imports_gradio():
 PRIVATE = {
     "_parameters": "a copy of a model that shares no dictionary with it; deepcopy takes four to eight times as long",
     "_modules": "as _parameters",
-    "_replace": "Python documents it for named tuples",
 }
 
 

@@ -18,7 +18,7 @@ from test_boundaries import CORE, PROGRAM, ROOT
 
 from balcony import __main__ as balcony_command
 from bert_core import __main__ as command_line
-from bert_core import machine
+from bert_core import device, machine
 from bert_core.errors import CheckpointError
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 
@@ -27,16 +27,16 @@ from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 PORTABLE = {
     "os": {"PathLike", "fspath", "lstat", "fstat", "environ", "devnull", "path", "open", "dup2", "O_WRONLY", "_exit"},
     "signal": {"signal", "default_int_handler"},
-    "sys": {"argv", "exit", "stdout", "stderr", "modules", "maxsize"},
+    "sys": {"argv", "exit", "stdout", "stderr", "modules", "maxsize", "platform"},
 }
 MISSING_SOMEWHERE = {"ctypes", "fcntl", "resource", "pwd", "grp", "termios", "pty", "syslog", "msvcrt"}
 METHODS = {"chmod", "symlink_to", "hardlink_to", "rename"}
 
 
-def test_only_one_module_calls_what_a_system_may_lack():
+def test_only_a_few_modules_call_what_a_system_may_lack():
     wrong = []
     for path in PROGRAM:
-        if path.name == "machine.py" or "benchmarks" in path.parts:
+        if path.name in ("machine.py", "device.py", "system.py") or "benchmarks" in path.parts:
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             where = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
@@ -60,7 +60,7 @@ def lines_of(path: Path, part: str) -> list[int]:
 
 
 def test_the_walk_reaches_the_core():
-    assert ROOT / "bert_core" / "machine.py" in CORE
+    assert ROOT / "bert_core" / "device.py" in CORE
 
 
 # --- Files ------------------------------------------------------------------------------------------------------------
@@ -145,12 +145,6 @@ def test_a_file_system_without_users_keeps_a_model(tiny_checkpoint, tmp_path, mo
     assert load_checkpoint(tmp_path / "model").notes == ()
 
 
-def test_temporary_files_are_the_users_own(monkeypatch):
-    assert machine.temporary_folder("page").name == f"page-{os.getuid()}"
-    monkeypatch.delattr(os, "getuid")  # as on Windows
-    assert machine.temporary_folder("page").name == "page"
-
-
 # --- Processor and memory ---------------------------------------------------------------------------------------------
 
 
@@ -159,30 +153,29 @@ def test_without_priorities_all_threads_are_equal(monkeypatch):
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "setpriority", refuse)  # as a sandbox does
-    machine.give_way()
+    device.give_way()
     monkeypatch.delattr(os, "setpriority")  # as Windows does
-    monkeypatch.setattr(machine, "SYSTEM", "win32")
-    machine.give_way()
+    monkeypatch.setattr(sys, "platform", "win32")
+    device.give_way()
 
 
 def test_memory_is_given_back_only_where_the_library_can(monkeypatch):
     given_back = []
-    monkeypatch.setattr(machine, "SYSTEM", "linux")
+    monkeypatch.setattr(sys, "platform", "linux")
     for library in (types.SimpleNamespace(), types.SimpleNamespace(malloc_trim=given_back.append)):
-        monkeypatch.setattr(machine.ctypes, "CDLL", lambda name, library=library: library)
-        machine.give_back_memory()
-    monkeypatch.setattr(machine, "SYSTEM", "darwin")
-    machine.give_back_memory()
+        monkeypatch.setattr(device.ctypes, "CDLL", lambda name, library=library: library)
+        device.give_back_memory()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    device.give_back_memory()
     assert given_back == [0]
 
 
 def test_cores_and_memory_are_known_without_the_calls_of_a_platform(monkeypatch):
-    monkeypatch.setattr(machine, "_container_limits", list)
     monkeypatch.delattr(os, "sysconf")
-    assert machine.memory_bytes() == 4 * 2**30
+    assert device.usable_memory() == int(0.6 * 4 * 2**30)
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 5)
-    assert machine.processor_cores() == 5
+    assert device.processor_cores() == 5
 
 
 # --- The terminal -----------------------------------------------------------------------------------------------------
@@ -196,7 +189,7 @@ def test_redirected_output_is_utf_8_whatever_the_system_prefers(tiny_checkpoint,
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=120, check=False)
     assert done.returncode == 1
     assert "Łódź" in done.stderr.decode("utf-8")
-    program = "import sys; from bert_core.machine import write_utf8; write_utf8(); print('Łódź', '\\ud83d')"
+    program = "import sys; from bert_core.__main__ import write_utf8; write_utf8(); print('Łódź', '\\ud83d')"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, timeout=120, check=True
     )
@@ -205,22 +198,22 @@ def test_redirected_output_is_utf_8_whatever_the_system_prefers(tiny_checkpoint,
 
 def test_an_output_without_an_encoding_is_left_alone(monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.StringIO())  # a notebook's
-    machine.write_utf8()
+    command_line.write_utf8()
 
 
 def test_a_closed_pipe_has_another_error_on_windows(monkeypatch):
     invalid = OSError(errno.EINVAL, "Invalid argument")
-    assert machine.is_closed_pipe(BrokenPipeError())
-    assert not machine.is_closed_pipe(invalid)
-    monkeypatch.setattr(machine, "SYSTEM", "win32")
-    assert machine.is_closed_pipe(invalid)
-    assert not machine.is_closed_pipe(OSError(errno.EINVAL, "Invalid argument", "a:b"))
+    assert command_line._is_closed_pipe(BrokenPipeError())
+    assert not command_line._is_closed_pipe(invalid)
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert command_line._is_closed_pipe(invalid)
+    assert not command_line._is_closed_pipe(OSError(errno.EINVAL, "Invalid argument", "a:b"))
 
 
 def test_ctrl_break_ends_a_program_where_the_system_has_it(monkeypatch):
     monkeypatch.setattr(signal, "SIGBREAK", signal.SIGUSR1, raising=False)
     heard, before = [], signal.getsignal(signal.SIGUSR1)
-    with machine.ended_by(lambda number, _: heard.append(number)):
+    with command_line.ended_by(lambda number, _: heard.append(number)):
         for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT):
             signal.raise_signal(number)
     assert heard == [signal.SIGUSR1, signal.SIGTERM, signal.SIGINT]

@@ -5,7 +5,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from bert_core.config import BertConfig
-from bert_core.costs import batch_operations
+from bert_core.device import Cost
 from bert_core.model import BertForPreTraining, Packing
 
 LENGTHS = (7, 3, 1, 5)
@@ -71,5 +71,5 @@ def test_a_step_does_exactly_the_operations_that_are_estimated(tiny_model):
     with FlopCounterMode(display=False) as counter:
         tiny_model(torch.full((3, 12), 7), asked_positions=asked)
     assert 3 * counter.get_total_flops() == pytest.approx(
-        batch_operations(tiny_model.config, torch.full((3,), 12), len(asked))
+        Cost(tiny_model.config, torch.full((3,), 12), len(asked), "cpu").operations
     )

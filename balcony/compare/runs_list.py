@@ -21,8 +21,8 @@ from balcony.train.settings import in_words, label_of
 from balcony.train.tab import TrainTab
 from balcony.views import view
 from bert_core.data.corpus import Corpus
+from bert_core.device import give_back_memory
 from bert_core.errors import RunError
-from bert_core.machine import give_back_memory
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot

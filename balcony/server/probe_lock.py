@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from bert_core.config import LOCAL
-from bert_core.costs import probe_seconds
 from bert_core.errors import InputError
 from bert_core.probes.forward import before_passes
 
@@ -84,7 +83,7 @@ class Turns:
             finally:
                 self._waiting.remove(ticket)
                 self._wake_first()
-        ticket.before = before_passes.set(lambda *sizes: self._check(ticket, probe_seconds(*sizes)))
+        ticket.before = before_passes.set(lambda cost: self._check(ticket, cost.seconds()))
 
     def __exit__(self, *error: object) -> None:
         with self._lock:

@@ -17,10 +17,10 @@ from balcony.handlers import MALFORMED, on_error
 from balcony.server.kept import KeptRuns, digest
 from balcony.server.memory import Memory, make_room
 from balcony.server.workspace import NO_MODEL_YET, NOT_YOURS, Model, Workspace
-from bert_core.costs import usable_memory
+from balcony.system import usable_memory
 from bert_core.data.corpus import Corpus
+from bert_core.device import give_back_memory
 from bert_core.errors import BertCoreError, InputError, RunError, one_line
-from bert_core.machine import give_back_memory
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.run import ACTIVE, TRAINING, Run, Source
 from bert_core.runs.service import TrainingService

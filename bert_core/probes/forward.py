@@ -11,8 +11,8 @@ from tokenizers import Encoding
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from bert_core.costs import threads_for_pass
 from bert_core.data.encoding import IS_NEXT
+from bert_core.device import Cost, using_threads
 from bert_core.errors import InputError, ignore
 from bert_core.model import PretrainingOutput, Watch, seen
 from bert_core.probes.reading import Row, row_of, token_text
@@ -26,9 +26,9 @@ _NO_POSITIONS = torch.empty(0, dtype=torch.long)  # for a pass without word scor
 _ROWS = 256  # limit of one forward pass
 _NUMBERS = 2**24  # limit of one tensor in a pass of several rows: 64 MiB in float32
 MOST_WEIGHTS = 2**26  # of attention in one pass: 256 MiB in float32
-# Called with the arguments of `costs.probe_seconds` before each pass, and before several with the sums of all, so that
-# whoever waits for an answer can raise an error instead.
-before_passes: ContextVar[Callable[..., None]] = ContextVar("before_passes", default=ignore)
+# Called with its `Cost` before each pass, and before several with that of all, so that whoever waits for an answer can
+# raise an error instead.
+before_passes: ContextVar[Callable[[Cost], None]] = ContextVar("before_passes", default=ignore)
 
 
 def require(checkpoint: Checkpoint, *heads: str) -> None:
@@ -58,9 +58,10 @@ def run(
             f"Attention over {T} tokens has {weights / 1e6:,.0f} million weights in this model; the limit is "
             f"{MOST_WEIGHTS / 1e6:.0f} million. Shorten the text to {longest} tokens."
         )
-    before_passes.get()(config, rows, rows * T, rows * T if positions is None else len(positions), str(device))
+    cost = _cost(checkpoint, torch.full((rows,), T), rows * T if positions is None else len(positions))
+    before_passes.get()(cost)
     ids, mask, segments = (each.to(device) for each in inputs)
-    with threads_for_pass(config, ids.numel()):
+    with using_threads(cost.threads):
         # Without padding, attention needs no mask.
         return checkpoint.model(ids, None if bool(mask.all()) else mask, segments, watch, asked_positions=positions)
 
@@ -155,8 +156,8 @@ def batches(checkpoint: Checkpoint, rows: Sequence[Row]) -> Iterator[tuple[list[
         if not groups or len(groups[-1]) == _ROWS or (len(groups[-1]) + 1) * numbers > _NUMBERS:
             groups.append([])
         groups[-1].append(number)
-    tokens = sum(len(rows[group[-1]][0]) * len(group) for group in groups)
-    before_passes.get()(config, len(rows), tokens, len(rows), str(checkpoint.model.device))
+    lengths = torch.tensor([len(rows[group[-1]][0]) for group in groups for _ in group])
+    before_passes.get()(_cost(checkpoint, lengths, len(rows)))
     for group in groups:
         yield group, padded(checkpoint, [rows[number] for number in group])
 
@@ -169,3 +170,7 @@ def padded(checkpoint: Checkpoint, rows: Sequence[Row]) -> Inputs:
 
     ids, segments = zip(*rows)
     return pad(ids, checkpoint.config.pad_token_id), pad(([1] * len(each) for each in ids), 0), pad(segments, 0)
+
+
+def _cost(checkpoint: Checkpoint, lengths: Tensor, scored: int) -> Cost:
+    return Cost(checkpoint.config, lengths, scored, str(checkpoint.model.device), is_step=False)

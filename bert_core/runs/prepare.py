@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from tokenizers import Tokenizer
 
 from bert_core.config import LOCAL, BertConfig, DataConfig, FinetuningData, Limits
-from bert_core.costs import choose_device, estimate_seconds, training_bytes
 from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus, notes_on_unknown
 from bert_core.data.tokenizer import CLS, MASK, SEP, UNK, notes_on_words, special_ids, train_tokenizer
+from bert_core.device import choose_device, training_bytes
 from bert_core.errors import CheckpointError, ConfigError, CorpusError, ignore, noting, quoted
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import BY_SIZE, GOING_ON_RATE, FinetuningRecipe, Recipe
@@ -28,10 +29,10 @@ from bert_core.tasks.examples import TaskParts
 from bert_core.tasks.prediction import initial_model, model_of, validating
 from bert_core.tasks.question_answering import QuestionAnswering
 from bert_core.tasks.task import Layout, TaskBatches
-from bert_core.training.distributed import make_trainer
+from bert_core.training.distributed import DistributedTrainer
 from bert_core.training.evaluation import Evaluator, evaluating, evaluation_plan
 from bert_core.training.objective import Objective, Pretraining, StepRow
-from bert_core.training.trainer import Trainer
+from bert_core.training.trainer import Trainer, step_cost
 
 _MANY_KNOWN = 0.1  # of the sentences of a held-out part
 # Unless the recipe says otherwise, a tenth is held out of a text of at least this many documents, sentences or bytes.
@@ -73,8 +74,8 @@ class Prepared:
 
     def seconds(self, steps: int) -> float:
         """Estimated training time of so many steps."""
-        size = self.objective.size(self.batches[0])
-        return estimate_seconds(steps, self.config, *size, self.device, self.recipe.training.precision)
+        cost = step_cost(self.config, self.batches, self.objective, self.device)
+        return steps * cost.seconds(self.recipe.training.precision)
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Take the weights of a model that was saved in this training. Raises CheckpointError for another model."""
@@ -91,7 +92,8 @@ class Prepared:
     def trainer(self) -> Trainer:
         """A trainer of this model; each of several processes makes its own."""
         model, recipe = self.model.to(self.device), self.recipe
-        return make_trainer(model, self.batches, recipe.training, seed=recipe.seed, objective=self.objective)
+        kind = DistributedTrainer if dist.is_initialized() else Trainer
+        return kind(model, self.batches, recipe.training, seed=recipe.seed, objective=self.objective)
 
 
 def prepare(

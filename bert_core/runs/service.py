@@ -19,10 +19,9 @@ from typing import Any, Self
 import torch
 
 from bert_core.config import LOCAL, Limits
-from bert_core.costs import choose_device, gpu_fault
 from bert_core.data.corpus import Corpus
+from bert_core.device import choose_device, give_way, gpu_fault, processor_cores
 from bert_core.errors import RunError, one_line
-from bert_core.machine import give_way, processor_cores
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipe, load_recipe
 from bert_core.runs.run import ENDED, NoRoom, Run, Source, running_mean
 from bert_core.runs.saved_state import read_training_state

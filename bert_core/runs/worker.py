@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+from bert_core.device import give_back_memory
 from bert_core.errors import ConfigError, RunError, ignore
-from bert_core.machine import give_back_memory
 from bert_core.runs.prepare import Prepared, prepare
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.saved_state import TrainingState

@@ -22,8 +22,8 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from bert_core.config import CHECKPOINTS, HOME, LOCAL, BertConfig, Limits
-from bert_core.costs import choose_device
 from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
+from bert_core.device import choose_device
 from bert_core.errors import CheckpointError, ConfigError, first_three, ignore, quoted
 from bert_core.machine import replace, share, sync
 from bert_core.model import BertForPreTraining, draw

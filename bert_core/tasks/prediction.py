@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from bert_core.config import FinetuningConfig, FinetuningData
-from bert_core.costs import threads_for_pass
+from bert_core.device import Cost, using_threads
 from bert_core.errors import CheckpointError, ConfigError, InputError, ignore, quoted
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
 from bert_core.tasks.examples import TASKS, TaskData, learned_columns
@@ -78,7 +78,8 @@ def predicting(
     logits_of: list[np.ndarray] = [np.empty(0)] * batches.count
     done, sums, counts = 0, *torch.zeros(2, 2, device=device)
     for numbers, batch in batches.in_order():
-        with threads_for_pass(model.config, batch.input_ids.numel()):
+        cost = Cost(model.config, *task.size(batch), str(device), is_step=False)
+        with using_threads(cost.threads):
             logits = batch.logits(model, device)
         if batch.target is not None and len(batch.target):
             fractions = task.numbers(logits, batch.target.to(device))

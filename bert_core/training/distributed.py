@@ -1,44 +1,33 @@
-"""Training on several processes or machines: PyTorch's DistributedDataParallel around the same step.
+"""Training on several processes that torchrun starts, one for each GPU or several on a CPU, on one machine or more.
 
-torchrun starts a process for each GPU, or several on a CPU. Every process draws the same whole batch, which is a
-function of seed and step, and trains on its own rows of it. The loss is the mean over the asked positions of the whole
-batch, as one process would compute it.
+Every process draws the same whole batch, a function of seed and step, and runs its own rows of it in PyTorch's
+DistributedDataParallel. The loss is the mean over the asked positions of the whole batch, as of one process.
 """
 
 import contextlib
 import os
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from bert_core.data.batches import Batch
 from bert_core.errors import ConfigError, RunError
+from bert_core.training.objective import Fractions, Objective, StepRow
 from bert_core.training.trainer import Trainer
 
 _AGREE_EVERY = 10  # steps; in between, the processes do not wait for each other to agree on a stop
-_TIMEOUT = timedelta(hours=2)  # long enough for the first process to encode a long text
 
 
 class LostProcess(RunError):
     """Another process of the same training has ended."""
 
 
-def make_trainer(*args: Any, **options: Any) -> Trainer:
-    return (DistributedTrainer if dist.is_initialized() else Trainer)(*args, **options)
-
-
 def rank() -> int:
     """This process's number. Only the first process, 0, prints and writes files."""
     return dist.get_rank() if dist.is_initialized() else 0
-
-
-def _local_rank() -> int:
-    return int(os.environ["LOCAL_RANK"])
 
 
 @contextlib.contextmanager
@@ -48,33 +37,21 @@ def joined(device: str) -> Iterator[None]:
     if not dist.is_torchelastic_launched():
         yield
         return
-    if device not in ("cpu", "cuda"):
-        raise ConfigError(f"Several processes train on cpu, or on cuda with a GPU for each, and not on {device}.")
-    if device == "cuda":
-        if (there := torch.cuda.device_count()) <= _local_rank():
-            raise ConfigError(
-                f"This machine has too few GPUs for {os.environ['LOCAL_WORLD_SIZE']} processes: {there}. Start fewer "
-                "with --nproc-per-node, or choose --device cpu."
-            )
-        torch.cuda.set_device(_local_rank())
-    own = torch.device("cuda", _local_rank()) if device == "cuda" else None  # else NCCL guesses it
-    dist.init_process_group("nccl" if device == "cuda" else "gloo", timeout=_TIMEOUT, device_id=own)
+    number, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count() if device == "cuda" else 0
+    if device != "cpu" and number >= there:
+        raise ConfigError(
+            f"Each of several processes needs a GPU of its own on cuda, and {there} can be used as {device}. Start "
+            "fewer with --nproc-per-node, or choose --device cpu."
+        )
+    own = torch.device("cuda", number) if device == "cuda" else None  # else NCCL guesses it
+    if own:
+        torch.cuda.set_device(own)
+    dist.init_process_group("nccl" if own else "gloo", device_id=own)
     try:
         yield
     finally:
-        # If another process has ended, leaving the group may fail too.
-        with contextlib.suppress(RuntimeError):
+        with contextlib.suppress(RuntimeError):  # if another process has ended
             dist.destroy_process_group()
-
-
-@contextlib.contextmanager
-def first_on_each_machine() -> Iterator[None]:
-    """Run the block in one process of each machine first; the others then find its files."""
-    if dist.is_initialized() and _local_rank() > 0:
-        dist.barrier()
-    yield
-    if dist.is_initialized() and _local_rank() == 0:
-        dist.barrier()
 
 
 def any_wants_to_stop(wish: bool, step: int) -> bool:
@@ -106,37 +83,36 @@ def own_rows(batch: Batch, number: int, size: int) -> Batch:
     return Batch(**{name: part if part.ndim == 1 else part[:, :T] for name, part in rows.items()})
 
 
-class DistributedTrainer(Trainer):
-    """The trainer of one of several processes, whose weights and states stay equal, with metrics of the whole batch.
+class _Shared:
+    """An objective whose model runs the own rows of a batch, and whose numbers are those of all rows."""
 
-    Raises LostProcess when another process ends; the state is then that of the last complete step. Raises ConfigError
-    when a batch has fewer rows than there are processes.
+    def __init__(self, objective: Objective, model: torch.nn.Module) -> None:
+        self.names, self.size, self.loss = objective.names, objective.size, objective.loss
+        self._objective, self._shared = objective, DistributedDataParallel(model)
+
+    def run(self, _: torch.nn.Module, batch: Batch, device: torch.device) -> Fractions:
+        size = dist.get_world_size()
+        sums, counts = self._objective.run(self._shared, own_rows(batch, dist.get_rank(), size), device)
+        whole = torch.stack([sums.detach(), counts])
+        dist.all_reduce(whole)
+        # The gradients are those of the own rows: DistributedDataParallel adds them up and divides by `size`.
+        return whole[0] + size * (sums - sums.detach()), whole[1]
+
+
+class DistributedTrainer(Trainer):
+    """The trainer of one of several processes, whose weights and states stay equal. Raises LostProcess when another one
+    ends, in the state of the last complete step, and ConfigError when a batch has fewer rows than there are processes.
     """
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.threads = max(1, self.threads // int(os.environ["LOCAL_WORLD_SIZE"]))
-        size = dist.get_world_size()
-        rows = len(self.batches[0].next_sentence_label)
-        if rows < size:
+    def __init__(self, model: torch.nn.Module, batches: Any, config: Any, *, seed: int, objective: Objective) -> None:
+        super().__init__(model, batches, config, seed=seed + dist.get_rank(), objective=objective)  # its own dropout
+        if (rows := len(batches[0].next_sentence_label)) < (size := dist.get_world_size()):
             raise ConfigError(
                 f"A batch of {rows} pairs is too small for {size} processes; set data.batch_size to {size} or more."
             )
-        self._shared = DistributedDataParallel(self.model)
+        self.threads = max(1, self.threads // int(os.environ["LOCAL_WORLD_SIZE"]))
+        self.objective = _Shared(objective, model)
 
-    @property
-    def _dropout_seed(self) -> int:
-        return super()._dropout_seed ^ dist.get_rank()  # a mask of its own for each process
-
-    def _backward(self, batch: Batch) -> Tensor:
-        size = dist.get_world_size()
-        own = own_rows(batch, dist.get_rank(), size)
+    def __next__(self) -> StepRow:
         with _together():
-            with self._autocast():
-                sums, counts = self.objective.run(self._shared, own, self.device)
-            dist.all_reduce(counts)
-            # DistributedDataParallel divides the sum of the gradients by `size`.
-            (size * self.objective.loss(sums / counts, self.config, self.step)).backward()
-            sums = sums.detach()
-            dist.all_reduce(sums)
-        return sums / counts
+            return super().__next__()

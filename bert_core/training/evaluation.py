@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from bert_core.costs import threads_for_pass
 from bert_core.data.batches import Batch
+from bert_core.device import Cost, using_threads
 from bert_core.model import BertForPreTraining
 from bert_core.training.distributed import rank
 from bert_core.training.objective import HELD_OUT, Fractions, Pretraining, StepRow
@@ -42,7 +42,8 @@ def measured(
     """
     objective = Pretraining(mask_token_id)
     for batch in batches:
-        with threads_for_pass(model.config, batch.input_ids.numel()):
+        cost = Cost(model.config, *objective.size(batch), str(model.device), is_step=False)
+        with using_threads(cost.threads):
             fractions = objective.run(model, batch, model.device)
         yield fractions
 

@@ -58,9 +58,9 @@ def read_rows(rows: Sequence[StepRow]) -> list[StepRow]:
 
 
 def until_divergence(rows: Sequence[StepRow]) -> tuple[list[StepRow], str]:
-    """The rows before the first one whose loss or gradient is not finite, and a message about that one, or ""."""
+    """The rows before the first one whose gradient, and so its loss, is not finite, and a message about it, or ""."""
     for i, row in enumerate(rows):
-        if not math.isfinite(sum(row.losses.values()) + row.grad_norm):
+        if not math.isfinite(row.grad_norm):
             return list(rows[:i]), (
                 f"The loss stopped being a number at step {row.step} (learning rate {row.learning_rate:.3g}); "
                 "the last model before it is kept. Start again with a lower learning rate."
@@ -74,7 +74,8 @@ class Objective(Protocol):
     names: of the numbers of a step, the losses first.
     """
 
-    names: ClassVar[tuple[str, ...]]
+    @property
+    def names(self) -> tuple[str, ...]: ...
 
     def size(self, batch: Any, /) -> tuple[Tensor, int]:
         """The number of tokens of each row, and the number of asked positions; see `batch_operations`."""
@@ -119,7 +120,7 @@ class Pretraining:
         pairs_right = (pairs.detach().argmax(1) == is_not_next).sum()
         mlm_loss = F.cross_entropy(words, labels, reduction="sum")
         nsp_loss = F.cross_entropy(pairs, is_not_next, reduction="sum")
-        of_words, of_pairs = kinds.sum(1), kinds.new_full((), len(pairs))
+        of_words, of_pairs = kinds.sum(1), (is_not_next >= 0).sum()
         sums = torch.stack([mlm_loss, nsp_loss, right[0], pairs_right, *right[1:]])
         return sums, torch.stack([of_words[0], of_pairs, of_words[0], of_pairs, *of_words[1:]])
 

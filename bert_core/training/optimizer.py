@@ -21,7 +21,7 @@ _CLIPPING_KERNELS = ("cpu", "cuda")  # the fused update of other devices, such a
 # their numbers of updates. scale: divides the gradients; None means 1. skip: 1.0 to ignore the gradients, else 0.0.
 
 
-def _adam(config: OptimizerConfig, tensors: list[list[Tensor]], rate, weight_decay, scale, skip) -> None:
+def _adam(config: OptimizerConfig, tensors: Any, rate, weight_decay, scale, skip) -> None:
     weights, gradients, first, second, counts = tensors
     if weights[0].device.type not in _CLIPPING_KERNELS:
         _scale(gradients, scale, skip)
@@ -42,12 +42,12 @@ def _scale(gradients: Sequence[Tensor], scale: Tensor | None, skip: Tensor) -> N
         gradient.masked_fill_(skip.bool(), 0.0)
 
 
-def _adadelta(config: OptimizerConfig, tensors: list[list[Tensor]], rate, weight_decay, scale, skip) -> None:
+def _adadelta(config: OptimizerConfig, tensors: Any, rate, weight_decay, scale, skip) -> None:
     _scale(tensors[1], scale, skip)
     adadelta(*tensors, lr=rate, rho=0.9, eps=1e-6, weight_decay=weight_decay, maximize=False)
 
 
-def _muon(config: OptimizerConfig, tensors: list[list[Tensor]], rate, weight_decay, scale, skip) -> None:
+def _muon(config: OptimizerConfig, tensors: Any, rate, weight_decay, scale, skip) -> None:
     weights, gradients, momenta, _, _ = tensors
     _scale(gradients, scale, skip)
     for weight, gradient, momentum in zip(weights, gradients, momenta):

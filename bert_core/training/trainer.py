@@ -13,13 +13,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bert_core.config import OptimizerConfig
-from bert_core.costs import batch_operations, faster_precision, threads_for, using_threads
+from bert_core.config import BertConfig, OptimizerConfig
+from bert_core.device import Cost, using_threads
 from bert_core.errors import CheckpointError, ConfigError
 from bert_core.training.objective import OF_EVERY_STEP, Objective, Pretraining, StepRow
 from bert_core.training.optimizer import Optimizer, learning_rate_at
 
 _SEED_STRIDE = 0x9E3779B97F4A7C15  # an odd constant spreads neighbouring seeds over all 64-bit numbers
+
+
+def step_cost(config: BertConfig, batches: Any, objective: Objective, device: str) -> Cost:
+    """What a step takes with batches of the longest kind: the first `short_steps` of some texts are short."""
+    return Cost(config, *objective.size(batches[getattr(batches, "short_steps", 0)]), device)
 
 
 class Trainer:
@@ -50,8 +55,8 @@ class Trainer:
         self._parameters, self.step, self.seconds = list(model.parameters()), 0, 0.0
         self.device = self._parameters[0].device
         sizes: Any = model.config
-        self._operations = batch_operations(sizes, *self.objective.size(batches[0]))  # all batches are about as large
-        self.threads = threads_for(self._operations)
+        self._cost = step_cost(sizes, batches, self.objective, str(self.device))
+        self.threads = self._cost.threads
         dropouts = (sizes.hidden_dropout_prob, sizes.attention_probs_dropout_prob, sizes.classifier_dropout)
         self._has_dropout = any(dropouts)
         number = 2 if getattr(config, "alternating", False) else 1  # each with averages of its own objective
@@ -74,7 +79,7 @@ class Trainer:
             if getattr(config, name, None) != getattr(self._config, name, None):
                 raise ConfigError(f"{name} cannot change during a training, because its running averages go on.")
         if config.precision == "auto":
-            config = config.replace(precision=faster_precision(self._operations, str(self.device)))
+            config = config.replace(precision=self._cost.precision)
         self._config = config
         for optimizer in self.optimizers:
             optimizer.config = config
@@ -132,9 +137,9 @@ class Trainer:
         """Compute the gradients of a batch, which it leaves in the parameters; returns its numbers, (K,)."""
         with self._autocast():
             sums, counts = self.objective.run(self.model, batch, self.device)
-        numbers = sums / counts
-        self.objective.loss(numbers, self.config, self.step).backward()
-        return numbers.detach()
+        # A loss over nothing is 0, and shown as nan.
+        self.objective.loss(sums / counts.clamp(min=1), self.config, self.step).backward()
+        return sums.detach() / counts
 
     def _autocast(self) -> contextlib.AbstractContextManager:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16")

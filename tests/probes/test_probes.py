@@ -14,13 +14,12 @@ from helpers import make_model, watched
 from tokenizers import Encoding
 
 from balcony.compare.definitions import examine
-from bert_core import costs
+from bert_core import device
 from bert_core.config import BertConfig, DataConfig
-from bert_core.costs import probe_operations, threads_for
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
+from bert_core.device import Cost, processor_cores
 from bert_core.errors import InputError
-from bert_core.machine import processor_cores
 from bert_core.model import set_parameter
 from bert_core.probes import reading
 from bert_core.probes.attention import ablation_map, attention, corpus_batch, head_facts, head_names
@@ -264,14 +263,15 @@ def test_a_small_probe_takes_one_processor_thread_and_leaves_the_number_as_it_wa
     base = BertConfig(
         vocab_size=30522, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, intermediate_size=3072
     )
-    assert threads_for(probe_operations(base, 64)) == processor_cores()
-    assert threads_for(probe_operations(tiny_checkpoint.config, 64)) == 1
+    lengths = torch.tensor([64])
+    assert Cost(base, lengths, 1, "cpu", is_step=False).threads == processor_cores()
+    assert Cost(tiny_checkpoint.config, lengths, 1, "cpu", is_step=False).threads == 1
 
 
 def test_a_large_probe_takes_all_cores_after_a_small_training(tiny_checkpoint, dialogue, monkeypatch):
     """A new thread begins with the number of threads that any thread set last, such as a training thread's one."""
-    monkeypatch.setattr(costs, "processor_cores", lambda: 3)
-    monkeypatch.setattr(costs, "_SMALL_STEP", 0)
+    monkeypatch.setattr(device, "processor_cores", lambda: 3)
+    monkeypatch.setattr(device, "_SMALL", 0)
     data, seen = DataConfig(batch_size=4, sequence_length=17), []
     tiny_checkpoint.model.register_forward_pre_hook(lambda *_: seen.append(torch.get_num_threads()))
     before = torch.get_num_threads()

@@ -64,7 +64,7 @@ def once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: BaseExce
 
 IN_A_RUN = [
     *[(prepare, name) for name in ("_prepare_text", "train_tokenizer", "training_bytes", "encode_corpus")],
-    *[(prepare, name) for name in ("PretrainingBatches", "BertForPreTraining", "make_trainer")],
+    *[(prepare, name) for name in ("PretrainingBatches", "BertForPreTraining")],
     (prepare, "Evaluator"),
     *[(run, name) for name in ("prepare", "Worker", "thinned")],
     *[(Run, name) for name in ("_publish", "_may_step", "_begin", "_train", "_end")],
@@ -138,7 +138,7 @@ def test_an_error_while_saving_has_a_reason_and_the_run_goes_on(
 
 IN_PROBING = [
     *[(masked_words, name) for name in ("_find_masks", "word_scores", "likeliest", "require")],
-    *[(forward, name) for name in ("run", "threads_for_pass")],
+    *[(forward, name) for name in ("run", "using_threads")],
     (BertForPreTraining, "forward"),
 ]
 

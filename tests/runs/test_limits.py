@@ -2,13 +2,11 @@
 
 import dataclasses
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 from helpers import wait
 
-from bert_core import costs, machine
 from bert_core.config import LOCAL, PUBLIC, Limits
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError
@@ -88,25 +86,3 @@ def test_limits_are_frozen_and_the_public_ones_are_the_smaller() -> None:
     for field in dataclasses.fields(Limits):
         assert getattr(PUBLIC, field.name) < getattr(LOCAL, field.name)
     assert (PUBLIC.parameters, PUBLIC.step_seconds, PUBLIC.steps) == (50_000_000, 2.0, 20_000)
-
-
-@pytest.mark.parametrize(
-    ("groups", "files", "limits"),
-    [
-        ("0::/box\n", {"box/memory.max": "700", "memory.max": "max"}, [700]),
-        ("4:memory:/a/b\n0::/\n", {"memory/a/memory.limit_in_bytes": "50", "memory.max": "60"}, [50, 60]),
-        ("0::/\n", {}, []),
-        (None, {"memory.max": "60"}, []),
-    ],
-)
-def test_the_containers_limit_counts(tmp_path: Path, groups: str | None, files: dict, limits: list[int]) -> None:
-    written = {f"sys/fs/cgroup/{name}": text for name, text in files.items()}
-    for name, text in (written | ({"proc/self/cgroup": groups} if groups else {})).items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    assert machine._container_limits(tmp_path) == limits
-
-
-def test_a_share_of_the_containers_memory_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "_container_limits", lambda: [10 * 2**20])
-    assert costs.usable_memory() == 6 * 2**20

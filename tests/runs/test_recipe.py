@@ -10,9 +10,8 @@ import transformers
 from conftest import DIALOGUE
 
 from balcony.compare.definitions import load_experiments
-from bert_core import costs
+from bert_core import device
 from bert_core.config import ASSETS
-from bert_core.costs import batch_operations
 from bert_core.data.batches import IGNORED
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, CorpusError
@@ -20,7 +19,7 @@ from bert_core.runs import prepare as prepare_module
 from bert_core.runs.prepare import prepare, preview
 from bert_core.runs.recipe import Recipe, load_recipe, recipe_for, recipe_names
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from bert_core.training.objective import Pretraining, read_rows
+from bert_core.training.objective import read_rows
 
 
 @pytest.fixture
@@ -421,18 +420,17 @@ def test_a_recipe_without_a_text_decides_how_a_given_text_is_split(recipe):
     assert load_recipe("mrpc-morvan").text_kind == "pairs"
 
 
-@pytest.mark.parametrize(("factor", "threads", "precision"), [(1.0, 3, "bfloat16"), (1.001, 1, "float32")])
-def test_threads_and_precision_follow_from_the_operations_of_the_first_batch(
-    recipe, monkeypatch, factor, threads, precision
-):
-    prepared = prepare(recipe)
-    operations = batch_operations(prepared.config, *Pretraining().size(prepared.batches[0]))
-    monkeypatch.setattr(costs, "_SMALL_STEP", factor * operations)
-    monkeypatch.setattr(costs, "_STEP_FOR_BFLOAT16", {"cpu": factor * operations})
-    monkeypatch.setattr(costs, "has_fast_bfloat16", lambda device: True)
-    monkeypatch.setattr(costs, "processor_cores", lambda: 3)
-    trainer = prepared.trainer()
-    assert (trainer.threads, trainer.config.precision) == (threads, precision)
+def test_threads_time_and_precision_are_those_of_the_long_pairs(recipe, monkeypatch):
+    """And so is the limit of a step, which a recipe with many short ones would pass otherwise."""
+    corpus = Corpus.from_text("\n".join(f"{i} " + "a long sentence " * 8 for i in range(20)))
+    monkeypatch.setattr(device, "_rate", lambda *_: 1e9)
+    long = recipe.override({"data.sequence_length": 48, "training.steps": 50})
+    mixed = long.override({"data.short_length": 16, "data.short_share": 0.8})
+    plain, with_short = (prepare(each, corpus) for each in (long, mixed))
+    assert with_short.seconds(10) == pytest.approx(plain.seconds(10), rel=0.1)
+    monkeypatch.setattr(device, "_SMALL", 0.9 * plain.trainer()._cost.operations)
+    monkeypatch.setattr(device, "processor_cores", lambda: 3)
+    assert with_short.trainer().threads == 3
 
 
 def test_going_on_from_a_model_takes_a_rate_for_going_on_and_says_so(tiny_checkpoint):

@@ -15,10 +15,10 @@ from hypothesis import settings
 from safetensors.torch import save_file
 from torch.nn.utils import parameters_to_vector
 
-from bert_core import costs, machine
-from bert_core.costs import choose_device
+from bert_core import device
 from bert_core.data import encoding as encoding_module
 from bert_core.data.corpus import Corpus, read_corpus
+from bert_core.device import choose_device
 from bert_core.errors import CheckpointError, ConfigError, CorpusError, RunError
 from bert_core.probes.batch import interleaved
 from bert_core.probes.masked_words import fill_mask
@@ -759,7 +759,7 @@ def test_mps_is_taken_only_when_it_is_asked_for(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.delenv("SPACES_ZERO_GPU", raising=False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(costs, "_fault_of_gpu", lambda device: "")
+    monkeypatch.setattr(device, "_fault_of_gpu", lambda device: "")
     assert [choose_device(each) for each in ("auto", "cuda", "cuda:1")] == ["cuda", "cuda", "cuda:1"]
     for missing in ("cuda:2", "gpu", "", None):
         with pytest.raises(ConfigError, match=r"is not available here; there is: cuda, cpu, mps, cuda:0, cuda:1\."):
@@ -829,10 +829,10 @@ def test_runs_cut_anywhere_go_on_bit_for_bit_while_others_train(service, recipe,
 def test_training_returns_memory_from_time_to_time_however_short_the_runs(recipe, monkeypatch):
     given_back, now = [], time.monotonic()
     library = types.SimpleNamespace(malloc_trim=given_back.append)
-    monkeypatch.setattr(machine, "_trimmed", now)
-    monkeypatch.setattr(machine.ctypes, "CDLL", lambda name: library)
-    monkeypatch.setattr(machine, "SYSTEM", "linux")
-    monkeypatch.setattr(machine, "time", types.SimpleNamespace(monotonic=lambda: now, perf_counter=time.perf_counter))
+    monkeypatch.setattr(device, "_trimmed", now)
+    monkeypatch.setattr(device.ctypes, "CDLL", lambda name: library)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(device, "time", types.SimpleNamespace(monotonic=lambda: now, perf_counter=time.perf_counter))
     monkeypatch.setattr(worker, "SLICE_SECONDS", 0)
     for _ in range(3):
         made = worker.Worker(prepare(recipe.override({"training.steps": 3})))

@@ -17,11 +17,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from balcony.handlers import TOO_LARGE, sentence_of
 from bert_core import __main__ as command_line
-from bert_core import costs
+from bert_core import device as device_module
 from bert_core.config import BertConfig, TrainingConfig
-from bert_core.costs import _fault_of_gpu, choose_device
 from bert_core.data.batches import IGNORED, Batch
 from bert_core.data.corpus import Corpus
+from bert_core.device import Cost, _fault_of_gpu, choose_device
 from bert_core.errors import GPU_LOST, OUT_OF_MEMORY, ConfigError, RunError, reason_of
 from bert_core.model import BertForPreTraining
 from bert_core.runs.prepare import Prepared
@@ -60,10 +60,9 @@ def gpus(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "device", device)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: current[0] == 1)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (4 * 2**30, 10 * 2**30))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 2**30)
-    monkeypatch.setattr(costs, "_fault_of_gpu", lambda device: "")
+    monkeypatch.setattr(device_module, "_fault_of_gpu", lambda device: "")
     return current
 
 
@@ -106,38 +105,35 @@ def test_a_model_is_drawn_on_its_generators_device_and_lies_on_pytorchs_default(
 
 
 def test_memory_of_a_gpu_is_what_other_programs_leave(gpus):
-    assert costs.usable_memory("cuda:1") == 3 * 2**30, "60 % of the 4 GB that are free and the 1 GB that is its own"
-    with pytest.raises(
-        ConfigError, match=r"the limit on this GPU is 3\.0 GB, 60 % of what other programs leave\. Choose fewer"
-    ):
-        costs.training_bytes(CONFIG, 10_000, 512, 80, "cuda:1")
+    assert device_module.usable_memory("cuda:1") == 3 * 2**30, "60 % of the 4 free GB and its own"
+    with pytest.raises(ConfigError, match=r"the limit here is 3\.0 GB\. Choose fewer"):
+        device_module.training_bytes(CONFIG, 10_000, 512, 80, "cuda:1")
     with pytest.raises(ConfigError, match=r"the limit here is \d"):
-        costs.training_bytes(CONFIG, 10_000_000, 512, 80, "cpu")
+        device_module.training_bytes(CONFIG, 10_000_000, 512, 80, "cpu")
 
 
-def test_each_gpu_has_its_own_precision_and_speed(gpus, monkeypatch):
-    assert [costs.faster_precision(1e12, each) for each in ("cuda", "cuda:0", "cuda:1")] == [
-        "float32",
-        "float32",
-        "bfloat16",
-    ]
+def test_each_gpu_has_its_own_precision_and_speed(monkeypatch):
     asked, ones = [], torch.ones
 
     def on_cpu(*shape, device, dtype):
-        asked.append(device)
+        asked.append((device, dtype))
         return ones(1, 1)
 
     monkeypatch.setattr(torch, "ones", on_cpu)
-    assert costs._rate("cuda:1") > 0
-    assert asked == ["cuda:1"]
+    monkeypatch.setattr(device_module, "_LARGE", {"cuda": 0})
+    assert Cost(CONFIG, torch.full((8,), 20), 12, "cuda:1").seconds("auto") > 0
+    assert {each for each, _ in asked} == {"cuda:1"}
+    assert {dtype for _, dtype in asked} == {torch.float32, torch.bfloat16}
 
 
-def test_without_memory_to_measure_it_a_gpus_speed_is_estimated(monkeypatch):
+@pytest.mark.parametrize("device", ["cuda:7", "mps"])
+def test_a_gpus_speed_is_estimated_without_memory_to_measure_it_and_on_mps(monkeypatch, device):
     def full(*_, **__):
+        assert device != "mps"
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 64.00 MiB.")
 
     monkeypatch.setattr(torch, "ones", full)
-    assert costs.estimate_seconds(10, CONFIG, torch.full((8,), 20), 12, "cuda:7") > 0
+    assert Cost(CONFIG, torch.full((8,), 20), 12, device).seconds("auto") > 0
 
 
 def test_a_gpu_that_cannot_compute_is_left_alone_and_the_reason_is_said(monkeypatch, gpus, capsys):
@@ -150,7 +146,7 @@ def test_a_gpu_that_cannot_compute_is_left_alone_and_the_reason_is_said(monkeypa
         raise RuntimeError(f"{reason}\nCUDA kernel errors might be asynchronously reported at some other API call.")
 
     asked, ones = [], torch.ones
-    monkeypatch.setattr(costs, "_fault_of_gpu", _fault_of_gpu.__wrapped__)
+    monkeypatch.setattr(device_module, "_fault_of_gpu", _fault_of_gpu.__wrapped__)
     monkeypatch.setattr(torch, "ones", refuse)
     with TrainingService("cpu") as service:
         assert "GPU" not in service.device_name
@@ -170,9 +166,9 @@ def test_a_gpu_that_cannot_compute_is_left_alone_and_the_reason_is_said(monkeypa
 @pytest.mark.parametrize(
     ("device", "gpus_here", "message"),
     [
-        ("cuda:1", 2, "and not on cuda:1"),
-        ("mps", 0, "and not on mps"),
-        ("cuda", 1, "has too few GPUs for 2 processes: 1. Start fewer"),
+        ("cuda:1", 2, "can be used as cuda:1"),
+        ("mps", 0, "can be used as mps"),
+        ("cuda", 1, "and 1 can be used as cuda. Start fewer"),
     ],
 )
 def test_a_process_of_several_without_a_gpu_of_its_own_says_so(device, gpus_here, message, monkeypatch):

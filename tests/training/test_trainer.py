@@ -13,13 +13,14 @@ import torch.nn.functional as F
 from helpers import make_batch, make_model, numbers_of
 from torch.nn.utils import parameters_to_vector
 
-from bert_core import costs
+from bert_core import device
 from bert_core.config import BertConfig, TrainingConfig
-from bert_core.costs import batch_operations, faster_precision
 from bert_core.data.batches import IGNORED, Batch
+from bert_core.device import Cost
 from bert_core.errors import CheckpointError, ConfigError
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
+from bert_core.runs.worker import Worker
 from bert_core.training.evaluation import evaluating, evaluation_plan, result_of
 from bert_core.training.objective import StepRow, read_rows, until_divergence
 from bert_core.training.optimizer import (
@@ -484,36 +485,86 @@ def test_bfloat16_keeps_weights_and_losses_in_float32():
     assert {parameter.grad.dtype for parameter in trainer.model.parameters()} == {torch.float32}
 
 
-def test_auto_precision_is_bfloat16_only_for_large_steps_on_hardware_that_has_it(monkeypatch):
-    dialogue = batch_operations(small_run().model.config, torch.full((48,), 20), 150)
-    mini = batch_operations(
-        BertConfig(
-            vocab_size=8000, hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024
-        ),
-        torch.full((32,), 80),
-        400,
-    )
-    assert dialogue < 1e9 < 4e10 < mini
-    for capabilities, small, large in (
-        ({"avx512_bf16": True, "amx_bf16": False}, "float32", "bfloat16"),
-        ({"avx512_f": True, "avx512_bf16": False}, "float32", "float32"),
-    ):
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda found=capabilities: found)
-        assert (faster_precision(dialogue, "cpu"), faster_precision(mini, "cpu")) == (small, large)
-        assert small_run().config.precision == "float32"
+MINI = BertConfig(vocab_size=8000, hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024)
 
 
-def test_an_explicit_precision_is_used_on_any_hardware(monkeypatch):
-    for found in (True, False):
-        monkeypatch.setattr(costs, "has_fast_bfloat16", lambda device, found=found: found)
-        for precision in ("float32", "bfloat16"):
-            assert small_run(**{"training.precision": precision}).config.precision == precision
+@pytest.mark.parametrize(
+    ("bfloat16", "precision"),
+    [(0.5, "float32"), (1.19, "float32"), (1.21, "bfloat16")],
+    ids=["half the rate", "no faster", "faster"],
+)
+def test_auto_precision_is_bfloat16_where_a_step_is_large_and_its_products_are_measured_to_be_faster(
+    monkeypatch, bfloat16, precision
+):
+    """Also on a processor that lists bfloat16: some multiply it at half the rate."""
+    measured = []
+
+    def rate(device, kind, threads, rows, inner, outer):
+        measured.append((kind, threads, rows, inner, outer))
+        return 1e11 * {"float32": 1.0, "bfloat16": bfloat16}[kind]
+
+    monkeypatch.setattr(device, "_rate", rate)
+    monkeypatch.setattr(device, "processor_cores", lambda: 3)
+    mini, dialogue = (Cost(MINI, torch.full((rows,), 80), 400, "cpu") for rows in (32, 1))
+    assert dialogue.operations < 1e10 < 4e10 < mini.operations
+    assert (dialogue.precision, mini.precision) == ("float32", precision)
+    assert measured == [("bfloat16", 3, 1024, 256, 1024), ("float32", 3, 1024, 256, 1024)], "as the step multiplies"
+    assert mini.seconds("auto") == mini.seconds(precision) > mini.operations / 1e11
+
+
+def test_a_rate_is_measured_with_the_threads_of_the_step():
+    before = torch.get_num_threads()
+    device._rate.cache_clear()
+    for threads in (1, 2):
+        assert device._rate("cpu", "float32", threads, 64, 12, 20) > 0
+    assert device._rate.cache_info().misses == 2, "the rate of other threads is another one"
+    assert torch.get_num_threads() == before
+
+
+def test_the_chosen_precision_is_in_the_recipe_that_repeats_the_run(monkeypatch):
+    monkeypatch.setattr(device, "_LARGE", {"cpu": 0})
+    for rates in ({"float32": 1.0, "bfloat16": 2.0}, {"float32": 2.0, "bfloat16": 1.0}):
+        monkeypatch.setattr(device, "_rate", lambda _, kind, *rest, rates=rates: rates[kind])
+        recipe = load_recipe("romeo-juliet").override({"training.steps": 2, "training.precision": "auto"})
+        chosen = Worker(prepare(recipe)).recipe
+        assert chosen.training.precision == max(rates, key=rates.get)
+        monkeypatch.setattr(device, "_rate", lambda *_: pytest.fail("it is measured once"))
+        assert Worker(prepare(chosen)).recipe == chosen
+
+
+def test_an_explicit_precision_is_used_and_not_measured(monkeypatch):
+    monkeypatch.setattr(device, "_rate", lambda *_: pytest.fail("it is given"))
+    for precision in ("float32", "bfloat16"):
+        assert small_run(**{"training.precision": precision}).config.precision == precision
+
+
+def test_threads_and_precision_are_those_of_the_longest_kind_of_batch():
+    long = labelled_batch()
+    short = Batch(**{name: part[:1] for name, part in vars(long).items()})
+    batches = ShortFirst([short, short, long, long])
+    trainer = Trainer(make_model(CONFIG), batches, TrainingConfig(steps=4))
+    assert trainer._cost.operations == Trainer(make_model(CONFIG), [long], TrainingConfig())._cost.operations
+    assert trainer._cost.operations > Trainer(make_model(CONFIG), [short], TrainingConfig())._cost.operations
+
+
+class ShortFirst(list):
+    short_steps = 2
+
+
+def test_a_batch_in_which_no_pair_is_asked_trains_its_words():
+    batch = Batch(**vars(labelled_batch()) | {"next_sentence_label": torch.full((3,), IGNORED)})
+    trainer = Trainer(make_model(CONFIG), [batch] * 2, TrainingConfig(steps=2))
+    before = weights_of(trainer).clone()
+    rows = read_rows(list(trainer))
+    assert all(math.isnan(row.nsp_loss) and math.isnan(row.nsp_accuracy) and row.mlm_loss > 0 for row in rows)
+    assert not torch.equal(weights_of(trainer), before)
+    assert until_divergence(rows) == (rows, "")
 
 
 HOLES = """
 import re
 import torch
-from bert_core.machine import give_back_memory
+from bert_core.device import give_back_memory
 
 def resident():
     return int(re.search(r"RssAnon:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) / 1024

@@ -16,7 +16,7 @@ from gradio.utils import get_upload_folder
 
 from balcony import gradio_gaps
 from balcony.gradio_gaps import Sessions, finish_document, poll_seldom
-from bert_core.machine import temporary_folder
+from balcony.system import temporary_folder
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GAPS = ROOT / "balcony" / "gradio_gaps.py"

@@ -12,6 +12,7 @@ from balcony.server import probe_lock as module
 from balcony.server.probe_lock import CROWDED, GONE, MOST_OF_A_PAGE, Asker, Turns, asker
 from bert_core.config import BertConfig
 from bert_core.data.tokenizer import train_tokenizer
+from bert_core.device import Cost
 from bert_core.errors import InputError
 from bert_core.model import BertForPreTraining
 from bert_core.probes import forward
@@ -152,7 +153,7 @@ def test_a_probe_says_what_it_would_cost_before_it_works(
 ) -> None:
     passes: list[int] = []
     monkeypatch.setattr(BertForPreTraining, "forward", lambda *arguments, **named: passes.append(1))
-    monkeypatch.setattr(module, "probe_seconds", lambda config, rows, tokens, scored, device: 9.0 * rows)
+    monkeypatch.setattr(Cost, "seconds", lambda cost: 9.0 * cost.rows)
     turns.limit_seconds = 10.0
     message = "This takes about 36 s; the limit here is 10 s. Shorten the text, or choose a smaller model."
     with pytest.raises(InputError, match=message), turns:
