@@ -235,7 +235,10 @@ class TrainingForm:
         shown = own.going_on_from(start.name, start.config) if start else own
         without = given_by_a_model(own) if start else ()
         seed = {self.seed: own.seed} if filled.recipe_name == OF_A_FILE else {}
-        return {self.about: description_of(own), self.settings: settings_value(shown, without=without), **seed}
+        settings, sent = settings_value(shown, without=without), filled.settings
+        if sent.get("recipe") == settings["recipe"]:  # while the settings are folded, nothing else keeps these
+            settings["changed"] = sent.get("changed", {})
+        return {self.about: description_of(own), self.settings: settings, **seed}
 
     def save_recipe(self, values: Values) -> dict[Any, Any]:
         """Give the person the recipe of the form as a file. Raises BertCoreError."""

@@ -25,6 +25,7 @@ from balcony.train.form import (
     TrainingForm,
     begun,
     encoding_of,
+    known,
     select,
 )
 from balcony.train.monitor import monitor_value, run_monitor
@@ -61,7 +62,8 @@ class TrainTab:
         self.page, self.workspaces = page, page.workspaces
         with gr.Row(elem_id="train"):
             kinds = [[kind, kind] for kind in CORPUS_KINDS]
-            self.preview = view("train/preview", events=("stale",), options={"kinds": kinds}, elem_id="preview")
+            events = ("stale", "kind")
+            self.preview = view("train/preview", events=events, options={"kinds": kinds}, elem_id="preview")
             with gr.Row(elem_id="form"):
                 self.form = TrainingForm(page)
                 with self.form.rest:
@@ -102,6 +104,7 @@ class TrainTab:
             event(self.follow, self.filled_in, shown, **FOLLOWING)
         for event in (form.settings.input, self.preview.stale, self.pace.input):
             event(self.show_preview, self.filled_in, self.preview, **FOLLOWING)
+        self.preview.kind(on_error(page.say)(self.choose_kind), self.filled_in, shown, **FOLLOWING)
         reading = no_facts(notes=["Reading the file…"])
         reads = form.uploaded.change(lambda path: reading if path else gr.skip(), form.uploaded, self.preview, **QUIET)
         reads = reads.then(encoding_of, form.uploaded, form.encoding, **FOLLOWING)
@@ -226,6 +229,12 @@ class TrainTab:
             kept = sent["changed"] if sent["recipe"] == shown[form.settings]["recipe"] else {}
             filled = dataclasses.replace(filled, settings=shown[form.settings] | {"changed": kept | fewer})
         return shown | {self.preview: self._preview(filled, values)}
+
+    def choose_kind(self, values: dict[Any, Any], event: gr.EventData) -> Updates:
+        """Read the text as another kind, which a person has chosen beside what was read. Raises InputError."""
+        kind, settings = known(sent(event, "value", str), CORPUS_KINDS), self.form.read(values).settings
+        changed = settings.get("changed", {}) | {"corpus.kind": kind}
+        return self.follow(values | {self.form.settings: settings | {"changed": changed}})
 
     def fill(self, values: dict[Any, Any], event: gr.EventData) -> Updates:
         """Put what another part of the page has sent into the form: a seed, a learning rate or a text, which are texts;

@@ -15,7 +15,6 @@
  * @property {null} restored the question of an address was taken
  * @property {{text: string, until: "press" | "answer" | "closed"}} said a sentence for the person, see frame/messages.js
  * @property {null} reached the server has answered a request
- * @property {{value: string}} kind of a text, which a person has chosen beside what was read
  * @property {{text: string}} refused why a form cannot be trained or a press was refused, "" where a form can be
  * @property {null} elsewhere a run was started or stopped by another part of the page
  * @property {any} lesson a lesson that the teacher of a class made is opened, `at` a step

@@ -25,9 +25,8 @@ export function view(root, { options, trigger }) {
     change.textContent = isOpen ? "Done" : NAME;
   };
   // The setting under More settings, beside what was read.
-  const kind = KINDS.select({ label: "Kind of text", choices: options.kinds }, "preview-kind-info", (value) =>
-      announce("kind", { value }),
-    ),
+  const choices = { label: "Kind of text", choices: options.kinds },
+    kind = KINDS.select(choices, "preview-kind-info", (value) => trigger("kind", { value })),
     chosen = el("div.b-preview-kind", { id: "preview-kind" }, kind.parts);
   const change = button(NAME, () => unfold(change.ariaExpanded === "false"), {
     id: "change-settings",
@@ -67,8 +66,8 @@ export function view(root, { options, trigger }) {
     if (!isNew(value)) return; // what a person has unfolded stays
     fill(
       rest,
-      error && note(error, true),
       notes(value.notes),
+      error && note(error, true),
       value.kind && chosen,
       begins && el("details.b-preview-more", { open: "" }, el("summary", "The text begins"), el("ol", begins)),
       longest &&

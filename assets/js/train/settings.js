@@ -8,8 +8,6 @@ import { keep, on, visitor } from "../frame/page.js";
 /** @typedef {{name: string, id: string, label: string, info: string, choices: [value: any, text: string][] | null}} Setting */
 /** @typedef {{recipe: string, values: Record<string, any>, changed: Record<string, any>}} Held */
 
-const KIND = "corpus.kind"; // of a text, which the preview shows too
-
 class Settings {
   /** @type {Held} */
   held = { recipe: "", values: {}, changed: {} };
@@ -33,7 +31,6 @@ class Settings {
     const grid = this.controls.map(({ element }) => element);
     root.append(tools(this.search, whole, this.undo), this.none, el("div.b-settings", grid));
     on("refused", ({ text }) => this.blame(text));
-    on("kind", ({ value }) => KIND in this.held.values && this.give(KIND, value));
     addEventListener("pagehide", () => keep("changed", visitor.token, Object.keys(this.held.changed).length > 0));
   }
 
@@ -51,19 +48,16 @@ class Settings {
 
   /** @param {Setting} setting @param {boolean} isShown without a search */
   control({ name, id, label, info, choices }, isShown) {
-    const give = (/** @type {any} */ value) => this.give(name, value);
+    const give = (/** @type {any} */ value) => {
+      const changed = { ...this.held.changed, [name]: value };
+      if (value === this.held.values[name]) delete changed[name];
+      this.change({ ...this.held, changed }, name);
+    };
     const kind = choices
         ? KINDS.select({ label, choices }, `${id}-info`, give)
         : KINDS.text({ label }, `${id}-info`, give),
       element = el("div.b-control", { id, title: name }, kind.parts, el("p.b-empty", { id: `${id}-info` }, info));
     return { name, label, isShown, element, show: kind.show, words: `${name} ${label} ${info}`.toLowerCase() };
-  }
-
-  /** @param {string} name @param {any} value */
-  give(name, value) {
-    const changed = { ...this.held.changed, [name]: value };
-    if (value === this.held.values[name]) delete changed[name];
-    this.change({ ...this.held, changed }, name);
   }
 
   /** @param {Held} held @param {string} name of what a person has changed, "" for all @param {string} event to fire */
