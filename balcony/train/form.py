@@ -119,8 +119,11 @@ class Filled:
         """The chosen text, read as that recipe and the settings ask. Raises CorpusError."""
         if self.source == OWN_TEXT and not self.missing:
             return recipe.source()
-        kind = recipe.corpus.kind if self.chosen_kind else "auto" if recipe.name == BY_SIZE else recipe.text_kind
-        return self.own_text(kind, recipe.corpus.encoding or self.encoding)
+        return self.own_text(self.kind(recipe), recipe.corpus.encoding or self.encoding)
+
+    def kind(self, recipe: Recipe) -> str:
+        """How a text of the person's own is split: as chosen, or as the recipe asks."""
+        return recipe.corpus.kind if self.chosen_kind else "auto" if recipe.name == BY_SIZE else recipe.text_kind
 
     def own_text(self, kind: str, encoding: str | None) -> Corpus:
         """The person's text, which is read once. Raises CorpusError."""

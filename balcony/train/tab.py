@@ -189,13 +189,14 @@ class TrainTab:
     def _counted(self, filled: Filled, values: dict[Any, Any]) -> dict[str, Any]:
         if filled.missing:
             return no_facts(notes=[filled.missing])
-        recipe, service, read = filled.recipe(), self.workspaces.service, dict[str, Any]()
+        recipe, service = filled.recipe(), self.workspaces.service
+        read: dict[str, Any] = {"kind": None if filled.source == OWN_TEXT else filled.kind(recipe)}
         try:
             if filled.source == OWN_TEXT and filled.start is None:
                 found, corpus = _own_preview(recipe, service.device, service.limits)
             else:
                 corpus = filled.corpus(recipe)
-                read = reading_value(corpus) if filled.source != OWN_TEXT else {}
+                read |= reading_value(corpus)
                 found = preview(recipe, corpus, service.device, service.limits, start=filled.start)
         except BertCoreError as error:  # how the text was read stands above it
             return read | no_facts(with_labels(str(error)), [*map(without_options, error.notes)])
@@ -440,9 +441,8 @@ def preview_value(found: Preview, corpus: Corpus, assumed: str) -> dict[str, Any
 
 
 def reading_value(corpus: Corpus) -> dict[str, Any]:
-    """How a text of the person's own was read: the chosen kind, its first sentences and its longest one."""
-    first = [*map(_cut, corpus.sentences[:FIRST_SENTENCES])]
-    return {"kind": corpus.kind, "first": first, "longest": _cut(corpus.longest)}
+    """How a text was read: its first sentences and its longest one."""
+    return {"first": [*map(_cut, corpus.sentences[:FIRST_SENTENCES])], "longest": _cut(corpus.longest)}
 
 
 def _cut(sentence: str) -> str:

@@ -27,7 +27,7 @@ export function view(root, { options, trigger }) {
   // The setting under More settings, beside what was read.
   const choices = { label: "Kind of text", choices: options.kinds },
     kind = KINDS.select(choices, "preview-kind-info", (value) => trigger("kind", { value })),
-    chosen = el("div.b-preview-kind", { id: "preview-kind" }, kind.parts);
+    chosen = el("div.b-tools", { id: "preview-kind" }, kind.parts);
   const change = button(NAME, () => unfold(change.ariaExpanded === "false"), {
     id: "change-settings",
     "aria-expanded": false,
