@@ -34,9 +34,9 @@ from balcony.theme import SANDBOXED, head, plotly_script, theme
 from balcony.train.exam import first_verdict
 from balcony.views import view
 from bert_core.config import ASSETS, CHECKPOINTS, HOME
-from bert_core.pages.offline import style_sheet
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 from bert_core.runs.service import TrainingService
+from bert_core.show import style_sheet
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
 
 # The folders of the tabs, in their order on the page; each has its record in `tab.py`.

@@ -7,7 +7,7 @@
     fill_mask(run.snapshots[-1].checkpoint(), "hello how [MASK] you", "hello romeo my name is juliet")
 
 To read: config, data/, model, training/; then storage/ (model folders), probes/ (questions to a model),
-tasks/, runs/, pages/ (HTML for a notebook or a file).
+tasks/, runs/, show (attention in a notebook or a file).
 """
 
 from bert_core.config import VERSION as __version__
@@ -18,7 +18,6 @@ from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import BertCoreError
 from bert_core.model import BertForPreTraining, BertModel
-from bert_core.pages.attention import show
 from bert_core.probes.attention import (
     ablation_map,
     across,
@@ -48,6 +47,7 @@ from bert_core.runs.recipe import (
 from bert_core.runs.run import Run
 from bert_core.runs.service import TrainingService
 from bert_core.runs.worker import finetune
+from bert_core.show import show
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint
 from bert_core.tasks.examples import load_task

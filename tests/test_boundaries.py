@@ -24,7 +24,7 @@ WINGS = {
         {"training", "storage"},
         {"probes", "tasks"},
         {"runs"},
-        {"pages"},
+        {"show"},
         {"__main__", "__init__"},
     ],
     "balcony": [

@@ -3,6 +3,7 @@
 from typing import Any
 
 import gradio as gr
+from torch import Tensor
 
 from balcony.attention import values as attention
 from balcony.attention.head_switches import head_switches
@@ -17,7 +18,7 @@ from balcony.parts.export import Numbers, attention_numbers
 from balcony.parts.notes import alone_note
 from balcony.server.probe_lock import probe_lock
 from balcony.views import hint, view
-from bert_core.pages.attention import ShownAttention, attention_page, detail_value, grid_value
+from bert_core.show import ShownAttention, attention_page, detail_value, grid_value
 from bert_core.storage.checkpoint import Checkpoint
 
 HINT = (
@@ -83,7 +84,7 @@ def show(asked: PageRequest) -> dict[str, Any]:
     head = attention.nearest_head(question.head, model.checkpoint.config)
     notes = first.note + alone_note(model.checkpoint, question.pair)
     others = show_beside(first, head, asked)
-    value = grid_value(first, head, others.pop("apart", None))
+    value = with_difference(grid_value(first, head), others.pop("apart", None))
     value |= LATER | {"notes": notes, "caption": caption(model) if question.other else "", "clear": clear_model(asked)}
     return {GRID: value, DETAIL: detail_value(first, head), **others}
 
@@ -100,13 +101,23 @@ def show_beside(first: ShownAttention, head: Head, asked: PageRequest) -> dict[s
         return HIDDEN.copy()
     second = attention_of(model.checkpoint, asked.question)
     head, apart = attention.nearest_head(head, model.checkpoint.config), attention.differences(first, second)
-    value = grid_value(second, head, apart)
+    value = with_difference(grid_value(second, head), apart)
+    layer_apart = value["facts"]["difference"][head[0] - second.shown.start] if apart is not None else None
     notes = [*value["notes"], attention.difference_note(apart, first.shown.start)]
     return {
         OTHER_GRID: value | LATER | {"caption": caption(model), "notes": notes, "clear": ""},
-        OTHER_DETAIL: detail_value(second, head, apart),
+        OTHER_DETAIL: detail_value(second, head) | {"apart": layer_apart},
         "apart": apart,
     }
+
+
+def with_difference(grid: dict[str, Any], apart: Tensor | None) -> dict[str, Any]:
+    """All heads with one more fact: how much each differs from another model's, (L, H), see `difference`."""
+    if apart is None:
+        return grid
+    facts = {"difference": [[round(fraction, 4) for fraction in row] for row in apart.tolist()]}
+    titles = {"difference": "Difference from the other model"}
+    return grid | {"facts": grid["facts"] | facts, "titles": grid["titles"] | titles}
 
 
 def no_heads(sentence: str) -> dict[str, Any]:

@@ -10,11 +10,10 @@ from balcony.parts.export import python_code
 from balcony.server.probe_lock import probe_lock
 from bert_core.config import BertConfig
 from bert_core.errors import InputError, percent
-from bert_core.pages.attention import ShownAttention, shown_layers
-from bert_core.pages.offline import packed
 from bert_core.probes.attention import SPECIAL, attention, difference, head_names
 from bert_core.probes.reading import encode_text
 from bert_core.probes.stages import follow
+from bert_core.show import ShownAttention, packed, shown_layers
 from bert_core.storage.checkpoint import Checkpoint
 
 

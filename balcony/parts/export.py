@@ -18,8 +18,8 @@ import numpy as np
 
 from balcony.server.files import folder_name
 from bert_core.errors import InputError
-from bert_core.pages.attention import MAX_WEIGHTS
 from bert_core.probes.attention import Ablation, Answers, AttentionMaps
+from bert_core.show import MAX_WEIGHTS
 
 BYTE_ORDER_MARK = "\ufeff"
 _DIGITS = 6

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from balcony.server.pages import Packed
 from bert_core.config import ASSETS
-from bert_core.pages.offline import resolved
+from bert_core.show import resolved
 
 ENTRY = "main.js"
 FIRST = ("frame/", "lessons/lesson_bar.js", "train/")  # with the views of the page's beginning

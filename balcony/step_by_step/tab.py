@@ -17,10 +17,10 @@ from balcony.server.probe_lock import probe_lock
 from balcony.views import view
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
-from bert_core.pages.offline import packed
 from bert_core.probes.forward import likeliest
 from bert_core.probes.reading import encode_text
 from bert_core.probes.stages import PARTS, Stages, follow
+from bert_core.show import packed
 from bert_core.storage.checkpoint import Checkpoint
 
 MOST_WORDS = 10

@@ -1,5 +1,6 @@
 """Attention in a real browser: pictures, keys, lines, heads that are switched off."""
 
+import importlib
 import json
 import math
 import re
@@ -21,7 +22,8 @@ from browser_steps import (
 from playwright.sync_api import Page, ViewportSize, expect
 
 from balcony.attention import tab, values
-from bert_core.pages import attention as pages
+
+pages = importlib.import_module("bert_core.show")  # bert_core.show is the function of that name
 
 LAPTOP: ViewportSize = {"width": 1366, "height": 657}  # without the bars of a browser
 

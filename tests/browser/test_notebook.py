@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from bert_core import attention, head_names, load_checkpoint, show
-from bert_core.pages.offline import Theme
+from bert_core.show import Theme
 
 TEXTS = "Hello, how are you? </script><b>", "I am Romeo."
 CELL = '<body style="color: rgb(1, 2, 3)"><h1 id="title">A notebook</h1>{}</body>'

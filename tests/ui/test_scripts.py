@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from balcony.server import scripts
-from bert_core.pages.offline import modules, style_sheet
+from bert_core.show import modules, style_sheet
 
 # Of scripts and style sheet together, before compression.
 OFFLINE = "attention/saved_page.js"  # the entry of saved pages

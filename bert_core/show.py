@@ -1,17 +1,26 @@
-"""Attention as a page of its own, for a file or a notebook, and the values that its views draw."""
+"""Attention as a page of its own, for a cell of a notebook or a file, and the values that its views draw.
 
+It reads the scripts and styles of the app's page as data. Shapes: L layers, H heads, T tokens.
+"""
+
+import base64
 import dataclasses
+import html
+import json
 import math
+import posixpath
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, get_args
+from dataclasses import dataclass, field
+from string import Template
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bert_core.config import ASSETS
 from bert_core.errors import InputError
-from bert_core.pages.offline import Theme, View, packed, page
 from bert_core.probes.attention import (
     FACTS,
     NAMED_FROM,
@@ -25,27 +34,40 @@ from bert_core.probes.attention import (
     without_special,
 )
 
+Theme = Literal["auto", "light", "dark"]
 MAX_WEIGHTS = 4_000_000  # 12 layers of 12 heads over 166 tokens; a spreadsheet opens a million rows
-DIFFERENCE = {"difference": "Difference from the other model"}
+MOST_IN_THUMBNAIL = 64  # tokens; of more, a pixel shows the largest weight of several
 LABEL_HINT = (
     f"A head is labelled if its weight there is at least {NAMED_FROM:.0%} of the way from uniform to 1, and above that "
     f"of {RANDOM_HEADS} heads with random weights."
 )
-MOST_IN_THUMBNAIL = 64  # tokens; of more, a pixel shows the largest weight of several
-_STAGE = """<main id="attention-stage">
-<div><div class="b-view" id="grid"></div></div>
-<div><div class="b-view" id="detail"></div></div>
-</main>"""
+_SCRIPTS = ("attention/saved_page.js", "language/translator.js")  # the latter for a page saved in another language
+_IMPORT = re.compile(r'(\bfrom |\bimport[ (])"(\.[^"]*)"')
+_FRAME = (  # so that styles and scripts of the page and those of the notebook do not meet
+    '<iframe srcdoc="{page}" sandbox="allow-scripts" title="{title}" '
+    'style="width: 100%; height: 640px; resize: vertical; border: 0"></iframe>'
+)
+
+
+@dataclass(frozen=True)
+class View:
+    """A page that a notebook shows below its cell. html: the page, as a file may hold it."""
+
+    title: str
+    html: str = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        return _FRAME.format(page=html.escape(self.html), title=html.escape(self.title))
 
 
 @dataclass(frozen=True)
 class ShownAttention:
-    """Attention as the page shows it: of all L layers, or of one of them where all have too many weights, over all
-    tokens or those that are not special; facts and names are of the whole input."""
+    """Attention as the page shows it: of all layers, or of one of them where all have too many weights, over all tokens
+    or those that are not special; facts and names are of the whole input."""
 
     shown: range  # the numbers of these layers, from 0
     layers: int  # L
-    weights: int  # number of weights of all heads over the whole input
+    note: list[str]  # why not all layers are shown
     maps: AttentionMaps
     facts: HeadFacts
     names: Sequence[Sequence[str]]  # see `head_names`
@@ -73,16 +95,10 @@ class ShownAttention:
         if hide_special:
             own, flow, *each = map(without_special, (own, flow, *each))
         averages = torch.cat([average(one.weights) for one in each])
+        together = f"all heads together have {maps.weights.numel():,} weights; the page shows {MAX_WEIGHTS:,}."
+        note = [] if len(shown) == L else [f"One layer at a time is shown: {together}"]
         names = names[some] if len(names) == L else names
-        return cls(shown, L, maps.weights.numel(), own, facts, names, averages[some], flow.weights, averages.mean(0))
-
-    @property
-    def note(self) -> list[str]:
-        """Why not all layers are shown."""
-        if len(self.shown) == self.layers:
-            return []
-        together = f"all heads together have {self.weights:,} weights; the page shows {MAX_WEIGHTS:,}."
-        return [f"One layer at a time is shown: {together}"]
+        return cls(shown, L, note, own, facts, names, averages[some], flow.weights, averages.mean(0))
 
 
 def shown_layers(L: int, H: int, T: int, layer: int) -> range:
@@ -121,17 +137,12 @@ def show(
     return View(title, attention_page(ShownAttention.of(maps, names, layer=layer), (layer, 0), title, theme))
 
 
-def grid_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor | None = None) -> dict[str, Any]:
-    """All maps for the grid: a byte for each weight, 255 times its root, which keeps small weights visible.
-
-    apart: how much each head differs from another model's, (L, H), see `difference`; one more fact.
-    """
+def grid_value(shown: ShownAttention, picked: tuple[int, int]) -> dict[str, Any]:
+    """All maps for the grid: a byte for each weight, 255 times its root, which keeps small weights visible."""
     weights = shown.maps.weights
     if (pooled := math.ceil(weights.shape[-1] / MOST_IN_THUMBNAIL)) > 1:
         weights = F.max_pool2d(weights, pooled, ceil_mode=True)
     L, H, size, _ = weights.shape
-    facts = shown.facts.facts if apart is None else {**shown.facts.facts, "difference": apart}
-    titles = FACTS if apart is None else FACTS | DIFFERENCE
     return {
         "first": shown.shown.start,
         "layers": L,
@@ -140,8 +151,8 @@ def grid_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor | N
         "size": size,
         "weights": packed((weights.sqrt() * 255).round().clamp(0, 255).byte()),
         "picked": list(picked),
-        "facts": {name: _numbers(facts[name]) for name in titles},
-        "titles": titles,
+        "facts": {name: _numbers(values) for name, values in shown.facts.facts.items()},
+        "titles": FACTS,
         "most": {"entropy": round(shown.facts.chance["entropy"], 4)},
         "names": shown.names,
         "patterns": PATTERNS,
@@ -150,7 +161,7 @@ def grid_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor | N
     }
 
 
-def detail_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor | None = None) -> dict[str, Any]:
+def detail_value(shown: ShownAttention, picked: tuple[int, int]) -> dict[str, Any]:
     """One layer in detail; each weight as two bytes, 65535 means 1. Layers and heads are counted from 0."""
     layer, head = picked
     first = shown.shown.start
@@ -161,23 +172,64 @@ def detail_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor |
         "head": head,
         "first": first,
         "heads": shown.maps.weights.shape[1],
-        "weights": packed(_two_bytes(shown.maps.weights[layer - first])),
-        "averages": packed(_two_bytes(shown.average)),
-        "rollout": packed(_two_bytes(shown.rollout)),
-        "mean": packed(_two_bytes(shown.mean)),
-        "apart": None if apart is None else [round(fraction, 4) for fraction in apart[layer - first].tolist()],
+        "weights": _two_bytes(shown.maps.weights[layer - first]),
+        "averages": _two_bytes(shown.average),
+        "rollout": _two_bytes(shown.rollout),
+        "mean": _two_bytes(shown.mean),
     }
 
 
 def attention_page(shown: ShownAttention, picked: tuple[int, int], title: str, theme: Theme = "auto") -> str:
     """An HTML page with the same views that needs no network: it contains scripts, style and numbers."""
-    layers = [packed(_two_bytes(layer)) for layer in shown.maps.weights]
+    layers = [_two_bytes(layer) for layer in shown.maps.weights]
     data = {"grid": grid_value(shown, picked), "detail": detail_value(shown, picked), "layers": layers}
-    return page(title, _STAGE, theme=theme, entry="attention/saved_page.js", data=data)
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False)
+    sources = {name: source for script in _SCRIPTS for name, source in modules(script).items()}
+    urls = {name: f"data:text/javascript;base64,{_base64(source.encode())}" for name, source in sources.items()}
+    template = Template((ASSETS / "offline-page.html").read_text(encoding="utf-8"))
+    return template.substitute(  # one pass: inserted text is not substituted
+        title=html.escape(title),
+        style=style_sheet(),
+        theme="light dark" if theme == "auto" else theme,
+        data=text.replace("<", "\\u003c"),  # a person's text must not end the script element
+        imports=json.dumps({"imports": urls}),
+        entry=_SCRIPTS[0],
+    )
 
 
-def _two_bytes(weights: Tensor) -> Tensor:
-    return (weights * 65535).round().clamp(0, 65535).to(torch.uint16)
+def modules(entry: str) -> dict[str, str]:
+    """Every script that an entry needs, itself included, by its path below assets/js. They import each other by these
+    paths: a script of a page on disk may not import files."""
+    found, wanted = dict[str, str](), [entry]
+    while wanted:
+        name = wanted.pop()
+        if name not in found:
+            source = (ASSETS / "js" / name).read_text(encoding="utf-8")
+            wanted += [resolved(name, imported) for _, imported in _IMPORT.findall(source)]
+            found[name] = _IMPORT.sub(lambda match: f'{match[1]}"{resolved(name, match[2])}"', source)  # noqa: B023
+    return found
+
+
+def resolved(name: str, imported: str) -> str:
+    """The path below assets/js of what a script imports."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(name), imported))
+
+
+def style_sheet(name: str = "balcony") -> str:
+    return (ASSETS / "css" / f"{name}.css").read_text(encoding="utf-8")
+
+
+def packed(numbers: Tensor) -> str:
+    """The bytes of a tensor in base64."""
+    return _base64(numbers.contiguous().numpy().tobytes())
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _two_bytes(weights: Tensor) -> str:
+    return packed((weights * 65535).round().clamp(0, 65535).to(torch.uint16))
 
 
 def _numbers(values: Tensor) -> list[list[float | None]]:

@@ -1,1 +1,0 @@
-"""HTML that needs no network: attention in a notebook, a run's report."""
