@@ -124,7 +124,7 @@ def test_a_model_learns_first_which_words_are_frequent() -> None:
     checkpoint = Checkpoint(trainer.model, run.tokenizer)
     asked = ("my name is [MASK]", "i am going [MASK]", "thank [MASK] romeo", "the [MASK] team won")
     for number, _ in enumerate(trainer, 1):
-        if number == 9:
+        if number == 5:
             assert {fill_mask(checkpoint, text)[0][0][0] for text in asked} <= frequent
             break
 

@@ -131,7 +131,7 @@ def shapes(batch: BatchView, checkpoint: Checkpoint) -> list[list[str]]:
         "token_type_ids": (("B", "T"), "0 in A and 1 in B"),
         "attention_mask": (("B", "T"), "1 at tokens and 0 at padding"),
         "labels": (("B", "T"), "the true token where the model is asked, else -100"),
-        "next_sentence_label": (("B",), "0 for IsNext and 1 for NotNext"),
+        "next_sentence_label": (("B",), "0 for IsNext, 1 for NotNext and -100 where it is not asked"),
         "vectors": (("B·T", "D"), "the last layer's vectors of all pairs, one row below the other"),
         "asked positions": (("M",), "the numbers of the asked rows among these, from 0"),
         "asked vectors": (("M", "D"), "only these rows: the other positions need no word scores"),
@@ -171,7 +171,7 @@ def batch_table(value: dict[str, Any]) -> list[list[Any]]:
     other = "NotNext" if label == "IsNext" else f"not {label}"
     rows = []
     for number, row in enumerate(value["rows"], value["first"] + 1):
-        pair_label = (label if row["is_next"] else other) if 1 in row["segments"] else None  # A alone
+        pair_label = {True: label, False: other, None: None}[row["is_next"]]
         for position, (token, kind, segment) in enumerate(zip(row["tokens"], row["kinds"], row["segments"])):
             guess = row["guesses"].get(str(position), {})
             values = [guess.get(name) for name in ("label", "token", "probability", "loss")]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from balcony.parts.verdicts import MARGIN, Comparison, Spread, compare
 from bert_core.config import ASSETS, DataConfig, read_json_file
-from bert_core.data.batches import PretrainingBatches
+from bert_core.data.batches import IGNORED, PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import MASK
@@ -157,6 +157,7 @@ def examine(
 
 def _most_frequent(labels: Sequence[Tensor]) -> float:
     found = torch.cat(list(labels))
+    found = found[found != IGNORED]
     return int(found.bincount().max()) / len(found) if len(found) else math.nan
 
 

@@ -15,13 +15,11 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from bert_core.config import DataConfig
-from bert_core.data.encoding import EncodedCorpus
+from bert_core.data.encoding import IGNORED, EncodedCorpus
 from bert_core.data.pairs import BATCH_STREAM, Pairs, PairSampler, generator
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, special_ids
 
 Array = np.ndarray
-
-IGNORED = -100  # label of a position that is not predicted
 
 _MIN_ROWS = 512  # small batches are drawn together, which spreads the cost of each call
 
@@ -62,6 +60,7 @@ class PretrainingBatches:
         vocabulary = np.arange(tokenizer.get_vocab_size())
         self._word_ids = vocabulary[~np.isin(vocabulary, list(self._special.values()))]
         self._sampler = PairSampler(encoded, config, seed, needs_pairs)
+        self.notes = self._sampler.notes  # what is cut or cannot be asked, one sentence each
         self._group = max(1, _MIN_ROWS // config.batch_size)
         self._masks = 0
         self._last_group: tuple[int, tuple[Array, ...]] = (-1, ())
@@ -71,12 +70,6 @@ class PretrainingBatches:
         other = copy.copy(self)
         other._sampler, other._masks, other._last_group = copy.copy(self._sampler), masks, (-1, ())
         return other
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the encoded text in memory: a memory-mapped array, which does not own its data, takes none."""
-        arrays = (self.encoded.ids, self.encoded.offsets, self.encoded.texts)
-        return sum(array.nbytes for array in arrays if array.flags.owndata)
 
     @property
     def steps_per_epoch(self) -> float:

@@ -1,25 +1,24 @@
-"""A corpus as flat arrays of token ids, in memory or, for a long text, in files that are mapped into memory."""
+"""A corpus as flat arrays of token ids.
 
-# Shapes: S sentences, D documents. Sentences without a token are left out, and documents without such a sentence.
+Shapes: S sentences, D documents. Sentences without a token are left out, and documents without such a sentence.
+"""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from bert_core.data.corpus import Corpus
-from bert_core.data.text import Append, arrays
 from bert_core.data.tokenizer import UNK, plain
 from bert_core.errors import CorpusError, ignore, percent
 
 IS_NEXT, NOT_NEXT = 0, 1
+IGNORED = -100  # label of what is not asked
 MANY_UNKNOWN, MOST_UNKNOWN = 0.1, 0.95  # of a text's words: said above the one, refused above the other
 
-_ENCODED_AT_ONCE = 10_000  # sentences
-_CHARACTERS_AT_ONCE = 2**17  # or a pair; a group holds the interpreter's lock while its words become Python objects
-_MOST_CACHED = 500_000  # words
+_ENCODED_AT_ONCE = 1000  # sentences, on all processor cores; no other thread runs while they become Python objects
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,8 @@ class EncodedCorpus:
 
     ids: all tokens in reading order, in the smallest unsigned type that holds the vocabulary. offsets: (S + 1,);
     sentence s is ids[offsets[s] : offsets[s + 1]]. documents: (D + 1,); document d has the sentences documents[d] to
-    documents[d + 1] - 1. texts: (S,) hashes, equal for sentences of the same tokens. unknown_share: fraction of the
-    tokens that are [UNK]. pair_labels: for labelled pairs (S / 2,); pair p has the sentences 2p and 2p + 1.
+    documents[d + 1] - 1. texts: (S,) 64-bit hashes, equal for sentences of the same tokens. unknown_share: fraction of
+    the tokens that are [UNK]. pair_labels: for labelled pairs (S / 2,); pair p has the sentences 2p and 2p + 1.
     """
 
     ids: np.ndarray
@@ -85,88 +84,31 @@ def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, *, progress: Callable[[f
 
     progress: called with the encoded fraction.
     """
-    names = ["ids", "offsets", "documents", "texts", "unknown_share"]
-    names += [] if corpus.labels is None else ["pair_labels"]
-    found = arrays(lambda append: _encode(corpus, tokenizer, append, progress), None, names)
-    return EncodedCorpus(unknown_share=float(found.pop("unknown_share")[0]), **found)
-
-
-def _encode(corpus: Corpus, tokenizer: Tokenizer, append: Append, progress: Callable[[float], None]) -> None:
-    unknown = tokenizer.token_to_id(UNK)
-    dtype = np.min_scalar_type(tokenizer.get_vocab_size())
-    tokenizer = plain(tokenizer)
-    start, end, unknowns = 0, 0, 0
-    # A space always ends a word, so the text between two spaces has the same ids in every sentence.
-    ids_of: dict[str, Sequence[int]] = {}
-    kept_parts = []
-    append("offsets", np.zeros(1, np.int64))
-    for group in _groups(corpus.sentences):
-        progress(start / len(corpus.sentences))
-        rows = [sentence.split(" ") for sentence in group]
-        words = list(itertools.chain.from_iterable(rows))
-        if len(ids_of) > _MOST_CACHED:
-            _empty(ids_of)
-        new = list(set(words).difference(ids_of))  # encoded on all processor cores
-        ids_of.update(zip(new, (row.ids for row in tokenizer.encode_batch_fast(new, add_special_tokens=False))))
-        found = [ids_of[word] for word in words]
-        word_lengths = np.fromiter(map(len, found), np.int64, len(found))  # (words,)
-        ids = np.fromiter(itertools.chain.from_iterable(found), dtype, word_lengths.sum())
-        word_counts = np.fromiter(map(len, rows), np.int64, len(rows))  # (sentences,)
-        lengths = np.add.reduceat(word_lengths, word_counts.cumsum() - word_counts)  # (sentences,)
-        kept = lengths > 0
-        if corpus.labels is not None:  # a pair is kept or left out as a whole
-            kept = kept.reshape(-1, 2).all(1).repeat(2)
-            labels = np.asarray(corpus.labels[start // 2 : (start + len(rows)) // 2])
-            append("pair_labels", np.where(labels, IS_NEXT, NOT_NEXT)[kept[::2]])
-            ids = ids[kept.repeat(lengths)]
-        lengths = lengths[kept]
-        append("ids", ids)
-        append("offsets", end + lengths.cumsum())
-        append("texts", text_hashes(ids, lengths))
-        kept_parts.append(kept)
-        start, end, unknowns = start + len(rows), end + len(ids), unknowns + int((ids == unknown).sum())
-    _empty(ids_of)
-    kept_before = np.concatenate([[0], np.concatenate(kept_parts).cumsum()])
-    bounds = [0, *itertools.accumulate(map(len, corpus.documents))]
-    append("documents", np.unique(kept_before[bounds]))
-    append("unknown_share", np.array([unknowns / end if end else 0.0]))
-
-
-def _groups(sentences: Iterable[str]) -> Iterator[list[str]]:
-    """The sentences in groups that keep pairs together."""
-    group: list[str] = []
-    characters = 0
-    for sentence in sentences:
-        group.append(sentence)
-        characters += len(sentence)
-        is_large = len(group) >= _ENCODED_AT_ONCE or characters >= _CHARACTERS_AT_ONCE
-        if is_large and len(group) % 2 == 0:
-            yield group
-            group, characters = [], 0
-    if group:
-        yield group
-
-
-def _empty(ids_of: dict[str, Sequence[int]]) -> None:
-    """Free a dict item by item: `clear` holds the interpreter's lock until the last of its lists is freed."""
-    while ids_of:
-        ids_of.popitem()
-
-
-def text_hashes(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """A 64-bit hash of each sentence, (S,), from its ids and their positions.
-
-    Two of ten million sentences share one with a probability of 3 in a million; they are then never a NotNext pair.
-    """
-    starts = lengths.cumsum() - lengths
-    positions = np.arange(len(ids), dtype=np.uint64) - starts.astype(np.uint64).repeat(lengths)
-    mixed = mix(positions << np.uint64(32) | ids)
-    return np.add.reduceat(mixed, starts) if len(ids) else np.empty(0, np.uint64)
-
-
-def mix(numbers: np.ndarray) -> np.ndarray:
-    """A bijection that scrambles 64-bit numbers (the finalizer of SplitMix64, Steele et al. 2014)."""
-    numbers = numbers + np.uint64(0x9E3779B97F4A7C15)
-    numbers = (numbers ^ numbers >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ numbers >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    return numbers ^ numbers >> np.uint64(31)
+    unknown, dtype = tokenizer.token_to_id(UNK), np.min_scalar_type(tokenizer.get_vocab_size())
+    tokenizer, sentences = plain(tokenizer), corpus.sentences
+    ids, lengths, texts = [np.empty(0, dtype)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for start in range(0, len(sentences), _ENCODED_AT_ONCE):
+        progress(start / len(sentences))
+        group = list(sentences[start : start + _ENCODED_AT_ONCE])
+        rows = [row.ids for row in tokenizer.encode_batch_fast(group, add_special_tokens=False)]
+        ids.append(np.fromiter(itertools.chain.from_iterable(rows), dtype))
+        lengths.append(np.fromiter(map(len, rows), np.int64, len(rows)))
+        # Two of ten million sentences share a hash with a probability of 3 in a million; they are then never a NotNext
+        # pair. Python's hash of whole numbers is the same in every process.
+        texts.append(np.fromiter(map(hash, map(tuple, rows)), np.int64, len(rows)))
+    length = np.concatenate(lengths)  # of all sentences, as `kept`
+    kept, pair_labels = length > 0, None
+    if corpus.labels is not None:  # a pair is kept or left out as a whole
+        kept = kept.reshape(-1, 2).all(1).repeat(2)
+        pair_labels = np.where(corpus.labels, IS_NEXT, NOT_NEXT)[kept[::2]]
+    whole = np.concatenate(ids)[kept.repeat(length)]
+    kept_before = np.concatenate([[0], kept.cumsum()])
+    ends = np.cumsum([0, *map(len, corpus.documents)])
+    return EncodedCorpus(
+        ids=whole,
+        offsets=np.concatenate([[0], length[kept].cumsum()]),
+        documents=np.unique(kept_before[ends]),
+        texts=np.concatenate(texts)[kept],
+        unknown_share=float((whole == unknown).mean()) if len(whole) else 0.0,
+        pair_labels=pair_labels,
+    )

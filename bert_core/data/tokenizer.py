@@ -27,7 +27,7 @@ NAMED_TOKENS = {f"{token.strip('[]').lower()}_token": token for token in SPECIAL
 _MARK = f'(?:["“”„‟«»‹›「」『』.,!?\\-…{ENDS}，､、،՝፣၊\u200b]|(?<![^{GREEK}]);)'
 DROPPED_MARKS = rf"(?!(?<=\d).\d|(?<![\w.\-])-\.?\d|(?<![\w.])\.\d){_MARK}"
 UNKNOWN_WORD = "<unk>"  # in WikiText, and in tokenizers that split at white space
-_WRITTEN_SPECIAL = rf"(?<![^\s{UNSPACED}])\[(?:PAD|UNK|CLS|SEP|MASK)\](?![^\s{UNSPACED}])"
+_WRITTEN_SPECIAL = rf"(?<![^\s{UNSPACED}])\[(?:PAD|CLS|SEP|MASK)\](?![^\s{UNSPACED}])"
 
 DEFAULT_PIECES = 30_000
 PREFIX = "##"  # of a piece that does not begin a word
@@ -90,8 +90,8 @@ def train_tokenizer(
     )
     model, form = _KINDS[kind]
     scheme = Scheme(model, form, lowercase, strip_accents, handle_chinese_chars=form != "spaces")
-    train = _train_words if model == "WordLevel" else _train_pieces
-    tokenizer = train(_reported(corpus.sentences, progress), config, scheme)
+    words = _count_words(corpus.sentences, scheme, progress)
+    tokenizer = (_train_words if model == "WordLevel" else _train_pieces)(words, config, scheme)
     if tokenizer.get_vocab_size() <= len(SPECIAL_TOKENS):
         raise CorpusError(
             f"No word occurs {min_frequency} times or more in {corpus.name}; lower min_frequency or use a longer text."
@@ -99,38 +99,35 @@ def train_tokenizer(
     return tokenizer
 
 
-def _reported(sentences: Sequence[str], progress: Callable[[float], None]) -> Iterator[str]:
+def _count_words(sentences: Sequence[str], scheme: Scheme, progress: Callable[[float], None]) -> Counter[str]:
+    """The words of sentences, normalised and split as the scheme says. progress: see `train_tokenizer`."""
+    parts: Counter[str] = Counter()
     for number, sentence in enumerate(sentences):
         if number % _REPORTED_AT_ONCE == 0:
             progress(number / len(sentences))
-        yield sentence
+        parts.update(sentence.split(" "))
     progress(1.0)
-
-
-def _train_words(sentences: Iterator[str], config: TokenizerConfig, scheme: Scheme) -> Tokenizer:
     tokenizer = _without_special_tokens(models.WordLevel(unk_token=UNK), scheme)
-    normalizer = tokenizer.normalizer
-    # A word of the text with the name of a special token would take its id.
-    tokenizer.normalizer = normalizers.Sequence([normalizer, normalizers.Replace(Regex(_WRITTEN_SPECIAL), "")])
-    trainer = trainers.WordLevelTrainer(
-        vocab_size=config.vocab_size or MAX_TOKENIZER_TOKENS,
-        min_frequency=config.min_frequency,
-        special_tokens=[*SPECIAL_TOKENS],
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(sentences, trainer)
-    tokenizer.normalizer = normalizer
-    return _with_special_tokens(tokenizer, scheme)
+    words: Counter[str] = Counter()
+    # A space always ends a word, so the text between two spaces is split once and not at every occurrence.
+    for part, count in parts.items():
+        for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(f" {part}")):
+            words[word] += count
+    return words
 
 
-def _train_pieces(sentences: Iterator[str], config: TokenizerConfig, scheme: Scheme) -> Tokenizer:
-    is_bpe, options = scheme.model == "BPE", {"unk_token": UNK, "continuing_subword_prefix": PREFIX}
-    tokenizer = _without_special_tokens(models.BPE(**options) if is_bpe else models.WordPiece(**options), scheme)
-    words = _count_words(tokenizer, sentences)
+def _train_words(words: Counter[str], config: TokenizerConfig, scheme: Scheme) -> Tokenizer:
+    frequent = (word for word, count in words.items() if count >= config.min_frequency and word not in SPECIAL_TOKENS)
+    tokens = [*SPECIAL_TOKENS, *sorted(frequent, key=lambda word: (-words[word], word))]
+    vocabulary = {token: i for i, token in enumerate(tokens[: config.vocab_size or MAX_TOKENIZER_TOKENS])}
+    return build_tokenizer(vocabulary, scheme)
+
+
+def _train_pieces(words: Counter[str], config: TokenizerConfig, scheme: Scheme) -> Tokenizer:
     characters: Counter[str] = Counter()
     for word, count in words.items():
         characters.update(dict.fromkeys(_spelled(word), count))
-    vocab_size = config.vocab_size or DEFAULT_PIECES
+    is_bpe, vocab_size = scheme.model == "BPE", config.vocab_size or DEFAULT_PIECES
     if is_bpe and vocab_size < len(characters) + len(SPECIAL_TOKENS):
         raise ConfigError(
             f"vocab_size is {vocab_size:,}; the characters of the text, each first and inside a word, and the special "
@@ -147,6 +144,8 @@ def _train_pieces(sentences: Iterator[str], config: TokenizerConfig, scheme: Sch
         continuing_subword_prefix=PREFIX,
         show_progress=False,
     )
+    tokenizer = Tokenizer((models.BPE if is_bpe else models.WordPiece)(unk_token=UNK))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     known = (word for word in words if len(word) <= MAX_WORD_CHARACTERS and alphabet.issuperset(_spelled(word)))
     tokenizer.train_from_iterator(_repeated({word: words[word] for word in known}), trainer)
     merges = json.loads(tokenizer.to_str())["model"]["merges"] if is_bpe else ()
@@ -156,17 +155,6 @@ def _train_pieces(sentences: Iterator[str], config: TokenizerConfig, scheme: Sch
 def _spelled(word: str) -> list[str]:
     """The pieces of a word that have one character each."""
     return [word[0], *(PREFIX + character for character in word[1:])]
-
-
-def _count_words(tokenizer: Tokenizer, sentences: Iterator[str]) -> Counter[str]:
-    """The words of sentences, normalised and split by the tokenizer."""
-    parts = Counter(part for sentence in sentences for part in sentence.split(" "))
-    words: Counter[str] = Counter()
-    # A space always ends a word, so the text between two spaces is split once and not at every occurrence.
-    for part, count in parts.items():
-        for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(part)):
-            words[word] += count
-    return words
 
 
 def _repeated(words: Mapping[str, int]) -> Iterator[str]:

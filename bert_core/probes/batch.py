@@ -30,7 +30,7 @@ class RowView:
     tokens: tuple[str, ...]  # (T,) as the model reads them
     kinds: tuple[Kind, ...]  # (T,); masked, replaced and kept tokens are asked, the others are not
     segments: tuple[int, ...]  # (T,) 0 for A and 1 for B
-    is_next: bool  # whether B follows A in the text
+    is_next: bool | None  # whether B follows A in the text; None where that is not asked
     labels: dict[int, str]  # the true tokens by asked position
     number: int  # its row in the whole batch, from 0
 
@@ -91,7 +91,8 @@ def view_batch(batch: Batch, tokenizer: Tokenizer, step: int, rows: slice = slic
         tokens = tuple(token_text(tokenizer, token) for token in ids)
         kinds = tuple(_kind(token, true, specials) for token, true in zip(ids, labels))
         asked = {i: token_text(tokenizer, true) for i, true in enumerate(labels) if true != IGNORED}
-        views.append(RowView(tokens, kinds, tuple(segments), label == IS_NEXT, asked, number))
+        is_next = None if label == IGNORED else label == IS_NEXT
+        views.append(RowView(tokens, kinds, tuple(segments), is_next, asked, number))
     return BatchView(step, tuple(views), (B, T), M, batch)
 
 

@@ -17,10 +17,10 @@ from tokenizers import Tokenizer
 from bert_core.config import LOCAL, BertConfig, DataConfig, FinetuningData, Limits
 from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
-from bert_core.data.encoding import encode_corpus, notes_on_unknown
+from bert_core.data.encoding import MANY_UNKNOWN, encode_corpus, notes_on_unknown
 from bert_core.data.tokenizer import CLS, MASK, SEP, UNK, notes_on_words, special_ids, train_tokenizer
 from bert_core.device import choose_device, training_bytes
-from bert_core.errors import CheckpointError, ConfigError, CorpusError, ignore, noting, quoted
+from bert_core.errors import CheckpointError, ConfigError, CorpusError, ignore, noting, percent, quoted
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import BY_SIZE, GOING_ON_RATE, FinetuningRecipe, Recipe
 from bert_core.runs.snapshots import Snapshot
@@ -207,6 +207,7 @@ def _prepare_text(
         notes=_chosen_note(recipe, texts, times, start)
         + _text_notes(recipe, corpus, texts["train"], train, start)
         + _repeated_notes(texts)
+        + _held_out_notes(batches)
         + late,
         evaluator=_evaluator_of_text(batches.get("validation"), recipe.training.steps),
     )
@@ -234,7 +235,7 @@ def _text_notes(
 ) -> tuple[str, ...]:
     """What the reader changed, what the tokenizer does to the words of the training text, and what a start means."""
     remedy = "choose a model that knows the text, or random weights" if start else "make it larger"
-    notes = corpus.notes + notes_on_unknown(batches.encoded.unknown_share, text.name, remedy)
+    notes = corpus.notes + notes_on_unknown(batches.encoded.unknown_share, text.name, remedy) + batches.notes
     notes += (MEAN_POOLER,) * (recipe.model.pooler == "mean" and MEAN_POOLER not in (start.notes if start else ()))
     if batches.encoded.pair_labels is not None and recipe.data.negatives != DataConfig.negatives:
         notes += ("The pairs of this text have labels of their own, so the setting data.negatives is not used.",)
@@ -246,6 +247,17 @@ def _text_notes(
             f"rate far above {GOING_ON_RATE:g} it forgets what it has learned.",
         )
     return notes
+
+
+def _held_out_notes(batches: Mapping[str, PretrainingBatches]) -> tuple[str, ...]:
+    """What to say where many words of a held-out part are unknown: whatever is measured there says little."""
+    shares = {part: each.encoded.unknown_share for part, each in batches.items() if part != "train"}
+    return tuple(
+        f"{percent(share)} of the words held out for {part} are unknown to the vocabulary, which learned the training "
+        "part's, so what is measured there says little."
+        for part, share in shares.items()
+        if share > MANY_UNKNOWN
+    )
 
 
 def _repeated_notes(texts: Mapping[str, Corpus]) -> tuple[str, ...]:

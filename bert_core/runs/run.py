@@ -401,7 +401,6 @@ class Run:
                 return
             self.prepared = dataclasses.replace(prepared, model=None)
             self._estimated_step = prepared.seconds(1)
-            self.text_bytes += sum(part.nbytes for part in (prepared.batches, prepared.validation) if part)
             self.recipe = worker.recipe
             self._history, self._evaluations = list(worker.history), list(worker.evaluator.points)
             self._start = self._saved = None

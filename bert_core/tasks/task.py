@@ -164,11 +164,6 @@ class TaskBatches:
         self.steps_per_epoch = -(-self.count // batch_size)
         self._pass: tuple[int, list[np.ndarray]] = (-1, [])
 
-    @property
-    def nbytes(self) -> int:
-        """Estimated bytes of the rows, which are Python objects."""
-        return sum(500 + 36 * len(row.ids) for row in self.rows)
-
     def cut(self, name: str) -> list[str]:
         """How many of the examples, which have this name, are cut, in a sentence."""
         lost = Counter[int]()

@@ -1,16 +1,16 @@
 """Which sentences stand together: no label from one side alone, texts that leave few pairs, packed segments."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
 import torch
 
 from bert_core.config import DataConfig
-from bert_core.data import pairs as pairs_module
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
-from bert_core.data.encoding import IS_NEXT, NOT_NEXT, encode_corpus
+from bert_core.data.encoding import IGNORED, IS_NEXT, NOT_NEXT, encode_corpus
 from bert_core.data.pairs import OUTSIDE, PairSampler
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import ConfigError, CorpusError
@@ -116,7 +116,7 @@ def test_a_text_of_few_different_sentences_gives_right_pairs_or_is_refused(rule)
         sentences = [sentence for document in documents for sentence in document]
         pairs = drawn(sampler, 20)
         for a, b, label in zip(pairs.start_a, pairs.start_b, pairs.label):
-            assert (sentences[a], sentences[b]) in (positives if label == IS_NEXT else negatives)
+            assert label == IGNORED or (sentences[a], sentences[b]) in (positives if label == IS_NEXT else negatives)
         assert (pairs.label == IS_NEXT).mean() == 0.5
     assert 5 < refused < 55
 
@@ -126,15 +126,32 @@ def test_pairs_that_fit_are_all_alike():
         make_sampler([["x y"] * 5 + ["a b c d e f g h"]], sequence_length=8, long_pairs="drop")
 
 
-def test_the_only_sentence_that_does_not_follow_is_found_without_many_draws(monkeypatch):
-    tries = []
-    is_negative = PairSampler._is_negative
-    monkeypatch.setattr(PairSampler, "_is_negative", lambda *of: tries.append(1) or is_negative(*of))
+def test_where_all_sentences_follow_nothing_is_asked():
+    """All follow "a" but "c": hardly a draw finds it. Nothing is asked of the other pairs, which stay neighbours."""
     sampler = make_sampler([["a"] * 3000 + ["b", "c"]], batch_size=32)
+    [note] = sampler.notes
+    assert re.fullmatch(r"For \d+% of the sentences no other was found that never follows them, .*", note)
     pairs = drawn(sampler, 10)
-    negative = pairs.label == NOT_NEXT
-    assert (pairs.start_b[negative & (pairs.start_a < 3000)] == 3001).all()
-    assert len(tries) <= pairs_module._DRAWS + 4
+    ignored = pairs.label == IGNORED
+    assert 0.3 < ignored.mean() <= 0.5
+    assert (pairs.start_b[ignored] == pairs.start_a[ignored] + 1).all()
+    assert (pairs.label == IS_NEXT).mean() == 0.5
+
+
+def test_a_text_of_blank_lines_says_how_few_pairs_it_has():
+    documents = [[f"a{i} b"] for i in range(398)] + [["c d", "e f"]]
+    [note] = make_sampler(documents).notes
+    assert note.startswith("Only 1 of the 400 sentences have a next one in their document, so next sentence")
+    assert make_sampler(documents, needs_pairs=False).notes == ()
+    assert make_sampler(many(9, 2)).notes == ()
+
+
+@pytest.mark.parametrize(("rule", "lost"), [("crop", "lose their ends"), ("drop", "are left out")])
+def test_pairs_that_are_too_long_are_counted(rule, lost):
+    documents = [["a b c", "d e", "f g h i", "j", "k l"]]
+    said = make_sampler(documents, sequence_length=8, long_pairs=rule).notes[0]
+    assert said == f"1 of the 4 pairs of neighbours have more than 8 tokens and {lost}."
+    assert make_sampler(documents, sequence_length=9, long_pairs=rule).notes == ()
 
 
 def test_a_question_whose_answers_are_all_alike_has_other_questions_as_negatives():
@@ -220,7 +237,7 @@ def test_documents_of_one_sentence_train_without_pairs(segments):
     batch = batches[0]
     assert sorted(batch.attention_mask.sum(1).tolist()) == [4, 4, 4, 4, 5, 5]
     assert not batch.token_type_ids.any()
-    assert (batch.next_sentence_label == NOT_NEXT).all()
+    assert (batch.next_sentence_label == IGNORED).all()
     sep = tokenizer.token_to_id("[SEP]")
     assert ((batch.input_ids == sep).sum(1) == 1).all()
 
@@ -231,4 +248,5 @@ def test_without_pairs_every_sentence_is_used_and_neighbours_stay_pairs():
     assert set(pairs.start_a[alone]) == {0, 3, 4}
     assert set(pairs.start_a[pairs.label == IS_NEXT]) == {1, 2}
     assert (pairs.start_b == pairs.start_a + 1)[pairs.label == IS_NEXT].all()
+    assert (pairs.label[alone] == IGNORED).all()
     assert (~alone & (pairs.label == NOT_NEXT)).any()

@@ -645,15 +645,19 @@ def test_a_run_has_its_newest_snapshot_and_its_reason_before_it_is_called_paused
 
 
 def test_stopping_ends_the_preparation_at_the_next_block_of_sentences(service, recipe, monkeypatch):
-    door, blocks, hashes = threading.Event(), [], encoding_module.text_hashes
+    door, blocks, plain = threading.Event(), [], encoding_module.plain
 
-    def text_hashes(*arrays):
-        blocks.append(1)
-        run.stop()
-        return hashes(*arrays)
+    class Counting:
+        def __init__(self, tokenizer):
+            self._tokenizer = plain(tokenizer)
+
+        def encode_batch_fast(self, sentences, **options):
+            blocks.append(sentences)
+            run.stop()
+            return self._tokenizer.encode_batch_fast(sentences, **options)
 
     monkeypatch.setattr(encoding_module, "_ENCODED_AT_ONCE", 2)
-    monkeypatch.setattr(encoding_module, "text_hashes", text_hashes)
+    monkeypatch.setattr(encoding_module, "plain", Counting)
     run = service.start(recipe, lambda: door.wait(PATIENCE) and read_corpus("a b\nc d\ne f\ng h\ni j\n"))
     door.set()
     wait(lambda: run.status == "stopped" and not service._queue)

@@ -41,8 +41,9 @@ function line(row, name, from, to, segment) {
   return el("div.b-segment", el("span.b-segment-name", { title: segment }, name), list);
 }
 
-/** What the text says about a pair. @param {boolean} isNext @param {string} label */
+/** What the text says about a pair. @param {boolean | null} isNext null: it is not asked @param {string} label */
 function truth(isNext, label) {
+  if (isNext === null) return "it is not asked whether B follows A";
   if (label !== "IsNext") return isNext ? label : `not ${label}`;
   return isNext ? "B follows A (IsNext)" : "B is from elsewhere (NotNext)";
 }
@@ -63,7 +64,7 @@ function pair(row, number, label) {
     title = `Pair ${number}: ${hasB ? truth(isNext, label) : "A alone, without B"}. `;
   return el(
     "section.b-pair",
-    el("h4", title, hasB && judged),
+    el("h4", title, isNext !== null && judged),
     line(row, "A", 0, second, "segment 0"),
     hasB && line(row, "B", second, end, "segment 1"),
     padding >= 0 && line(row, "", end, tokens.length, "padding"),
