@@ -65,13 +65,14 @@ class Settings(BaseModel):
     )
 
     def __init__(self, /, **values: Any) -> None:
+        fields = type(self).model_fields
+        if unknown := [name for name in values if name not in fields]:
+            raise ConfigError(f"There is no setting {quoted(unknown[0])}; there are: {', '.join(fields)}.")
         try:
             super().__init__(**values)
         except ValidationError as error:
             found = error.errors(include_url=False)[0]
-            name, fields = str(found["loc"][0]), type(self).model_fields
-            if name not in fields:
-                raise ConfigError(f"There is no setting {name}; there are: {', '.join(fields)}.") from None
+            name = str(found["loc"][0])
             if found["type"] == "missing":
                 needed = ", ".join(name for name, field in fields.items() if field.is_required())
                 raise ConfigError(f"These settings are needed: {needed}.") from None

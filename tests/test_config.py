@@ -65,7 +65,15 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
         with pytest.raises(ConfigError) as caught:
             use()
         known = "steps, learning_rate, warmup_steps, decay, start"
-        assert str(caught.value) == f"There is no setting begin; there are: {known}."
+        assert str(caught.value) == f"There is no setting 'begin'; there are: {known}."
+
+
+@pytest.mark.parametrize("name", ["\ud800", "", "a b", "self", "9"])
+def test_a_name_that_nobody_could_mean_is_refused_in_letters_that_can_be_printed(name):
+    for values in ({name: 1}, {"parts": [{name: 1}]}):
+        with pytest.raises(ConfigError, match=r"^There is no setting '") as caught:
+            TrainingConfig(**values)
+        assert str(caught.value).encode()
 
 
 def test_optional_values_may_be_left_empty():
@@ -150,7 +158,7 @@ def test_a_training_run_may_have_later_parts():
         ([{"start": 11, "steps": 5}], "starts at step 11"),
         ([{"start": 4}, {"start": 4}], "starts at step 4"),
         ([{"start": 4, "steps": 0}], "steps is 0"),
-        ([{"begin": 4}], "no setting begin; there are: steps, learning_rate, .*start"),
+        ([{"begin": 4}], "no setting 'begin'; there are: steps, learning_rate, .*start"),
         ([7], "parts is 7; it must be a list"),
     ],
 )

@@ -104,7 +104,7 @@ class _Recipe(Settings):
             owners = [owner for owner, kind in sections.items() if name in kind.model_fields]
             section = section or (owners[0] if len(owners) == 1 else "")
             if section not in given:
-                raise ConfigError(f"There is no setting {path}; sections are: {', '.join(sections)}.")
+                raise ConfigError(f"There is no setting {quoted(path)}; sections are: {', '.join(sections)}.")
             given[section][name] = value
         if given["training"].keys() & {"steps", "epochs"}:
             given["training"] = {"epochs": None, "parts": (), **given["training"]}
@@ -120,7 +120,7 @@ class _Recipe(Settings):
         if "scale" in content:
             raise ConfigError(f"The recipe {name} has a scale, which is gone; take it out and write the sizes it gave.")
         try:
-            return cls(**{"name": name, **content})
+            return cls(**content | {"name": name})
         except ConfigError as error:
             raise ConfigError(f"The recipe {name} cannot be used: {error}") from None
 

@@ -60,9 +60,9 @@ def test_the_dialogues_are_the_tutorials():
         ("training.learning_rate", "1e9", "must be a number from"),
         ("training.learning_rate", "quick", "learning_rate is 'quick'"),
         ("training.steps", "12.5", "whole number"),
-        ("training.speed", "1", "no setting speed; there are: steps"),
-        ("speed", "1", "no setting speed"),
-        ("vocab_size", "9", "no setting vocab_size"),  # the tokenizer and the model have one each
+        ("training.speed", "1", "no setting 'speed'; there are: steps"),
+        ("speed", "1", "no setting 'speed'"),
+        ("vocab_size", "9", "no setting 'vocab_size'"),  # the tokenizer and the model have one each
         ("data.sequence_length", "65", "more than the 64 positions"),
         ("model.num_attention_heads", "7", "multiple of the number of heads"),
         ("tokenizer.kind", "syllable", "can be one of"),
@@ -102,7 +102,7 @@ def test_a_saved_recipe_is_read_as_the_same(recipe, tmp_path):
         ("[]", "needs these: title, description"),
         (
             '{"title": "x", "description": "y", "speed": {}}',
-            "The recipe mine cannot be used: There is no setting speed; there are: name, title",
+            "The recipe mine cannot be used: There is no setting 'speed'; there are: name, title",
         ),
         ('{"title": "x", "description": "y", "training": 3}', "training is 3; it must map names to values"),
     ],
@@ -232,7 +232,7 @@ def test_a_recipe_states_its_sizes(name, layers, heads, hidden, batch, short):
 def test_the_scale_of_an_earlier_version_is_refused_with_what_to_do(recipe):
     with pytest.raises(ConfigError, match=r"^The recipe mine has a scale, which is gone; take it out and write"):
         Recipe.from_dict("mine", recipe.content() | {"scale": 0.5})
-    with pytest.raises(ConfigError, match="There is no setting scale; sections are: corpus"):
+    with pytest.raises(ConfigError, match="There is no setting 'scale'; sections are: corpus"):
         recipe.override({"scale": "0.5"})
 
 
