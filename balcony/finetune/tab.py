@@ -75,7 +75,7 @@ class TaskForm:
             self.pasted = gr.Textbox(label=label, info=info, lines=4, max_lines=10, elem_id="task-pasted")
             self.files = {part: gr.File(label=PARTS[part], elem_id=f"task-{part}", height=140) for part in PARTS}
             self.encoding = encoding_control("task-encoding")
-            self.columns = view("finetune/columns", events=("input",), elem_id="task-columns")
+            self.columns = view("finetune/columns", events=("input",), elem_id="task-columns", render=False)
         with gr.Accordion("Training settings", open=False, elem_id="task-settings"):
             self.settings = settings_view(recipes[0], SHOWN, prefix="task", elem_id="task-all-settings")
             self.seed = gr.Number(0, label="Seed", precision=0, elem_id="task-seed")
@@ -137,6 +137,7 @@ class FinetuneTab:
                     | {"alone": self.workspaces.alone},
                     elem_id="fine-tune",
                 )
+                self.form.columns.render()
                 self.samples = view("finetune/samples", elem_id="task-samples")
                 exporter(
                     *(page, "the answers"),
@@ -148,7 +149,8 @@ class FinetuneTab:
                     html=results_page,
                 )
                 self.transfer = trial_view(self.workspaces, "transfer", "Progress of the comparison")
-        form, live = self.form, {self.form.facts, self.samples, page.messages, page.visitor, page.frame}
+        form = self.form
+        live = {form.facts, form.columns, self.samples, page.messages, page.visitor, page.frame}
         page.visitor.enter(self.restore, page.visitor, self.monitor, **FOLLOWING)
         inputs = {*page.inputs, *form.examples}
         described = [form.facts, self.samples, form.columns]
