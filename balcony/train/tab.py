@@ -189,10 +189,12 @@ class TrainTab:
     def _counted(self, filled: Filled, values: dict[Any, Any]) -> dict[str, Any]:
         if filled.missing:
             return no_facts(notes=[filled.missing])
-        recipe, service = filled.recipe(), self.workspaces.service
-        read: dict[str, Any] = {"kind": None if filled.source == OWN_TEXT else filled.kind(recipe)}
+        service, is_own = self.workspaces.service, filled.source != OWN_TEXT
+        read: dict[str, Any] = {"kind": (filled.chosen_kind or "auto") if is_own else None}
         try:
-            if filled.source == OWN_TEXT and filled.start is None:
+            recipe = filled.recipe()
+            read["kind"] = filled.kind(recipe) if is_own else None
+            if not is_own and filled.start is None:
                 found, corpus = _own_preview(recipe, service.device, service.limits)
             else:
                 corpus = filled.corpus(recipe)
