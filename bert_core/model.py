@@ -122,20 +122,16 @@ class BertEmbeddings(nn.Module):
         self, input_ids: Tensor, token_type_ids: Tensor, packing: Packing, watch: Watch | None = None
     ) -> Tensor:
         positions = torch.arange(input_ids.shape[1], device=input_ids.device).expand_as(input_ids)  # (B, T)
-        words = self.word_embeddings(packing.pack(input_ids))  # (N, D)
-        words = seen(watch, "embed.hook_embed", words)
+        words = seen(watch, "embed.hook_embed", self.word_embeddings(packing.pack(input_ids)))  # (N, D)
         segments = self.token_type_embeddings(packing.pack(token_type_ids))
         segments = seen(watch, "embed.hook_token_type_embed", segments)
-        places = self.position_embeddings(packing.pack(positions))
-        places = seen(watch, "embed.hook_pos_embed", places)
+        places = seen(watch, "embed.hook_pos_embed", self.position_embeddings(packing.pack(positions)))
         return seen(watch, "hook_full_embed", self.dropout(self.LayerNorm(words + segments + places)))
 
 
 class BertSelfAttention(nn.Module):
-    """Scaled dot-product attention in H heads of size d = D / H.
-
-    mask: (B, 1, 1, T), added to the scores: 0 at real tokens, -inf at padding; None means no padding.
-    """
+    """Scaled dot-product attention in H heads of size d. mask: (B, 1, 1, T), added to the scores: 0 at real tokens,
+    -inf at padding; None means no padding."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -209,13 +205,7 @@ class BertLayer(nn.Module):
         self.activation = _ACTIVATIONS[config.hidden_act]
 
     def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None,
-        packing: Packing,
-        watch: Watch | None = None,
-        *,
-        kept: Tensor | None = None,
+        self, x: Tensor, mask: Tensor | None, packing: Packing, watch: Watch | None = None, kept: Tensor | None = None
     ) -> Tensor:
         x = seen(watch, "hook_resid_pre", x)
         context = self.attention.self(x, mask, packing, watch)
@@ -249,8 +239,8 @@ class BertModel(nn.Module):
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
-        watch: Watch | None = None,
         *,
+        watch: Watch | None = None,
         asked_positions: Tensor | None = None,
         packing: Packing | None = None,
     ) -> BertOutput:
@@ -266,9 +256,8 @@ class BertModel(nn.Module):
         B, T = input_ids.shape
         packing = packing or Packing((B, T))
         token_type_ids = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
-        mask = kept = None
-        if attention_mask is not None:
-            mask = torch.where(attention_mask.bool().view(B, 1, 1, T), 0.0, -math.inf)
+        mask = None if attention_mask is None else torch.where(attention_mask.bool().view(B, 1, 1, T), 0.0, -math.inf)
+        kept = None
         if asked_positions is not None:  # after the first token of each row
             first = torch.arange(0, B * T, T, device=input_ids.device)
             kept = packing.index(torch.cat([first, asked_positions.to(first.device)]))
@@ -277,7 +266,7 @@ class BertModel(nn.Module):
         x = self.embeddings(input_ids, token_type_ids, packing, watch)  # (B, T, D), or (N, D) of a packing
         for number, layer in enumerate(self.encoder.layer):
             is_last = number == len(self.encoder.layer) - 1
-            x = layer(x, mask, packing, _below(watch, f"blocks.{number}."), kept=limit if is_last else None)
+            x = layer(x, mask, packing, _below(watch, f"blocks.{number}."), limit if is_last else None)
 
         if limit is not None:
             read, x = x.split([B, len(limit) - B])
@@ -328,18 +317,13 @@ class BertForPreTraining(nn.Module):
         initialise(self, config, generator)
 
     def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        watch: Watch | None = None,
-        **options: Any,
+        self, input_ids: Tensor, *inputs: Tensor | None, watch: Watch | None = None, **options: Any
     ) -> PretrainingOutput:
         """Encode a batch and score words and sentence pairs; arguments as for `BertModel.forward`.
 
         With asked_positions, it scores words only there, (M, V), which saves most of a small model's arithmetic.
         """
-        output = self.bert(input_ids, attention_mask, token_type_ids, watch, **options)
+        output = self.bert(input_ids, *inputs, watch=watch, **options)
         words = self.score_words(output.last_hidden_state, watch)
         pairs = self.cls["seq_relationship"](self.pooled_dropout(output.pooler_output))
         return PretrainingOutput(output.last_hidden_state, output.pooler_output, words, pairs)

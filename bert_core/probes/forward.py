@@ -63,7 +63,8 @@ def run(
     ids, mask, segments = (each.to(device) for each in inputs)
     with using_threads(cost.threads):
         # Without padding, attention needs no mask.
-        return checkpoint.model(ids, None if bool(mask.all()) else mask, segments, watch, asked_positions=positions)
+        attended = None if bool(mask.all()) else mask
+        return checkpoint.model(ids, attended, segments, watch=watch, asked_positions=positions)
 
 
 def numbers_of(

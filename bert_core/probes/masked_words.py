@@ -8,7 +8,7 @@ Shapes: L layers, C candidates, N words, V vocabulary. Probabilities are a softm
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -19,7 +19,7 @@ from torch import Tensor
 from bert_core.data.tokenizer import MASK, UNK, token_id
 from bert_core.errors import InputError
 from bert_core.probes.forward import Guess, hidden_states, likeliest, log_probabilities, require, word_scores
-from bert_core.probes.reading import Row, Word, encode_text, masked_row, read_words, row_of, token_text, tokenize
+from bert_core.probes.reading import Word, encode_text, masked_row, read_words, row_of, token_text, tokenize
 from bert_core.storage.checkpoint import Checkpoint
 
 
@@ -157,11 +157,8 @@ def sweep(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, to
     Raises InputError for an empty or too long text.
     """
     require(checkpoint, "mlm")
-    encoding = encode_text(checkpoint, text, text_pair)
-    words, rows = _words_and_masked_rows(checkpoint, encoding, text, text_pair)
-    swept = []
-    for number, scores in word_scores(checkpoint, rows, [range(word.first, word.last) for word in words]):
-        word = words[number]
+    encoding, swept = encode_text(checkpoint, text, text_pair), []
+    for word, scores in _each_masked(checkpoint, encoding, text, text_pair):
         own = _rated(checkpoint, encoding.ids[word.first : word.last], scores) if word.is_known else None
         swept.append(SweptWord(word, own, tuple(likeliest(checkpoint, row, top_k) for row in scores)))
     swept.sort(key=lambda entry: entry.word.first)
@@ -178,12 +175,10 @@ def leave_one_out(
     """
     encoding, positions = _find_masks(checkpoint, text, text_pair, mask)
     ids, rated = _guess_at_mask(checkpoint, encoding, positions, mask, answer)
-    words, rows = _words_and_masked_rows(checkpoint, encoding, text, text_pair)
-    asked = positions[mask : mask + len(ids)]
-    without = torch.empty(len(words))
-    for number, scores in word_scores(checkpoint, rows, [asked] * len(rows)):
-        without[number] = _rated(checkpoint, ids, scores).probability
-    return LeaveOneOut(rated.pieces, rated.probability, tuple(words), without)
+    each = _each_masked(checkpoint, encoding, text, text_pair, positions[mask : mask + len(ids)])
+    without = {word: _rated(checkpoint, ids, scores).probability for word, scores in each}
+    words = tuple(sorted(without, key=lambda word: word.first))
+    return LeaveOneOut(rated.pieces, rated.probability, words, torch.tensor([without[word] for word in words]))
 
 
 def _find_masks(checkpoint: Checkpoint, text: str, text_pair: str | None, mask: int = 0) -> tuple[Encoding, list[int]]:
@@ -215,12 +210,16 @@ def _guess_at_mask(
     return ids, _rated(checkpoint, ids, scores[mask : mask + len(ids)])
 
 
-def _words_and_masked_rows(
-    checkpoint: Checkpoint, encoding: Encoding, text: str, text_pair: str | None
-) -> tuple[list[Word], list[Row]]:
-    """The words of the input that are not special, and for each the row in which it is masked."""
+def _each_masked(
+    checkpoint: Checkpoint, encoding: Encoding, text: str, text_pair: str | None, asked: Sequence[int] = ()
+) -> Iterator[tuple[Word, Tensor]]:
+    """Mask each word of the input that is not special: the word, and the log-probabilities at the asked positions, or
+    at its own, (M, V)."""
     words = [word for word in read_words(checkpoint, text, text_pair) if not word.is_special]
-    return words, [masked_row(checkpoint, row_of(encoding), word.first, word.last) for word in words]
+    rows = [masked_row(checkpoint, row_of(encoding), word.first, word.last) for word in words]
+    positions = [asked or range(word.first, word.last) for word in words]
+    for number, scores in word_scores(checkpoint, rows, positions):
+        yield words[number], scores
 
 
 def _rated(checkpoint: Checkpoint, ids: Sequence[int], scores: Tensor) -> WordGuess:
