@@ -29,7 +29,7 @@ class Batch:
     """Sentence pairs as int64 tensors, trimmed to the longest pair.
 
     input_ids, token_type_ids, attention_mask: (B, T). labels: (B, T), the original id at the positions to predict and
-    -100 elsewhere. next_sentence_label: (B,), 0 IsNext, 1 NotNext.
+    -100 elsewhere. next_sentence_label: (B,), 0 IsNext, 1 NotNext, -100 where it is not asked.
     """
 
     input_ids: Tensor
@@ -68,7 +68,7 @@ class PretrainingBatches:
     def copy(self, masks: int = 0) -> "PretrainingBatches":
         """The same batches for another thread; both share the text. masks: 1, 2, ... mask other tokens than 0 does."""
         other = copy.copy(self)
-        other._sampler, other._masks, other._last_group = copy.copy(self._sampler), masks, (-1, ())
+        other._masks, other._last_group = masks, (-1, ())
         return other
 
     @property
