@@ -37,10 +37,10 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from balcony.train import part_exam
 from bert_core import BertConfig, BertForPreTraining, load_recipe, prepare, read_corpus, recipe_for
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, UNK
-from bert_core.probes import exam
 from bert_core.runs.prepare import Prepared
 from bert_core.runs.recipe import DEFAULT_RECIPE
 from bert_core.runs.worker import Worker
@@ -183,7 +183,7 @@ def _their_weights(model: nn.Module, ours: BertForPreTraining) -> dict[str, Tens
 
 def own_texts(folder: Path, also: Sequence[str]) -> None:
     """Print what is learned from each text of a folder. also: settings that differ from the chosen recipe."""
-    exam.MOST_WORDS = _EXAMINED
+    part_exam.MOST_WORDS = _EXAMINED
     print(
         "| text | kB | recipe | layers, vocabulary, steps | estimated s | s | held-out words right | always | times |"
     )
@@ -212,7 +212,7 @@ def _learned(prepared: Prepared) -> str:
     if held_out is None:
         return f"{learned} nothing held out | | |"
     training, longest = prepared.batches.encoded, recipe.data.sequence_length
-    asked = exam.examine_part(worker.newest.checkpoint(), held_out.encoded, training, longest)
+    asked = part_exam.examine_part(worker.newest.checkpoint(), held_out.encoded, training, longest)
     words, constant = asked.words, asked.words.baseline / asked.words.asked
     right, times = words.right / words.asked, words.right / max(1, words.baseline)
     return f"{learned} {right:.1%} of {words.asked:,} | {constant:.1%} “{asked.frequent}” | {times:.1f} |"

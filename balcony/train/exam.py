@@ -11,10 +11,11 @@ from balcony.parts.verdicts import judge_memory
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import Workspace, is_finetuning
 from balcony.server.workspaces import Workspaces, functions
+from balcony.train.part_exam import MOST_WORDS, PartExam, examine_part
 from balcony.views import view
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
-from bert_core.probes.exam import CHANCE, MOST_WORDS, PartExam, Tally, examine_part
+from bert_core.probes.exam import CHANCE, Tally
 from bert_core.runs.run import TRAINING, Run
 
 MOST_SENTENCES = 20_000  # of the held-out text, from its start

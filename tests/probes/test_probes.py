@@ -14,6 +14,7 @@ from helpers import make_model, watched
 from tokenizers import Encoding
 
 from balcony.compare.definitions import examine
+from balcony.train.part_exam import examine_part
 from bert_core import device
 from bert_core.config import BertConfig, DataConfig
 from bert_core.data.corpus import Corpus
@@ -24,7 +25,7 @@ from bert_core.model import set_parameter
 from bert_core.probes import reading
 from bert_core.probes.attention import ablation_map, attention, corpus_batch, head_facts, head_names
 from bert_core.probes.batch import view_batch
-from bert_core.probes.exam import exam, examine_part
+from bert_core.probes.exam import exam
 from bert_core.probes.forward import word_scores
 from bert_core.probes.masked_words import fill_mask, layer_lens, rate_guess
 from bert_core.probes.reading import read_words, tokenize, unknown_words

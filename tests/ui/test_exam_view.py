@@ -11,10 +11,11 @@ from helpers import finished, wait
 from balcony.server.workspace import Workspace
 from balcony.train import exam
 from balcony.train.exam import exam_value
+from balcony.train.part_exam import MOST_WORDS, PartExam, examine_part
 from balcony.train.tab import slower
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
-from bert_core.probes.exam import MOST_WORDS, PartExam, Tally, examine_part
+from bert_core.probes.exam import Tally
 from bert_core.runs.run import Run
 
 RECIPE = load_recipe("romeo-juliet")

@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from balcony.parts.verdicts import CONSTANT
+from balcony.train.part_exam import MOST_WORDS, examine_part
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import EncodedCorpus, encode_corpus
 from bert_core.probes import exam as exam_module
-from bert_core.probes.exam import MOST_WORDS, exam, examine_part
+from bert_core.probes.exam import exam
 from bert_core.probes.masked_words import fill_mask
 from bert_core.storage.checkpoint import Checkpoint
 
