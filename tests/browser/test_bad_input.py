@@ -82,7 +82,7 @@ def test_a_text_is_read_as_the_kind_that_a_person_chooses_beside_it(page: Page) 
     kind.select_option("pairs")
     expect(preview.get_by_role("alert")).to_contain_text("is not a pair")
     kind.select_option("auto")
-    expect(preview).to_contain_text("Read as lines: each line is a sentence.")
+    expect(preview).to_contain_text("Read as wrapped: ")
 
 
 def test_a_file_that_comes_while_another_is_read_is_read_next(visit: Callable[..., Page], tmp_path: Path) -> None:
