@@ -410,7 +410,7 @@ def test_muon_is_pytorchs_for_the_matrices_of_the_layers_and_adamw_for_all_else(
     named = dict(theirs.named_parameters())
     matrices = {name: p for name, p in named.items() if ".encoder." in name and p.ndim == 2}
     rest = [p for name, p in named.items() if name not in matrices]
-    assert len(matrices) == 4 * CONFIG.num_hidden_layers, "queries, keys and values are one matrix"
+    assert len(matrices) == 6 * CONFIG.num_hidden_layers
     references = [
         torch.optim.Muon(matrices.values(), lr=0.01, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"),
         torch.optim.AdamW(
