@@ -17,7 +17,6 @@ from bert_core.storage.untrusted import parse_json
 
 GIVEN = "given"  # the lesson of `app.py --lesson`
 LESSON_BYTES = 256 * 1024
-MOST_VALUES = 10_000
 MOST_STEPS = 60
 LONGEST = 4000  # characters of a title, text, question or choice
 MOST_CHOICES = 8
@@ -93,7 +92,7 @@ def read_lesson(data: bytes, name: str) -> dict[str, Any]:
     """
     if len(data) > LESSON_BYTES:
         raise InputError(f"{name} is larger than a lesson may be ({LESSON_BYTES // 1024} kB); shorten it.")
-    content = parse_json(data, name, MOST_VALUES)
+    content = parse_json(data, name)
     title, steps = content.get("title"), content.get("steps")
     if not _is_text(title) or not isinstance(steps, list) or not 0 < len(steps) <= MOST_STEPS or len(content) > 2:
         raise InputError(f"{name} is not a lesson: it needs a “title” and “steps”, from 1 to {MOST_STEPS}.")

@@ -21,7 +21,7 @@ from bert_core.model import BertForPreTraining
 from bert_core.runs.run import Run
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
 from bert_core.storage.tokenizer_file import read_tokenizer
-from bert_core.storage.untrusted import MAX_JSON_BYTES, read_limited
+from bert_core.storage.untrusted import read_limited
 from bert_core.storage.weights import TASK_HEADS
 from bert_core.tasks.examples import TaskData
 from bert_core.tasks.multiple_choice import ChoiceExample
@@ -59,7 +59,7 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
 
 def load_tokenizer(path: Path, *arguments: Any, **options: Any) -> Tokenizer:
     """Read a tokenizer.json or a vocab.txt; arguments, options: see `read_tokenizer`."""
-    return read_tokenizer(read_limited(path, MAX_JSON_BYTES), path.name, *arguments, **options)
+    return read_tokenizer(read_limited(path), path.name, *arguments, **options)
 
 
 def change_state(folder: Path, change: Callable[[dict[str, torch.Tensor], dict[str, Any]], object]) -> None:

@@ -278,7 +278,7 @@ def test_zips(packed, model, data):
 def test_recipes(kind_and_content):
     kind, content = kind_and_content
     with bounded():
-        recipe = kind.from_dict("fuzz", parse_json(json_bytes(content), "fuzz.json", PUBLIC.items))
+        recipe = kind.from_dict("fuzz", parse_json(json_bytes(content), "fuzz.json"))
         assert recipe.content()
 
 

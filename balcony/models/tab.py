@@ -35,7 +35,7 @@ from bert_core.storage.checkpoint import (
     save_checkpoint,
 )
 from bert_core.storage.hub import Progress, fetch_checkpoint
-from bert_core.storage.untrusted import read_json
+from bert_core.storage.untrusted import parse_json, read_limited
 from bert_core.tasks.prediction import task_of
 
 FACTS, CHOICE = "model-facts", "model-choice"  # elem_ids
@@ -232,7 +232,9 @@ def open_files(paths: list[Path], limits: Limits = LOCAL) -> Checkpoint:
                 f"There is no {CONFIG} among {chosen}; choose a .zip, or all files of a model's folder."
             )
         checkpoint = load_checkpoint(folder, limits=limits)
-        return dataclasses.replace(checkpoint, name=name_in_files(checkpoint, read_json(folder / CONFIG)))
+        return dataclasses.replace(
+            checkpoint, name=name_in_files(checkpoint, parse_json(read_limited(folder / CONFIG, limits), CONFIG))
+        )
 
 
 def name_in_files(checkpoint: Checkpoint, config: dict[str, Any]) -> str:

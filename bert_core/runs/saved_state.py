@@ -5,6 +5,7 @@ contents of the small files of a model (config, tokenizer and recipe), the optim
 steps so far, and the facts below. `transformers` and `load_checkpoint` do not read it.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,6 +117,8 @@ def read_training_state(folder: str | Path, limits: Limits = LOCAL) -> TrainingS
     ConfigError.
     """
     path = Path(folder, TRAINING_STATE)
+    if not os.path.isdir(folder):
+        raise CheckpointError(f"There is no folder {path.parent.name!r}; give the folder of a saved training.")
     if not path.exists():
         raise CheckpointError(
             f"{path.parent.name} holds a model without its training state; the model works, but cannot be trained "

@@ -28,7 +28,7 @@ from bert_core.errors import CheckpointError, ConfigError, first_three, ignore, 
 from bert_core.machine import replace, share, sync
 from bert_core.model import BertForPreTraining, draw
 from bert_core.storage.tokenizer_file import bert_flags, check_special_tokens, read_tokenizer
-from bert_core.storage.untrusted import MAX_JSON_BYTES, Json, parse_json, part, read_limited, while_same
+from bert_core.storage.untrusted import Json, parse_json, part, read_limited, while_same
 from bert_core.storage.weights import (
     CONFIG,
     INDEX,
@@ -341,9 +341,8 @@ def load_checkpoint(
 
 
 def _load(folder: Path, max_positions: int | None, random_weights: bool, limits: Limits) -> Checkpoint:
-    most = min(MAX_JSON_BYTES, limits.upload_bytes)
     names = [name for name in SMALL_FILES if name == CONFIG or (folder / name).exists()]
-    files = {name: read_limited(folder / name, most) for name in names}
+    files = {name: read_limited(folder / name, limits) for name in names}
     if not random_weights:
         return assemble(files, lambda: open_weights(folder, limits), folder.name, max_positions, limits)
     loaded = assemble(files, None, folder.name, max_positions, limits)
@@ -361,7 +360,7 @@ def assemble(
     """Build a model from the contents of its files. files: of SMALL_FILES, by name. weights: opens the tensors of its
     other files; None draws all of them, and leaves the recipe and the head of a task out. max_positions, limits,
     errors: see `load_checkpoint`."""
-    content = parse_json(files[CONFIG], CONFIG, limits.items)
+    content = parse_json(files[CONFIG], CONFIG)
     config = _read_config(content, limits)
     known = config.max_position_embeddings
     if max_positions is not None:
@@ -407,7 +406,7 @@ def _config_notes(content: Json, config: BertConfig) -> list[str]:
 def _read_recipe(files: Mapping[str, bytes], limits: Limits, notes: list[str]) -> Json | None:
     """The settings of a model's training. It can be used without them."""
     try:
-        return parse_json(files[RECIPE], RECIPE, limits.items) if RECIPE in files else None
+        return parse_json(files[RECIPE], RECIPE) if RECIPE in files else None
     except CheckpointError as error:
         notes.append(f"{error} The settings of its training are not known here.")
         return None
@@ -462,7 +461,7 @@ def _read_tokenizer(files: Mapping[str, bytes], tokenizer_class: object, limits:
     """tokenizer_class: that in config.json, for a folder whose tokenizer_config.json has none."""
 
     def read(name: str) -> Json:
-        return parse_json(files[name], name, limits.items) if name in files else {}
+        return parse_json(files[name], name) if name in files else {}
 
     check_special_tokens({"added_tokens_decoder": [*read(ADDED_TOKENS)]}, ADDED_TOKENS)
     check_special_tokens(read(SPECIAL_TOKENS_MAP), SPECIAL_TOKENS_MAP)

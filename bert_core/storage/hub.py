@@ -1,11 +1,10 @@
 """Downloads models from the Hugging Face Hub when a person asks for one; nothing else here makes connections."""
 
-import contextlib
+import functools
 import os
 import re
 import time
 from collections.abc import Callable
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from bert_core.errors import CheckpointError, ignore, megabytes, quoted
@@ -46,23 +45,19 @@ def fetch_checkpoint(
         )
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     # Imported here, because the import takes a second and most people never download a model.
-    from huggingface_hub import HfApi, errors, snapshot_download
+    from huggingface_hub import constants, errors, snapshot_download
 
+    options = {"cache_dir": cache, "token": False, "etag_timeout": TIMEOUT_SECONDS, "max_workers": 2}
+    fetch = functools.partial(snapshot_download, name, allow_patterns=list(_FETCHED), **options)
     try:
-        info = HfApi(token=False).model_info(name, files_metadata=True, timeout=TIMEOUT_SECONDS)
-        sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
-        total = _checked_total(name, sizes, max_bytes)
+        try:
+            files = fetch(dry_run=True, tqdm_class=_reporter(ignore, 0, name))
+        except errors.DryRunError as error:
+            raise error.__cause__ or error from None
+        total = _checked_total(name, {file.filename: file.file_size or 0 for file in files}, max_bytes)
         progress(0, total)
-        folder = snapshot_download(
-            name,
-            revision=info.sha,  # the one whose sizes are checked
-            allow_patterns=list(_FETCHED),
-            cache_dir=cache,
-            token=False,
-            etag_timeout=TIMEOUT_SECONDS,
-            max_workers=2,
-            tqdm_class=_reporter(progress, total, name),
-        )
+        revision = files[0].commit_hash  # the one whose sizes are checked
+        folder = fetch(revision=revision, tqdm_class=_reporter(progress, total, name))
         progress(total, total)
         return Path(folder)
     except errors.GatedRepoError:
@@ -72,35 +67,24 @@ def fetch_checkpoint(
     except errors.HfHubHTTPError as error:
         raise CheckpointError(f"The Hub returned {error.response.status_code} for {name}; try again later.") from None
     except (errors.HTTPError, errors.LocalEntryNotFoundError, ConnectionError, TimeoutError):
-        return _from_cache(name, cache)
+        try:
+            return Path(fetch(local_files_only=True))  # what an earlier call has downloaded
+        except errors.LocalEntryNotFoundError:
+            offline = f"{name} was not downloaded, because HF_HUB_OFFLINE is set; restart without it."
+            unreachable = f"The Hub cannot be reached, so {name} was not downloaded; check the network."
+            raise CheckpointError(offline if constants.is_offline_mode() else unreachable) from None
     except OSError as error:
         raise CheckpointError(f"{name} was not downloaded ({error.strerror or error}).") from None
 
 
 def _checked_total(name: str, sizes: dict[str, int], max_bytes: int) -> int:
     """The bytes of the files to download. Raises CheckpointError over the limit, or without config or weights."""
-    sizes = {file: size for file, size in sizes.items() if any(fnmatchcase(file, pattern) for pattern in _FETCHED)}
     if CONFIG not in sizes or not any(file.endswith(".safetensors") for file in sizes):
         raise CheckpointError(f"{name} has no {CONFIG} or no weights as safetensors; choose a model that has both.")
     total = sum(sizes.values())
     if total > max_bytes:
         raise CheckpointError(f"{name} has {megabytes(total)}; the limit is {megabytes(max_bytes)}. Use a smaller one.")
     return total
-
-
-def _from_cache(name: str, cache: Path | None) -> Path:
-    """The folder that an earlier call downloaded. Raises CheckpointError if there is none."""
-    from huggingface_hub import constants
-    from huggingface_hub.file_download import repo_folder_name
-
-    model = Path(cache or constants.HF_HUB_CACHE, repo_folder_name(repo_id=name, repo_type="model"))
-    with contextlib.suppress(OSError):
-        revisions = sorted((model / "snapshots").iterdir(), key=lambda folder: folder.stat().st_mtime)
-        if found := [folder for folder in revisions if (folder / CONFIG).exists()]:
-            return found[-1]
-    if constants.is_offline_mode():
-        raise CheckpointError(f"{name} was not downloaded, because HF_HUB_OFFLINE is set; restart without it.")
-    raise CheckpointError(f"The Hub cannot be reached, so {name} was not downloaded; check the network.")
 
 
 def _reporter(progress: Progress, total: int, name: str) -> type:

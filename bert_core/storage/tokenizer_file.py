@@ -52,7 +52,7 @@ def read_tokenizer(
     settings = settings or {}
     check_special_tokens(settings, "tokenizer_config.json")
     is_vocab_txt = name.endswith(".txt")
-    content = {} if is_vocab_txt else parse_json(data, name, limits.items)
+    content = {} if is_vocab_txt else parse_json(data, name)
     merges: list[list[str]] = []
     try:
         is_bert_tokenizer = settings.get("tokenizer_class") in _VOCAB_TXT_CLASSES
@@ -123,33 +123,34 @@ def _read_vocab_txt(data: bytes, most: int, note: Note) -> dict[str, int]:
 
 
 def _read_tokenizer_json(content: Json, most: int) -> tuple[dict[str, int], str]:
-    """The vocabulary and the kind of model ("WordLevel", "WordPiece" or "BPE")."""
+    """The vocabulary and the kind of model ("WordLevel", "WordPiece" or "BPE"). Refuses unsupported settings."""
     model = _mapping(content, "model")
     vocabulary = _mapping(model, "vocab")
     _check_count(len(vocabulary), most)
-    for token, index in vocabulary.items():
-        # JSON can spell lone surrogates, which the library cannot read.
-        if type(index) is not int or re.search("[\ud800-\udfff]", token):
-            raise CheckpointError("its vocabulary must map tokens to whole numbers.")
+    if {*map(type, vocabulary.values())} != {int}:
+        raise CheckpointError("its vocabulary must map tokens to whole numbers.")
     kind = model.get("type")
     if kind not in ("WordLevel", "WordPiece", "BPE"):
         raise CheckpointError(f"its model is {quoted(str(kind))}; WordLevel, WordPiece and BPE can be opened.")
-    if model.get("unk_token") != UNK:
-        raise CheckpointError(f"its unknown token is {quoted(str(model.get('unk_token')))}; it must be {UNK}.")
-    default = PREFIX if kind == "WordPiece" else None  # the library's, for a file without this field
-    longest = model.get("max_input_chars_per_word", MAX_WORD_CHARACTERS)
-    if kind == "WordPiece" and longest != MAX_WORD_CHARACTERS:
-        raise CheckpointError(f"its words have at most {quoted(longest)} characters; here it is {MAX_WORD_CHARACTERS}.")
-    if kind != "WordLevel" and model.get("continuing_subword_prefix", default) != PREFIX:
-        raise CheckpointError(f"its pieces do not continue with {PREFIX}, as BERT's do.")
+    for field, (allowed, kinds) in _FIXED_SETTINGS.items():
+        default = _DEFAULTS.get(field) if kind == "WordPiece" else None
+        if kind in kinds and (given := model.get(field, default) or None) != allowed:
+            raise CheckpointError(f"its {field} is {quoted(given)}; it must be {quoted(allowed)}.")
     return vocabulary, kind
 
 
+# What a model must say, and the kinds of models that say it; and what the library takes for a field that is not there.
+_FIXED_SETTINGS = {
+    "unk_token": (UNK, ("WordLevel", "WordPiece", "BPE")),
+    "max_input_chars_per_word": (MAX_WORD_CHARACTERS, ("WordPiece",)),
+    "continuing_subword_prefix": (PREFIX, ("WordPiece", "BPE")),
+    **dict.fromkeys(("dropout", "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges"), (None, ("BPE",))),
+}
+_DEFAULTS = {"max_input_chars_per_word": MAX_WORD_CHARACTERS, "continuing_subword_prefix": PREFIX}
+
+
 def _read_merges(model: Json) -> list[list[str]]:
-    """The merges of a BPE: pairs or, in older files, strings such as "a ##b". Refuses unsupported settings."""
-    for field in ("dropout", "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges"):
-        if model.get(field):
-            raise CheckpointError(f"its {field} is {quoted(model[field])}, which cannot be used here.")
+    """The merges of a BPE: pairs or, in older files, strings such as "a ##b"."""
     merges = [merge.split(" ") if type(merge) is str else merge for merge in part(model, "merges", list, [None])]
     if not all(type(merge) is list and [*map(type, merge)] == [str, str] for merge in merges):
         raise CheckpointError("its merges must be pairs of pieces.")

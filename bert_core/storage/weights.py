@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bert_core.config import LOCAL, Limits
 from bert_core.errors import CheckpointError, first_three, ignore, megabytes, quoted
-from bert_core.storage.untrusted import part, read_json, while_same
+from bert_core.storage.untrusted import parse_json, part, read_limited, while_same
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -108,7 +108,8 @@ def open_weights(folder: Path, limits: Limits = LOCAL) -> dict[str, Stored]:
             ".bin, .pt and .ckpt files are never opened, because such a file can run programs. To convert a file that "
             f"you trust, run Python in its folder:\n{CONVERSION}"
         )
-    files = {str(name) for name in part(read_json(folder / INDEX, limits), "weight_map", dict, {"": ""}).values()}
+    index = parse_json(read_limited(folder / INDEX, limits), INDEX)
+    files = {str(name) for name in part(index, "weight_map", dict, {"": ""}).values()}
     if not all(re.fullmatch(r"\w[\w.-]*\.safetensors", name) for name in files):
         raise CheckpointError(f"{INDEX} must map every tensor to the name of a .safetensors file beside it.")
     if len(files) > MAX_SHARDS:

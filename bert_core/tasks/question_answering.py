@@ -104,7 +104,7 @@ class QuestionAnswering(task.Task):
 
     def read(self, file: TaskFile) -> list[AnswerExample]:
         try:
-            content = _Squad.model_validate(parse_value(file.text, file.most), strict=True)
+            content = _Squad.model_validate(parse_value(file.text), strict=True)
         except ValidationError as error:
             where, what = (error.errors()[0][each] for each in ("loc", "msg"))
             place = ".".join(map(str, where))

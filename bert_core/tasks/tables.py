@@ -191,7 +191,7 @@ class TaskFile:
         objects: list[tuple[int, dict]] = []
         for number, line in self.lines():
             try:
-                objects.append((number, dict(parse_value(line, self.most) if line else {})))  # type: ignore[call-overload]
+                objects.append((number, dict(parse_value(line) if line else {})))  # type: ignore[call-overload]
             except (ValueError, TypeError) as error:
                 raise self.wrong(number, f"is no JSON object ({error})", "write one on each line") from None
         names = list(dict.fromkeys(name for _, content in objects for name in content))

@@ -513,16 +513,12 @@ def test_hostile_headers_are_refused(content, data, message, folder):
         load_checkpoint(folder)
 
 
-def test_a_strangers_files_are_refused_by_their_counts_before_anything_is_built(folder):
+def test_a_strangers_files_are_refused_before_anything_is_built(folder):
     original = (folder / "tokenizer.json").read_bytes()
-    many = b"1," * PUBLIC.items
     for content, message in (
-        (b'{"a": [' + many + b"1]}", r"about 250,002 values are more than the limit of 250,000"),
-        (b'{"a": [' + b"[" * 130_000 + b"{" * 130_000, "about 260,002 values"),
-        (b'{"a": "' + rb"\n" * (4 * PUBLIC.items + 4) + b'"}', "about 250,002 values"),
-        (b'{"a": ' + b"[" * 201 + b"]" * 201 + b"}", "values are nested too deep"),
-        (b'{"a": ' + b"1" * 101 + b"}", "more than 100 digits"),
-        (b'{"a": 1.' + b"1" * 101 + b"}", "more than 100 digits"),
+        (b'{"a": [' + b"[" * 130_000 + b"{" * 130_000, "recursion limit exceeded"),
+        (b'{"a": ' + b"[" * 201 + b"]" * 201 + b"}", "recursion limit exceeded"),
+        (b'{"a": ' + b"1" * 10_000 + b"}", "number out of range"),
         (b" " * (PUBLIC.upload_bytes + 1), "larger than the limit of 5 MB"),
     ):
         (folder / "tokenizer.json").write_bytes(content)

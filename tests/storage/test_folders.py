@@ -207,7 +207,7 @@ def test_another_longest_word_is_refused(tmp_path):
     content = json.loads(from_scratch().to_str())
     content["model"]["max_input_chars_per_word"] = 50
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
-    with pytest.raises(CheckpointError, match="at most 50 characters; here it is 100"):
+    with pytest.raises(CheckpointError, match="max_input_chars_per_word is 50; it must be 100"):
         load_tokenizer(tmp_path / "tokenizer.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
 
 

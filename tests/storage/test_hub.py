@@ -22,12 +22,14 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 class SmallHub(ThreadingHTTPServer):
-    """Serves one model as the Hub does. asked: the paths of all requests; tokens: the credentials in their headers."""
+    """Serves one model as the Hub does. asked: the paths of all requests; read: those of the files that were sent;
+    tokens: the credentials in their headers."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         super().__init__(("127.0.0.1", 0), _Answers)
         self.files, self.asked, self.tokens, self.status = files, [], [], 200
         self.headers: dict[str, str] = {}
+        self.read: list[str] = []
 
 
 class _Answers(BaseHTTPRequestHandler):
@@ -52,6 +54,7 @@ class _Answers(BaseHTTPRequestHandler):
             self.answer(json.dumps(tree).encode())
         elif path.startswith(resolve) and path.removeprefix(resolve) in files:
             data = files[path.removeprefix(resolve)]
+            self.server.read += [path] * (self.command == "GET")
             self.answer(data, headers={"ETag": f'"{_etag(data)}"', "X-Repo-Commit": COMMIT})
         else:
             self.answer(b"{}", 404, {"X-Error-Code": "RepoNotFound"})
@@ -164,8 +167,9 @@ def test_a_model_that_the_hub_refuses_is_a_plain_error(status, headers, message,
 def test_the_revision_whose_size_was_checked_is_fetched(small_hub):
     """Between the two, the owner may have put other files in the place of the first ones."""
     fetch_checkpoint(NAME)
-    assert next(path for path in small_hub.asked if path.startswith("/api")) == f"/api/models/{NAME}"
-    assert not [path for path in small_hub.asked if "main" in path]
+    assert [path for path in small_hub.asked if "main" in path] == [f"/api/models/{NAME}/revision/main"]
+    assert small_hub.asked[0].endswith("main")
+    assert len(small_hub.read) == 4
 
 
 def test_a_download_ends_at_its_deadline(small_hub, library):
@@ -178,7 +182,7 @@ def test_a_model_over_the_limit_is_not_fetched(small_hub):
     small_hub.files["model.safetensors"] = bytes(2**20)
     with pytest.raises(CheckpointError, match=r"has 1 MB; the limit is 100 kB"):
         fetch_checkpoint(NAME, max_bytes=100 * 2**10)
-    assert not [path for path in small_hub.asked if "resolve" in path]
+    assert small_hub.read == []
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json"])

@@ -76,7 +76,6 @@ def test_a_question_that_no_page_asks_is_named(part):
         b'{"title": "", "steps": [{}]}',
         b'{"title": "a", "steps": []}',
         b'{"title": "a", "steps": [{}], "script": "x"}',
-        b'{"title": "a", "title": "b", "steps": [{}]}',
         b"[" * LESSON_BYTES,
         b" " * (LESSON_BYTES + 1),
         json.dumps({"title": "a", "steps": [{}] * (MOST_STEPS + 1)}).encode(),
