@@ -95,13 +95,12 @@ class TaskHead:
     """The output layer of a fine-tuned model, a module of it.
 
     architecture: its Hugging Face class, one of `TASK_HEADS`. labels: the name of each output, empty if the outputs
-    have none. is_regression: the output is a number. is_multi_label: a text may have more than one label.
+    have none. is_regression: the output is a number.
     """
 
     architecture: str
     labels: tuple[str, ...]
     is_regression: bool
-    is_multi_label: bool = False
 
     @property
     def outputs(self) -> int:
@@ -115,9 +114,8 @@ class TaskHead:
             return {"id2label": {0: "LABEL_0"}, "label2id": {"LABEL_0": 0}, "problem_type": "regression"}
         if not self.labels:
             return {}
-        kind = {"problem_type": "multi_label_classification"} if self.is_multi_label else {}
         names = dict(enumerate(self.labels))
-        return {"id2label": names, "label2id": {name: i for i, name in names.items()}, **kind}
+        return {"id2label": names, "label2id": {name: i for i, name in names.items()}}
 
     def add_to(self, model: BertForPreTraining) -> None:
         """Add the layer to a model, on the meta device."""
@@ -477,15 +475,18 @@ def _read_head(content: Json, notes: list[str]) -> TaskHead | None:
     architecture = next(iter(part(content, "architectures", list, [])), None)
     if architecture not in tuple(TASK_HEADS):  # a file may have something that is no text
         return None
-    is_regression = content.get("problem_type") == "regression"
-    is_multi_label = content.get("problem_type") == "multi_label_classification"
+    problem, is_classifier = content.get("problem_type"), architecture == "BertForSequenceClassification"
+    is_regression = problem == "regression"
+    if problem == "multi_label_classification" and is_classifier:
+        raise CheckpointError(
+            f"{CONFIG} describes a model that gives a text several labels, which this program does not support; choose "
+            "one that gives it one label."
+        )
     labels: tuple[str, ...] = ()
     if architecture in _WITH_LABELS and not is_regression:
         labels = _read_labels(content, notes)
-        is_classifier = architecture == "BertForSequenceClassification"
-        is_regression = len(labels) == 1 and is_classifier and not is_multi_label
-        is_multi_label &= is_classifier
-    return TaskHead(architecture, () if is_regression else labels, is_regression, is_multi_label)
+        is_regression = len(labels) == 1 and is_classifier
+    return TaskHead(architecture, () if is_regression else labels, is_regression)
 
 
 def _read_labels(content: Json, notes: list[str]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ Json = dict[str, Any]  # an object in a JSON file
 Kind = TypeVar("Kind")
 
 MAX_JSON_BYTES = 32 * 2**20  # a tokenizer.json of 250,000 tokens has about 10 MB
+_MOST_PARTS = 1_000_000  # each takes 30 times its bytes; SQuAD has half a million
 _READINGS = 20  # of a file that is replaced meanwhile
 
 
@@ -58,7 +59,7 @@ def parse_json(data: bytes, name: str) -> Json:
     """The object in JSON bytes. Raises CheckpointError with the name of the file for what `parse_value` refuses and for
     anything but an object."""
     try:
-        content = parse_value(data.removeprefix(b"\xef\xbb\xbf"))
+        content = parse_value(data.decode("utf-8-sig"))
     except ValueError as error:
         raise CheckpointError(f"{name} is not valid JSON ({error}); download or export it again.") from None
     if not isinstance(content, dict):
@@ -66,9 +67,11 @@ def parse_json(data: bytes, name: str) -> Json:
     return content
 
 
-def parse_value(text: str | bytes) -> object:
-    """The value in a JSON text, which takes at most thirty times its bytes. Raises ValueError with the reason, also for
-    NaN, infinity, halves of characters, and values nested more than 200 times."""
+def parse_value(text: str) -> object:
+    """The value in a JSON text. Raises ValueError with the reason, also for NaN, infinity, halves of characters, more
+    than a million lists and objects, and values nested more than 200 times."""
+    if (count := text.count("[") + text.count("{")) > _MOST_PARTS:
+        raise ValueError(f"about {count:,} lists and objects are more than the limit of {_MOST_PARTS:,}")
     return from_json(text, allow_inf_nan=False)
 
 

@@ -123,6 +123,7 @@ def test_a_model_has_as_many_labels_as_transformers_finds(cls, settings, write):
     [
         ({"num_labels": 3, "id2label": {"0": "a", "1": "b"}}, "each of its 3 outputs"),
         ({"num_labels": 0}, "num_labels 0"),
+        ({"problem_type": "multi_label_classification"}, "several labels, which this program does not support"),
         ({"num_labels": "3"}, "num_labels '3'"),
         ({"num_labels": 10**9}, "the limit is 10,000"),
         ({"id2label": {}}, "a name for each"),
