@@ -122,7 +122,9 @@ def prepare(
         if start is None:
             raise ConfigError("A task starts from a model, and there is none; give one as start.")
         progress("reading the examples")
-        prepared = _prepare_task(recipe, source or recipe.source(), device, start, progress)
+        source = source or recipe.source()
+        with noting(source.notes):
+            prepared = _prepare_task(recipe, source, device, start, progress)
     elif isinstance(recipe, Recipe) and isinstance(source, Corpus | None):
         progress("reading the text")
         source = source or recipe.source()
