@@ -112,7 +112,7 @@ def show_beside(first: ShownAttention, head: Head, asked: PageRequest) -> dict[s
 
 
 def with_difference(grid: dict[str, Any], apart: Tensor | None) -> dict[str, Any]:
-    """All heads with one more fact: how much each differs from another model's, (L, H), see `difference`."""
+    """All heads with one more fact: how much each differs from another model's, (L, H), see `values.difference`."""
     if apart is None:
         return grid
     facts = {"difference": [[round(fraction, 4) for fraction in row] for row in apart.tolist()]}

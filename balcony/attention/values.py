@@ -10,7 +10,7 @@ from balcony.parts.export import python_code
 from balcony.server.probe_lock import probe_lock
 from bert_core.config import BertConfig
 from bert_core.errors import InputError, percent
-from bert_core.probes.attention import SPECIAL, attention, difference, head_names
+from bert_core.probes.attention import SPECIAL, attention, head_names
 from bert_core.probes.reading import encode_text
 from bert_core.probes.stages import follow
 from bert_core.show import ShownAttention, packed, shown_layers
@@ -55,6 +55,14 @@ def differences(one: ShownAttention, other: ShownAttention) -> Tensor | None:
     same = one.maps.tokens == other.maps.tokens and one.maps.weights.shape == other.maps.weights.shape
     same &= one.shown == other.shown
     return difference(one.maps.weights, other.maps.weights) if same else None
+
+
+def difference(one: Tensor, other: Tensor) -> Tensor:
+    """The total variation distance between the rows of two maps, the mean over rows: from 0, equal, to 1.
+
+    one, other: (..., T, T) for the same tokens; returns (...).
+    """
+    return (one.double() - other.double()).abs().sum(-1).mean(-1).float() / 2
 
 
 def difference_note(apart: Tensor | None, first: int = 0) -> str:

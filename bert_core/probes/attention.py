@@ -177,14 +177,6 @@ def across(maps: AttentionMaps) -> tuple[list[str], list[str], Tensor]:
     return [maps.tokens[i] for i in rows], [maps.tokens[i] for i in columns], weights
 
 
-def difference(one: Tensor, other: Tensor) -> Tensor:
-    """The total variation distance between the rows of two maps, the mean over rows: from 0, equal, to 1.
-
-    one, other: (..., T, T) for the same tokens; returns (...).
-    """
-    return (one.double() - other.double()).abs().sum(-1).mean(-1).float() / 2
-
-
 def without_special(maps: AttentionMaps) -> AttentionMaps:
     """The maps without [CLS], [SEP] and [PAD]. Each row is scaled to sum to 1; one without any weight becomes uniform.
 

@@ -124,10 +124,6 @@ def follow(
     output, found = numbers_of(checkpoint, encoding, wanted, change, held=L)
     states = torch.stack([number for name, number in found.items() if is_state(name)])
     rows = torch.stack([number[:, attending] for name, number in found.items() if name.endswith("hook_pattern")])
-    inside = {key: found[prefix + hook] for hook, key in _OF_A_LAYER.items() if key != "input"}
-    inside |= {name: inside[name].transpose(0, 1) for name in _OF_HEADS}
-    inside["products"] = inside["query"] @ inside["key"].transpose(1, 2)
-    inside["joined"] = inside["context"].transpose(0, 1).flatten(1)
     embeddings = {key: found[hook] for hook, key in _OF_EMBEDDINGS.items() if key != "output"}
     embeddings["sum"] = embeddings["word"] + embeddings["segment"] + embeddings["position"]
     words = {} if position is None or "mlm" in checkpoint.missing else _words(checkpoint, states[:, position])
@@ -135,12 +131,21 @@ def follow(
     if "nsp" not in checkpoint.missing:
         [logits] = output.seq_relationship_logits
         pair = {"pooled": output.pooler_output[0], "logits": logits, "probabilities": logits.softmax(-1)}
-    groups = embeddings, inside, words, pair, _norms(checkpoint, layer)
+    groups = embeddings, _inside(found, prefix), words, pair, _norms(checkpoint, layer)
     embedded, numbers, words, pair, norms = (
         {name: each.detach().float().cpu() for name, each in group.items()} for group in groups
     )
     read = encoding.tokens, encoding.ids, encoding.type_ids
     return Stages(*read, embedded, states.float().cpu(), numbers, words, pair, norms, rows.float().cpu())
+
+
+def _inside(found: Numbers, prefix: str) -> Numbers:
+    """The numbers of the layer whose names begin so, by their names in `Stages`."""
+    inside = {key: found[prefix + hook] for hook, key in _OF_A_LAYER.items() if key != "input"}
+    inside |= {name: inside[name].transpose(0, 1) for name in _OF_HEADS}
+    inside["products"] = inside["query"] @ inside["key"].transpose(1, 2)
+    inside["joined"] = inside["context"].transpose(0, 1).flatten(1)
+    return inside
 
 
 def _zeroed(parts: Collection[tuple[int, int]]) -> Watch:

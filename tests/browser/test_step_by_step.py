@@ -226,6 +226,7 @@ def test_a_number_opens_into_the_products_that_it_is_the_sum_of(shared: Page, fo
     steps.locator(".b-strips").nth(1).press("ArrowRight")  # the sum and its LayerNorm
     assert numbers(readout.text_content())[-1] == pytest.approx(found.states[2, 2, 1].item(), abs=1e-4)
     show(shared, "step-by-step", **FIRST, stage="scores-of-words")
+    wait_for_answer(steps)
     steps.get_by_role("button", name="juliet", exact=True).click()
     expect(card.locator("h3")).to_have_text("Score of juliet")
     shown = steps.locator("tr", has_text="juliet").locator("td").first.text_content()

@@ -9,6 +9,7 @@ import pytest
 import torch
 from helpers import make_model, numbers_of
 
+from balcony.attention.values import difference
 from bert_core.errors import InputError
 from bert_core.model import BertForPreTraining
 from bert_core.probes import attention as attention_module
@@ -19,7 +20,6 @@ from bert_core.probes.attention import (
     answers,
     average,
     corpus_batch,
-    difference,
     head_facts,
     head_names,
     rollout,
