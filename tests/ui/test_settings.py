@@ -118,7 +118,6 @@ def test_a_setting_is_named_as_its_control() -> None:
     assert with_labels("Choose another kind of text (--kind).") == "Choose another kind of text."
     assert with_labels("mask_share 1 and random_share 1 are more.") == "Mask share 1 and Random share 1 are more."
     assert with_labels("no.zip has no config.json") == "no.zip has no config.json"
-    assert with_labels("choose it with --columns, for example 2") == "choose it in the field “Columns”, for example 2"
 
 
 @pytest.mark.parametrize(("length", "positions"), [("200", 200), ("40", 64)])
