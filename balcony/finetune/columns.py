@@ -42,10 +42,12 @@ def chosen(sent: Any, of: str) -> Chosen:
 
 
 def columns_value(task: str, of: str, found: Columns | None, said: Chosen) -> dict[str, Any] | None:
-    """The first rows of a file, with what each column is; None for a file without columns to choose."""
+    """The first rows of a file, with what each column is, without rows where none could be read; None for a task whose
+    files have columns of their own."""
     usual = TASKS[task].usual
-    if usual is None or found is None:
+    if usual is None:
         return None
+    found = found or Columns([], [], False, [()])
     text, label = (each.removeprefix("the ").replace("one or two texts", "text") for each in usual.what)
     titles = {"text": text, **({"second": "second text"} if usual.most > 1 else {}), "label": label, "": NOT_USED}
     roles = [""] * min(MOST_COLUMNS, len(found.first[0]))

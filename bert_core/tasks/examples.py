@@ -58,7 +58,7 @@ class TaskData:
 
     def names(self) -> Counter[str]:
         """How often each label that has a name, or each tag, occurs."""
-        return Counter(name for each in self.examples for name in self.kind.names_of(each.label))
+        return Counter(name for each in self.examples for name in self._names(each))
 
     def labels(self) -> tuple[str, ...]:
         """The labels to learn, in the order of their ids: numbers by size, others by alphabet, and O before tags.
@@ -80,24 +80,20 @@ class TaskData:
     def with_labels_of(self, known: Sequence[str]) -> "TaskData":
         """These examples with the labels that a model knows, where only capitals, blanks or the form of a number
         differ; a note says so. Raises CorpusError, with the line, for other labels."""
-        plainest = Counter(map(_plainest, known))
-        same = {_plainest(label): label for label in known if plainest[_plainest(label)] == 1}
+        forms = Counter(map(_plainest, known))
+        same = {_plainest(label): label for label in known if forms[_plainest(label)] == 1}
         changed = {each: same.get(_plainest(each)) for each in self.names() if each not in known}
-        if unknown := [each for each, label in changed.items() if label is None]:
-            lines = (
-                example.line + i
-                for example in self.examples
-                for i, name in enumerate(self.kind.names_of(example.label))
-                if name in unknown
-            )
+        if None in changed.values():
+            names = ((each.line + i, name) for each in self.examples for i, name in enumerate(self._names(each)))
+            line, label = next((line, name) for line, name in names if changed.get(name, name) is None)
             raise CorpusError(
-                f"{self.name} has labels that the training part lacks: {first_three(map(quoted, unknown))} (line "
-                f"{next(lines)}); train with examples of them, or remove these."
+                f"Line {line} of {self.name} has the label {quoted(label)}, which the training part lacks; train with "
+                "examples of it, or remove it."
             )
         if not changed:
             return self
         said = first_three(f"{quoted(each)} as {quoted(label)}" for each, label in changed.items())
-        renamed = ([changed.get(name, name) for name in self.kind.names_of(each.label)] for each in self.examples)
+        renamed = ([changed.get(name, name) for name in self._names(each)] for each in self.examples)
         labels = (tuple(names) if self.kind.is_split else names[0] for names in renamed)
         examples = [replace(each, label=label) for each, label in zip(self.examples, labels)]
         return replace(self, examples=examples, notes=(*self.notes, f"Labels that are written otherwise: {said}."))
@@ -118,37 +114,33 @@ class TaskData:
         groups: dict[object, list[Example]] = {}
         for i, example in enumerate(self.examples):
             groups.setdefault(getattr(example, "context", i), []).append(example)
-        if len(groups) < 2:
-            raise CorpusError(f"Hold-out needs at least two examples; {self.name} has {len(self.examples)}.")
         keys, most = list(groups), min(len(groups) - 1, max(1, round(fraction * len(groups))))
         random.Random(seed).shuffle(keys)
-        names = {
-            key: {name for each in members for name in self.kind.names_of(each.label)}
-            for key, members in groups.items()
-        }
+        names = {key: {name for each in own for name in self._names(each)} for key, own in groups.items()}
         every = Counter(name for each in names.values() for name in each)  # groups that have a label
         held, held_out = Counter[str](), set[object]()
         for share in (0, fraction, 1):  # first one of each label, then its share, then any
-            for key in keys if len(held_out) < most else ():
-                own = names[key]
-                is_wanted = not own or any(held[name] < max(1, share * every[name]) for name in own)
-                if key not in held_out and is_wanted and all(every[name] - held[name] > 1 for name in own):
-                    held.update(own)
+            for key in keys:
+                is_wanted = not names[key] or any(held[name] < max(1, share * every[name]) for name in names[key])
+                is_spare = key not in held_out and all(every[name] - held[name] > 1 for name in names[key])
+                if len(held_out) < most and is_wanted and is_spare:
+                    held.update(names[key])
                     held_out.add(key)
-                if len(held_out) == most:
-                    break
         if not held_out:
             raise CorpusError(
-                f"Each example of {self.name} has a label that no other has, so none can be held out; choose another "
-                "column of the label, or add examples."
+                f"No example of {self.name} can be held out, since each of the {len(groups):,} has a label, or a text, "
+                "that no other has. Add examples."
             )
-        parts: tuple[list[Example], list[Example]] = ([], [])
-        for key, members in groups.items():
-            parts[key in held_out].extend(members)
+        kept, out = (
+            [each for key, own in groups.items() if (key in held_out) == is_out for each in own] for is_out in (0, 1)
+        )
         single = sum(count == 1 for count in every.values())
         notes = [f"Labels of one example, which is not held out: {single:,}."] * bool(single)
-        held_out_part = TaskData(self.task, parts[1], f"the held-out part of {self.name}")
-        return replace(self, examples=parts[0], notes=(*self.notes, *notes)), held_out_part
+        held_out_part = TaskData(self.task, out, f"the held-out part of {self.name}")
+        return replace(self, examples=kept, notes=(*self.notes, *notes)), held_out_part
+
+    def _names(self, example: Example) -> Sequence[str]:
+        return self.kind.names_of(example.label)
 
 
 @dataclass(frozen=True)
@@ -213,13 +205,12 @@ def load_task(
 ) -> TaskData:
     """Read the examples of a task file.
 
-    labelled: whether to read labels. columns: the texts and then, with labels, the label, or the word and the tag:
-    names of a header, or numbers from 1, such as ("review", "sentiment") or "1,2". By default, a header's usual names,
-    else the order. has_header: whether the first line is one; None for one with the chosen or usual names. separator:
-    what stands between the columns, or "tab" or "space"; None for a tab, _!_, a comma or a semicolon as found. model,
-    train: the fine-tuned model or the training part that the examples are for, whose columns come first. encoding: of
-    a file that is not UTF-8, see `decode`. Raises CorpusError, with the line or the question, if a part cannot
-    be read and for a file without examples or over the limits; `ColumnsError` if it is not clear which columns to read.
+    labelled: whether to read labels. columns: the texts and then, with labels, the label, or the word and the tag, as
+    names of a header or numbers from 1, such as "review,sentiment" or "1,2"; else a header's usual names, else the
+    order. has_header: None for a header with the chosen or usual names. separator: what stands between the columns, or
+    "tab" or "space"; None for what is found. model, train: for which the examples are; their columns come first.
+    encoding: see `decode`. Raises CorpusError, with the line or the question; `ColumnsError` if it is not clear which
+    columns to read.
     """
     path, kind = Path(path), TASKS.get(task)
     if kind is None:

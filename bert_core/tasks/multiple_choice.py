@@ -10,8 +10,8 @@ from tokenizers import Encoding
 from bert_core.errors import CorpusError, quoted
 from bert_core.tasks import task
 from bert_core.tasks.tables import TaskFile
-from bert_core.tasks.task import Layout, Metrics, Row, accuracy
-from bert_core.tasks.texts import LabelTask, number_in
+from bert_core.tasks.task import Layout, Row
+from bert_core.tasks.texts import number_in
 
 MAX_CHOICES = 26
 
@@ -34,7 +34,7 @@ class BertForMultipleChoice(task.BertForTask):
     """A score for each choice of an example, each in a row with its prompt: inputs (R, C, T), logits (R, C)."""
 
 
-class MultipleChoice(LabelTask):
+class MultipleChoice(task.Task):
     """The index of the right choice."""
 
     name = "multiple-choice"
@@ -59,9 +59,6 @@ class MultipleChoice(LabelTask):
     def rows_of(self, example: ChoiceExample, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
         target = None if example.label is None else np.array([example.label])
         return [layout.row(number, (texts[0], choice), target) for choice in texts[1:]]
-
-    def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
-        return {"accuracy": accuracy(right, found)}
 
 
 # The line, the prompt, the choices and the label of each example.

@@ -4,7 +4,6 @@ kind of task (Devlin et al. 2018, 4).
 Shapes: R rows of a batch, C choices of an example, T tokens, D hidden size, M tagged words, L labels.
 """
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -246,8 +245,9 @@ class BertForTask(nn.Module):
         return logits if input_ids.ndim == 2 else logits.view(input_ids.shape[:2])
 
 
-class Task(ABC):
-    """A kind of task: all in which one differs from the others. It is the `Objective` of its fine-tuning.
+class Task:
+    """A kind of task: all in which one differs from the others, and by default one label or choice for each example. It
+    is the `Objective` of its fine-tuning.
 
     Its numbers: loss, in nats, for regression the mean squared error; accuracy, the fraction right, nan for regression.
     Of an answer, start and end count on their own.
@@ -265,9 +265,9 @@ class Task(ABC):
     is_split: ClassVar[bool] = False  # its texts are lists of words
     has_names: ClassVar[bool] = False  # its labels or tags are texts
 
-    @abstractmethod
     def read(self, file: TaskFile) -> Sequence[Example]:
         """The examples of a file. Raises CorpusError."""
+        raise NotImplementedError
 
     def rows(self, examples: Sequence[Any], layout: Layout) -> list[Row]:
         """The rows of all examples, in their order."""
@@ -292,9 +292,9 @@ class Task(ABC):
         """The texts of an example that are encoded."""
         return example.texts
 
-    @abstractmethod
     def rows_of(self, example: Any, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
         """The rows of one example. number: its index. texts: its `inputs`, encoded."""
+        return [layout.row(number, texts, None if example.label is None else np.array([layout.ids[example.label]]))]
 
     def size(self, batch: TaskBatch) -> tuple[Tensor, int]:
         return batch.attention_mask.flatten(0, -2).sum(1), 0
@@ -317,27 +317,31 @@ class Task(ABC):
         shares = counts[counts > 0] / counts.sum()
         return float(-shares @ np.log(shares))
 
-    @abstractmethod
     def decode(self, example: Any, parts: Parts, layout: Layout) -> Prediction:
         """A prediction from the logits of an example's rows."""
+        scores = torch.from_numpy(parts[0][1]).softmax(-1)
+        best = int(scores.argmax())
+        return Prediction(layout.labels[best] if layout.labels else best, tuple(scores.tolist()))
 
-    @abstractmethod
     def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
         """The measures that papers report, of labels of examples and of predictions. All are fractions, from 0 to 1 or
         -1 to 1; one that divides by zero is 0, as in scikit-learn, seqeval and SQuAD's script."""
+        return {"accuracy": accuracy(right, found)}
 
     def always(self, right: Sequence) -> tuple[str, Sequence]:
         """The most frequent answer in words, and predictions that are always this one."""
         [(most, _)] = Counter(right).most_common(1)
         return quoted(most), [most] * len(right)
 
-    @abstractmethod
     def judge(self, example: Any, found: Prediction, labels: Sequence[str]) -> Verdict:
         """Whether a prediction is right, and how far off it is."""
+        names: Sequence = labels or range(len(found.probabilities))
+        return found.label == example.label, 1 - dict(zip(names, found.probabilities)).get(example.label, 0.0)
 
-    @abstractmethod
     def as_json(self, example: Any, found: Prediction, labels: Sequence[str]) -> Json:
         """A prediction as JSON data."""
+        names = labels or map(str, range(len(found.probabilities)))
+        return {"label": found.label, "probabilities": dict(zip(names, found.probabilities))}
 
 
 def fractions(loss: Tensor, losses: int, right: Tensor, answers: int) -> Fractions:

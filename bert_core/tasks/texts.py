@@ -49,24 +49,7 @@ class BertForSequenceClassification(task.BertForTask):
     """One label for a text or a pair of texts, or one number for regression: logits (R, L)."""
 
 
-class LabelTask(task.Task):
-    """A task with one output for each label or choice."""
-
-    def decode(self, example: task.Example, parts: Parts, layout: Layout) -> Prediction:
-        scores = torch.from_numpy(parts[0][1]).softmax(-1)
-        best = int(scores.argmax())
-        return Prediction(layout.labels[best] if layout.labels else best, tuple(scores.tolist()))
-
-    def judge(self, example: task.Example, found: Prediction, labels: Sequence[str]) -> Verdict:
-        names: Sequence = labels or range(len(found.probabilities))
-        return found.label == example.label, 1 - dict(zip(names, found.probabilities)).get(example.label, 0.0)
-
-    def as_json(self, example: task.Example, found: Prediction, labels: Sequence[str]) -> Json:
-        names = labels or [str(i) for i in range(len(found.probabilities))]
-        return {"label": found.label, "probabilities": dict(zip(names, found.probabilities))}
-
-
-class TextClassification(LabelTask):
+class TextClassification(task.Task):
     """One label for a text or a pair."""
 
     name = "text-classification"
@@ -109,14 +92,6 @@ class TextClassification(LabelTask):
             raise file.wrong(line, f"has the label {quoted(field)}", "give each text one label")
         return field
 
-    def rows_of(self, example: TextExample, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
-        target = None if example.label is None else self.target_of(example.label, layout)
-        return [layout.row(number, texts, target)]
-
-    def target_of(self, label: str | float, layout: Layout) -> np.ndarray:
-        """What a model learns from an example; see `Row`."""
-        return np.array([layout.ids[str(label)]])
-
     def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
         """accuracy, f1 and matthews_correlation (for more than two labels: Gorodkin 2004). Of two labels, f1 is that of
         the second one, of more their mean over those that occur: scikit-learn's binary and macro average."""
@@ -148,8 +123,8 @@ class TextRegression(TextClassification):
             raise file.wrong(line, f"has the label {quoted(field)}", remedy)
         return number
 
-    def target_of(self, label: str | float, layout: Layout) -> np.ndarray:
-        return np.array([label], np.float32)
+    def rows_of(self, example: TextExample, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
+        return [layout.row(number, texts, None if example.label is None else np.array([example.label], np.float32))]
 
     def numbers(self, logits: Tensor, target: Tensor) -> Fractions:
         loss = F.mse_loss(logits.squeeze(1), target, reduction="sum")

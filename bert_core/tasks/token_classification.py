@@ -13,14 +13,14 @@ from tokenizers import Encoding, Tokenizer
 from bert_core.data.tokenizer import end_of_marks, plain
 from bert_core.errors import CorpusError, quoted
 from bert_core.tasks import task
-from bert_core.tasks.tables import TaskFile, Usual
+from bert_core.tasks.tables import Columns, Rows, TaskFile, Usual
 from bert_core.tasks.task import Json, Layout, Metrics, Parts, Prediction, Row, Verdict, accuracy, ratio
 
 Entity = tuple[str, int, int]  # type, first word, and the word after the last one
 
 _NEW_DOCUMENT = re.compile("^-DOCSTART-.*", re.MULTILINE)
+_COMMENT = re.compile("^#.*", re.MULTILINE)  # of CoNLL-U, before a sentence
 _CONLL_U = re.compile(r"(?:#.*\n)*\d+(?:-\d+)?(?:\t[^\t\n]+){9}\n")  # how its files begin
-_NO_WORD = re.compile(r"#|\d+[-.]\d+\t")  # there: a comment, two words in one, or none
 _MOST_WORDS = 100  # of a sentence, which is likely several of them
 _BEGIN, _END = {*"BS"}, {*"ES"}
 
@@ -83,34 +83,24 @@ class TokenClassification(task.Task):
     is_split = True
 
     def read(self, file: TaskFile) -> list[TaggedExample]:
-        if not (file.labelled or file.chosen or file.separator) and not self._has_tags(file):
-            return self._read_texts(file)
+        lines = file.text.split("\n")
+        if not (file.labelled or file.chosen or file.separator) and not self._has_tags(file, lines):
+            return self._read_texts(file, lines)
         file.text = _NEW_DOCUMENT.sub("", file.text)  # the empty line ends a sentence
-        if _CONLL_U.match(file.text):
-            file.count(
-                "Lines left out that are comments or no words",
-                sum(map(bool, map(_NO_WORD.match, file.text.split("\n")))),
-            )
-            file.skipped = _NO_WORD
+        is_conll_u = _CONLL_U.match(file.text) is not None
+        if is_conll_u:
+            file.text, comments = _COMMENT.subn("", file.text)
+            file.count("Comments left out", comments)
         file.separator = file.separator or ("tab" if "\t" in file.first_line else "space")
         columns, rows = file.table("Words", "Tags")
-        if len(columns.first[0]) == 4 and not (file.chosen or file.learned) and columns.first[0][0].isdecimal():
+        if len(columns.first[0]) == 4 and columns.first[0][0].isdecimal() and not (file.chosen or file.learned):
             raise file.unclear(columns)  # a number of the word, which CoNLL-2003 does not have
-        changed, examples = 0, list[TaggedExample]()
-        for has_words, group in itertools.groupby(rows, lambda row: row[1] != ()):
-            sentence = list(group) if has_words else []
-            tags = list[str]()
-            for line, row in sentence if columns.label else ():
-                tag = row[columns.label[0]]
-                if not tag:
-                    raise file.wrong(line, "has an empty tag", "a tag is O, a type, or B- or I- and an entity's type")
-                mark, kind = marked(tag)  # in IOB1, an entity begins with I- unless it follows another of its type
-                begins = mark == "I" and (not tags or marked(tags[-1])[1] != kind)
-                tags.append(f"B-{kind}" if begins else tag)
-                changed += begins
-            if sentence:
-                words = tuple(row[columns.texts[0]] for _, row in sentence)
-                examples.append(TaggedExample(words, tuple(tags) if columns.label else None, sentence[0][0]))
+        if is_conll_u:  # without several words in one, such as 1-2, and words that are not there, such as 1.1
+            rows = [(line, row) for line, row in rows if not row or row[0].isdecimal()]
+        groups = (list(group) for has_words, group in itertools.groupby(rows, lambda row: row[1] != ()) if has_words)
+        examples = [self._sentence(file, columns, group) for group in groups]
+        given = (row[columns.label[0]] for _, row in rows if row and columns.label)
+        changed = sum(a != b for a, b in zip(given, (tag for each in examples for tag in each.label or ())))
         file.count("Tags with I- that begin an entity, now with B-", changed)
         file.count("Empty words, which no model can read", sum(each.words.count("") for each in examples))
         if len(examples) == 1 and (count := len(examples[0].words)) > _MOST_WORDS:
@@ -118,17 +108,29 @@ class TokenClassification(task.Task):
             file.notes.append(f"{said} End each with an empty line.")
         return examples
 
-    def _has_tags(self, file: TaskFile) -> bool:
-        """Whether every line ends in a tag, so that its words have columns."""
-        last = {line.split()[-1] for _, line in file.lines() if line and not line.startswith("-DOCSTART-")}
-        return last <= {*file.labels, "O"} or all("\t" in line for _, line in file.lines() if line)
+    def _sentence(self, file: TaskFile, columns: Columns, rows: Rows) -> TaggedExample:
+        words, tags = tuple(row[columns.texts[0]] for _, row in rows), list[str]()
+        for line, row in rows if columns.label else ():
+            if not (tag := row[columns.label[0]]):
+                raise file.wrong(line, "has an empty tag", "a tag is O, a type, or B- or I- and an entity's type")
+            mark, kind = marked(tag)  # in IOB1, an entity begins with I- unless it follows another of its type
+            begins = mark == "I" and (not tags or marked(tags[-1])[1] != kind)
+            tags.append(f"B-{kind}" if begins else tag)
+        return TaggedExample(words, tuple(tags) if columns.label else None, rows[0][0])
 
-    def _read_texts(self, file: TaskFile) -> list[TaggedExample]:
+    def _has_tags(self, file: TaskFile, lines: Sequence[str]) -> bool:
+        """Whether every line ends in a tag, so that its words have columns."""
+        last = {line.split()[-1] for line in lines if line.strip() and not line.startswith("-DOCSTART-")}
+        return last <= {*file.labels, "O"} or all("\t" in line for line in lines if line.strip())
+
+    def _read_texts(self, file: TaskFile, lines: Sequence[str]) -> list[TaggedExample]:
         if file.tokenizer is None:
             raise CorpusError(f"The texts of {file.name} need a model that divides them into words; give model.")
         file.notes.append("Each line was read as a text. For a file with a word on each line, choose its columns.")
-        file.blanks += [i for i, (_, line) in enumerate(file.lines()) if not line]
-        return [TaggedExample.of_text(line, file.tokenizer, number) for number, line in file.lines() if line]
+        lines = lines[: len(lines) - (not lines[-1])]
+        file.blanks += [i for i, line in enumerate(lines) if not line.strip()]
+        read = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+        return [TaggedExample.of_text(line, file.tokenizer, number) for number, line in read]
 
     def inputs(self, example: TaggedExample) -> Sequence[Sequence[str]]:
         return (example.words,)

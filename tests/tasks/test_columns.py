@@ -94,11 +94,11 @@ def test_commas_and_quotes_belong_to_a_text(read):
 
 
 @pytest.mark.parametrize("header", ["", "text;label\n"])
-def test_the_separator_is_the_one_that_divides_the_first_rows(read, header):
-    texts = ("we, you and I had bread", "no", "a day, then", "he, it, all", "yes, yes")
+def test_the_separator_is_a_comma_or_a_semicolon_whichever_the_first_line_has_more_of(read, header):
+    texts = ("we had bread", "no", "a day, then", "he, it, all", "yes, yes")
     data = read(header + "".join(f"{text};pos\n" for text in texts))
     assert [each.text for each in data.examples] == [*texts]
-    assert rows(read("one; two,pos\nthree,neg\n")) == [("one; two", None, "pos"), ("three", None, "neg")]
+    assert rows(read("one,pos\ntwo; three,neg\n")) == [("one", None, "pos"), ("two; three", None, "neg")]
 
 
 def test_another_separator_is_chosen(read):
@@ -275,7 +275,8 @@ def tuned(checkpoint, columns=(), labels=("neg", "pos"), architecture="BertForSe
     ],
 )
 def test_a_file_for_a_model_is_read_as_the_model_learned(tiny_checkpoint, read, columns, text, texts, note):
-    data = read(text, labelled=False, model=tuned(tiny_checkpoint, columns))
+    name = "task.csv" if '"' in text else "task.txt"
+    data = read(text, name=name, labelled=False, model=tuned(tiny_checkpoint, columns))
     assert [(each.text, each.pair) for each in data.examples] == texts
     assert note in data.notes[0]
     assert all(each.label is None for each in data.examples)

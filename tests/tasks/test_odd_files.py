@@ -85,7 +85,7 @@ UD = (
 def test_conll_u_is_read_without_comments(read):
     data = read(UD, TAG)
     assert [(each.words, each.label, each.line) for each in data.examples] == [(("in", "Haus"), ("ADP", "NOUN"), 4)]
-    assert "Lines left out that are comments or no words: 3." in data.notes
+    assert "Comments left out: 2." in data.notes
 
 
 @pytest.mark.parametrize("text", ["1\tAnna\tB-PER\tO\n2\tsingt\tO\tO\n", "a b c\n", "s1\tAnna\tB-PER\n"])

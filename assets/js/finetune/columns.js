@@ -36,13 +36,14 @@ export function view(root, { setValue, trigger }) {
     info = el("p.b-empty", { id: "task-between" }, "Empty: a tab, _!_, a comma or a semicolon, as found. Or type it; “tab” for a tab."),
     shown = el("div");
   return function draw(/** @type {Found | null} */ value) {
-    root.hidden = !value?.rows?.length;
-    if (root.hidden || !value) return fill(root);
+    root.hidden = !value?.rows;
+    if (!value?.rows) return fill(root);
     found = value;
     /** @type {HTMLInputElement} */ (header.firstChild).checked = value.header;
     between.show(value.chosen?.separator ?? "", {});
     const rows = value.rows.map((fields) => el("tr", fields.map(cell)));
     if (value.header) rows[0].classList.add("b-header");
+    shown.hidden = header.hidden = !value.roles.length;
     fill(shown, scrolling("The first rows", table(value.roles.map((_, column) => kindOf(column)), rows)));
     if (!root.contains(shown)) fill(root, el("div.b-control-name", "The first rows, and what each column is"), shown, header, between.parts, info);
   };
