@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import os
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -51,9 +50,3 @@ def share(path: Path) -> None:
     """Let other users read a file that a library has made private, where the file system knows users."""
     with contextlib.suppress(OSError):
         path.chmod(0o644)
-
-
-def copy_rights(source: Path, target: Path) -> None:
-    """Give a file or a folder the rights of another, where the file system has any."""
-    with contextlib.suppress(OSError):
-        shutil.copystat(source, target)

@@ -17,7 +17,6 @@ PROGRAM = [*CORE, *PAGE, *sorted((ROOT / "benchmarks").rglob("*.py")), ROOT / "a
 WINGS = {
     "bert_core": [
         {"errors", "machine"},
-        {"atomic_folder"},
         {"config"},
         {"device", "model"},
         {"data"},
