@@ -149,7 +149,7 @@ class Checkpoint:
     @property
     def config(self) -> BertConfig:
         """The sizes of the model."""
-        return self.model.config
+        return vars(self)["model"].config  # in any mode; asked much more often than the model
 
     @property
     def tensors(self) -> dict[str, Tensor]:
@@ -161,9 +161,9 @@ class Checkpoint:
         """The same on a device (see `choose_device`, which may raise ConfigError): with a model of its own, or itself
         where it is there already."""
         there = torch.device(choose_device(device))
-        return (
-            self if self.model.device == there else dataclasses.replace(self, model=copy.deepcopy(self.model).to(there))
-        )
+        if self.model.device == there:
+            return self
+        return dataclasses.replace(self, model=copy.deepcopy(self.model).to(there))
 
 
 class _InEvalMode:
@@ -312,6 +312,8 @@ def _json(content: Mapping[str, object]) -> str:
 
 
 # --- Reading ---------------------------------------------------------------------------------------------------------
+
+
 def load_checkpoint(
     folder: str | Path, *, max_positions: int | None = None, random_weights: bool = False, limits: Limits = LOCAL
 ) -> Checkpoint:
@@ -389,7 +391,7 @@ def assemble(
         notes.append(f"The files lack {parts}; {are} new and untrained here.")
     if weights and (positions := config.max_position_embeddings) > known:
         notes.append(f"The weights have {known:,} positions; {known + 1:,} to {positions:,} are new and untrained.")
-    recipe = _read_recipe(files, limits, notes) if weights else None
+    recipe = _read_recipe(files, notes) if weights else None
     return Checkpoint(model.eval(), tokenizer, name, tuple(notes), missing, recipe, head)
 
 
@@ -401,7 +403,7 @@ def _config_notes(content: Json, config: BertConfig) -> list[str]:
     return notes + [_ONE_ATTENTION] * ("use_torch_multi_head" in content)
 
 
-def _read_recipe(files: Mapping[str, bytes], limits: Limits, notes: list[str]) -> Json | None:
+def _read_recipe(files: Mapping[str, bytes], notes: list[str]) -> Json | None:
     """The settings of a model's training. It can be used without them."""
     try:
         return parse_json(files[RECIPE], RECIPE) if RECIPE in files else None
