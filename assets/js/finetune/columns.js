@@ -32,8 +32,14 @@ export function view(root, { setValue, trigger }) {
 
   const cell = (/** @type {string} */ text) => el("td", el("bdi", { title: text }, text)),
     header = toggle("The first line is a header", (isHeader) => choose({ header: isHeader }), { id: "task-header" }),
-    between = KINDS.text({ label: "Between columns" }, "task-between", (separator) => choose({ roles: null, header: null, separator })),
-    info = el("p.b-empty", { id: "task-between" }, "Empty: a tab, _!_, a comma or a semicolon, as found. Or type it; “tab” for a tab."),
+    between = KINDS.text({ label: "Between columns" }, "task-between", (separator) =>
+      choose({ roles: null, header: null, separator }),
+    ),
+    info = el(
+      "p.b-empty",
+      { id: "task-between" },
+      "Empty: a tab, _!_, a comma or a semicolon, as found. Or type it; “tab” for a tab.",
+    ),
     shown = el("div");
   return function draw(/** @type {Found | null} */ value) {
     root.hidden = !value?.rows;
@@ -44,7 +50,24 @@ export function view(root, { setValue, trigger }) {
     const rows = value.rows.map((fields) => el("tr", fields.map(cell)));
     if (value.header) rows[0].classList.add("b-header");
     shown.hidden = header.hidden = !value.roles.length;
-    fill(shown, scrolling("The first rows", table(value.roles.map((_, column) => kindOf(column)), rows)));
-    if (!root.contains(shown)) fill(root, el("div.b-control-name", "The first rows, and what each column is"), shown, header, between.parts, info);
+    fill(
+      shown,
+      scrolling(
+        "The first rows",
+        table(
+          value.roles.map((_, column) => kindOf(column)),
+          rows,
+        ),
+      ),
+    );
+    if (!root.contains(shown))
+      fill(
+        root,
+        el("div.b-control-name", "The first rows, and what each column is"),
+        shown,
+        header,
+        between.parts,
+        info,
+      );
   };
 }
