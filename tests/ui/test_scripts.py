@@ -92,7 +92,7 @@ def test_every_folder_of_scripts_has_its_other_half_in_python():
     of_scripts = {posixpath.dirname(name) or Path(name).stem for name in scripts.sources()}
     of_python = {path.stem for path in UI.iterdir() if path.name[0] not in "_."}
     assert of_scripts - of_python == {"main", "colours", "controls", "language"}
-    assert of_python - of_scripts == {"app", "models", "server", "handlers", "gradio_gaps", "theme"}
+    assert of_python - of_scripts == {"app", "models", "server", "handlers", "gradio_gaps", "system", "theme"}
 
 
 def test_style_sheets_can_stand_in_a_page():
