@@ -239,7 +239,7 @@ def _text_notes(
     remedy = "choose a model that knows the text, or random weights" if start else "make it larger"
     notes = corpus.notes + notes_on_unknown(batches.encoded.unknown_share, text.name, remedy) + batches.notes
     notes += (MEAN_POOLER,) * (recipe.model.pooler == "mean" and MEAN_POOLER not in (start.notes if start else ()))
-    if batches.encoded.pair_labels is not None and recipe.data.negatives != DataConfig.negatives:
+    if batches.encoded.pair_labels is not None and recipe.data.negatives != DataConfig().negatives:
         notes += ("The pairs of this text have labels of their own, so the setting data.negatives is not used.",)
     if start is None:
         notes += tuple(notes_on_words(text.part(0, MAX_PREVIEWED).sentences, recipe.tokenizer.kind))

@@ -128,8 +128,8 @@ class TaskData:
                     held_out.add(key)
         if not held_out:
             raise CorpusError(
-                f"No example of {self.name} can be held out, since there is one alone or each has a label that no other "
-                "has. Add examples."
+                f"No example of {self.name} can be held out, since there is one alone or each has a label that no "
+                "other has. Add examples."
             )
         kept, out = (
             [each for key, own in groups.items() if (key in held_out) == is_out for each in own] for is_out in (0, 1)
