@@ -23,8 +23,9 @@ import transformers
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bert_core import load_checkpoint, load_task, save_checkpoint
-from bert_core.runs.prepare import Prepared, prepare
+from bert_core.runs.job import Job
 from bert_core.runs.recipe import FinetuningRecipe
+from bert_core.runs.train import prepare
 from bert_core.tasks.examples import TaskParts
 
 
@@ -68,7 +69,7 @@ def main() -> None:
     )
 
 
-def transformers_step(folder: str, prepared: Prepared, options: argparse.Namespace) -> Callable[[], object]:
+def transformers_step(folder: str, prepared: Job, options: argparse.Namespace) -> Callable[[], object]:
     """A step of `BertForSequenceClassification` with padded batches."""
     dropout = {"hidden_dropout_prob": options.dropout, "attention_probs_dropout_prob": options.dropout}
     labels = prepared.head.outputs

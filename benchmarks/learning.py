@@ -41,10 +41,10 @@ from balcony.train import part_exam
 from bert_core import BertConfig, BertForPreTraining, load_recipe, prepare, read_corpus, recipe_for
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, UNK
-from bert_core.runs.prepare import Prepared
+from bert_core.runs.job import Job
 from bert_core.runs.recipe import DEFAULT_RECIPE
-from bert_core.runs.worker import Worker
-from bert_core.training.evaluation import evaluating, result_of
+from bert_core.runs.train import Training
+from bert_core.training.evaluation import evaluate
 from bert_core.training.objective import StepRow
 
 _EVALUATION_BATCHES = 40
@@ -63,7 +63,7 @@ class Contestant:
     def record(self, model: BertForPreTraining) -> None:
         """Evaluate a model after a turn and print the result."""
         batches = [self._held_out[k] for k in range(_EVALUATION_BATCHES)]
-        point = result_of(evaluating(model.eval(), batches, self.steps))
+        *_, point = evaluate(model.eval(), batches, self.steps)
         model.train()
         self.points.append((self.seconds, point))
         print(
@@ -76,7 +76,7 @@ class Contestant:
 class Here(Contestant):
     """A recipe of this project."""
 
-    def __init__(self, name: str, held_out: PretrainingBatches, prepared: Prepared) -> None:
+    def __init__(self, name: str, held_out: PretrainingBatches, prepared: Job) -> None:
         super().__init__(name, held_out)
         self._trainer = prepared.trainer()
 
@@ -94,7 +94,7 @@ class Here(Contestant):
 class Examples(torch.utils.data.Dataset):
     """The pairs of a recipe's batches before masking, as `transformers` takes them."""
 
-    def __init__(self, prepared: Prepared) -> None:
+    def __init__(self, prepared: Job) -> None:
         self._batches, self._rows = prepared.batches, prepared.recipe.data.batch_size
         self._length = int(prepared.batches.steps_per_epoch * self._rows)
         self._drawn: tuple[int, Any] = (-1, None)
@@ -119,7 +119,7 @@ class Examples(torch.utils.data.Dataset):
 class Peer(Contestant):
     """`transformers.Trainer`, which calls the others when its turn is over."""
 
-    def train(self, prepared: Prepared, arguments: dict[str, Any], turn: float, turns: int, others: Callable) -> None:
+    def train(self, prepared: Job, arguments: dict[str, Any], turn: float, turns: int, others: Callable) -> None:
         """Train for all turns; `others` lets everyone else have a turn."""
         contestant, sizes = self, prepared.config
         model = transformers.BertForPreTraining(transformers.BertConfig(**_their_sizes(sizes)))
@@ -199,12 +199,12 @@ def own_texts(folder: Path, also: Sequence[str]) -> None:
             )
 
 
-def _learned(prepared: Prepared) -> str:
+def _learned(prepared: Job) -> str:
     """Train to the end and ask about the held-out text."""
-    worker, begun = Worker(prepared), time.process_time()
-    for _ in worker.slices():
+    training_, begun = Training(prepared), time.process_time()
+    for _ in training_:
         pass
-    seconds = (time.process_time() - begun) / worker.trainer.threads
+    seconds = (time.process_time() - begun) / training_.trainer.threads
     recipe, held_out = prepared.recipe, prepared.validation
     sizes = f"{recipe.model.num_hidden_layers} x {recipe.model.hidden_size}, {recipe.model.vocab_size:,}"
     steps = f"{recipe.training.total_steps:,} of {recipe.data.batch_size}"
@@ -212,7 +212,7 @@ def _learned(prepared: Prepared) -> str:
     if held_out is None:
         return f"{learned} nothing held out | | |"
     training, longest = prepared.batches.encoded, recipe.data.sequence_length
-    asked = part_exam.examine_part(worker.newest.checkpoint(), held_out.encoded, training, longest)
+    asked = part_exam.examine_part(training_.newest.checkpoint(), held_out.encoded, training, longest)
     words, constant = asked.words, asked.words.baseline / asked.words.asked
     right, times = words.right / words.asked, words.right / max(1, words.baseline)
     return f"{learned} {right:.1%} of {words.asked:,} | {constant:.1%} “{asked.frequent}” | {times:.1f} |"
@@ -241,7 +241,7 @@ def main() -> None:
     corpus = read_corpus(options.corpus, kind=recipe.text_kind)
     torch.manual_seed(0)
 
-    def prepared_with(settings: str) -> Prepared:
+    def prepared_with(settings: str) -> Job:
         return prepare(recipe.override(_settings(settings)), corpus, seed=0)
 
     first = prepared_with("")

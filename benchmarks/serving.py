@@ -316,7 +316,7 @@ def serve() -> None:
         with service.changed:
             steps = sum(run.progress().step for run in runs)
             kept = sum(map(kept_bytes, runs))
-            kept += sum(run.worker.trainer.nbytes for run in runs if run.worker and run.status not in ENDED)
+            kept += sum(run.training.trainer.nbytes for run in runs if run.training and run.status not in ENDED)
         told = {"cpu": time.process_time(), "steps": steps, "memory": resident(), "kept": kept / 2**20}
         files = Path("/proc/self/fd")
         told |= {"threads": threading.active_count(), "files": len(list(files.iterdir())) if files.exists() else 0}

@@ -21,7 +21,6 @@ cases learn from the text in --corpus, a paragraph a line. Needs the packages of
 """
 
 import argparse
-import copy
 import ctypes
 import dataclasses
 import gc
@@ -141,7 +140,7 @@ def measure(name: str, options: argparse.Namespace) -> None:
     trimmed = [prepared.batches[k] for k in range(count)]
     drawing = (time.perf_counter() - started) / count * 1000
     padded = [_at_length(batch, recipe.data.sequence_length) for batch in trimmed]
-    config, dtype, weights = prepared.model.config, getattr(torch, options.precision), prepared.model.state_dict()
+    config, dtype, weights = prepared.config, getattr(torch, options.precision), prepared.first_model().state_dict()
     weights = {key: tensor.clone() for key, tensor in weights.items()}
 
     def here(precision: str) -> Callable[[], Step]:
@@ -149,7 +148,7 @@ def measure(name: str, options: argparse.Namespace) -> None:
         recipe = prepared.recipe.replace(training=training)
 
         def build() -> Step:
-            trainer = dataclasses.replace(prepared, recipe=recipe, model=copy.deepcopy(prepared.model)).trainer()
+            trainer = dataclasses.replace(prepared, recipe=recipe).trainer()
             trainer.batches = 2 * trimmed
             return lambda _: next(trainer)
 

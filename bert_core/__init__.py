@@ -34,7 +34,6 @@ from bert_core.probes.masked_words import fill_mask, layer_lens, leave_one_out, 
 from bert_core.probes.sentence_pairs import next_sentence, pair_matrix
 from bert_core.probes.stages import activations, follow
 from bert_core.probes.vectors import encode, sentence_vectors, words_in_contexts
-from bert_core.runs.prepare import prepare, preview
 from bert_core.runs.recipe import (
     FinetuningRecipe,
     Recipe,
@@ -46,7 +45,8 @@ from bert_core.runs.recipe import (
 )
 from bert_core.runs.run import Run
 from bert_core.runs.service import TrainingService
-from bert_core.runs.worker import finetune
+from bert_core.runs.text_job import preview
+from bert_core.runs.train import finetune, prepare
 from bert_core.show import show
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint

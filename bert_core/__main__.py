@@ -27,7 +27,7 @@ from bert_core.data.decoding import ENCODINGS
 from bert_core.device import choose_device, gpu_fault
 from bert_core.errors import BertCoreError, ConfigError, RunError, quoted, reason_of
 from bert_core.probes.exam import EXAM_SENTENCES, exam
-from bert_core.runs.prepare import Prepared, prepare
+from bert_core.runs.job import Job
 from bert_core.runs.recipe import (
     DEFAULT_RECIPE,
     FinetuningRecipe,
@@ -39,7 +39,7 @@ from bert_core.runs.recipe import (
     recipe_names,
 )
 from bert_core.runs.saved_state import TrainingState, read_training_state
-from bert_core.runs.worker import Finetuned, Worker
+from bert_core.runs.train import Evaluation, Finetuned, Training, prepare
 from bert_core.storage.checkpoint import (
     CONFIG,
     Checkpoint,
@@ -54,9 +54,10 @@ from bert_core.tasks.prediction import predict, review, task_of
 from bert_core.tasks.question_answering import QuestionAnswering, check_ids, squad_predictions
 from bert_core.tasks.tables import ColumnsError
 from bert_core.tasks.task import Task
-from bert_core.training.distributed import any_wants_to_stop, joined, rank
-from bert_core.training.evaluation import evaluating, result_of
+from bert_core.training.distributed import LostProcess, any_wants_to_stop, joined, rank
+from bert_core.training.evaluation import evaluate
 from bert_core.training.objective import DETAILS, StepRow
+from bert_core.training.trainer import Trainer
 
 _POSITIONS, _LENGTH = "model.max_position_embeddings", "data.sequence_length"
 _OF_A_NEW_RUN = ("recipe", "start", "set", "task", "checkpoint", "random_weights", "max_positions")
@@ -234,15 +235,15 @@ def _train(options: argparse.Namespace) -> None:
     device = choose_device(options.device)
     with joined(device):
         with _stages() as show_stage:
-            prepared, state = _prepare(options, device, show_stage)
-        used = sum(len(part.sentences) for part in prepared.parts if part)
-        given = len(prepared.source.sentences)
+            job, state = _prepare(options, device, show_stage)
+        used = sum(len(part.sentences) for part in job.parts if part)
+        given = len(job.source.sentences)
         of = "" if used == given else f" of {given:,}"
-        pairs = "" if prepared.batches.encoded.pair_labels is None else f" in {used // 2:,} labelled pairs"
-        about = f"{used:,}{of} sentences{pairs}, {prepared.tokenizer.get_vocab_size():,} tokens in the vocabulary"
-        worker = _learn(options, output, about, prepared, state)
+        pairs = "" if job.batches.encoded.pair_labels is None else f" in {used // 2:,} labelled pairs"
+        about = f"{used:,}{of} sentences{pairs}, {job.tokenizer.get_vocab_size():,} tokens in the vocabulary"
+        training, history = _learn(options, output, about, job, state)
         if rank() == 0:
-            _print_results(worker)
+            _print_results(training, history[-1])
 
 
 def _output(options: argparse.Namespace) -> Path:
@@ -259,38 +260,35 @@ def _output(options: argparse.Namespace) -> Path:
 
 
 def _learn(
-    options: argparse.Namespace,
-    output: Path,
-    about: str,
-    prepared: Prepared,
-    state: TrainingState | None,
-) -> Worker:
+    options: argparse.Namespace, output: Path, about: str, job: Job, state: TrainingState | None
+) -> tuple[Training, list[StepRow]]:
     """Train until the end and save; an interrupt and the loss of another process save too, say how to continue, and end
-    the program."""
-    worker = Worker(prepared, state)
-    size, precision = f"{prepared.config.parameter_count():,} parameters", worker.trainer.config.precision
-    _tell(*prepared.notes, f"{prepared.recipe.title}: {about}, {size}, in {precision} on {prepared.device}")
-    command = "train" if prepared.head is None else "finetune"
+    the program. Returns the training and the rows of all steps."""
     with _delayed_interrupts() as interrupts:
-        _run(worker, output, interrupts, options.save_every)
+        stop = _Stop(interrupts, options.save_every)
+        training, history = Training(job, state, stop.may_step), list(state.history) if state else []
+        stop.trainer = training.trainer
+        size, precision = f"{job.config.parameter_count():,} parameters", training.trainer.config.precision
+        _tell(*job.notes, f"{job.recipe.title}: {about}, {size}, in {precision} on {job.device}")
+        lost = _run(training, history, output, stop)
         if rank() == 0:
-            _save(worker, output)
-        if worker.lost:  # printed at once, because torchrun will end this process
-            remedy = f"{command} --resume {output} continues from what the first process has saved."
-            print(worker.lost, remedy, file=sys.stderr, flush=True)
+            _save(training, history, output)
+        if lost:  # printed at once, because torchrun will end this process
+            remedy = f"{job.command} --resume {output} continues from what the first process has saved."
+            print(lost, remedy, file=sys.stderr, flush=True)
             raise SystemExit(1)
-    if interrupts and not worker.is_trained:
-        _tell(f"Stopped at step {worker.trainer.step}; {command} --resume {output} continues.")
+    if interrupts and not training.is_trained:
+        _tell(f"Stopped at step {training.trainer.step}; {job.command} --resume {output} continues.")
         raise KeyboardInterrupt
-    return worker
+    _tell(*training.verdict(history))
+    return training, history
 
 
-def _print_results(worker: Worker) -> None:
+def _print_results(training: Training, last: StepRow) -> None:
     """Print the results on the test part, if there is one, and the numbers of the last step."""
-    last, test = worker.history[-1], worker.prepared.test
-    if test:
+    if test := training.job.test:
         batches = (test[k] for k in range(_TEST_BATCHES))
-        result = result_of(evaluating(worker.newest.checkpoint().model, batches, last.step))
+        *_, result = evaluate(training.newest.checkpoint().model, batches, last.step)
         print(json.dumps({"test": vars(result)}))
     summary = {"steps": last.step, "seconds": round(last.seconds, 3)}
     print(json.dumps({**summary, "mlm_loss": last.mlm_loss, "nsp_loss": last.nsp_loss}))
@@ -299,7 +297,7 @@ def _print_results(worker: Worker) -> None:
 _Show = Callable[[str], None]
 
 
-def _prepare(options: argparse.Namespace, device: str, show_stage: _Show) -> tuple[Prepared, TrainingState | None]:
+def _prepare(options: argparse.Namespace, device: str, show_stage: _Show) -> tuple[Job, TrainingState | None]:
     """Prepare the training. The other is the state that --resume continues from."""
     state = _read_saved(options) if options.resume else None
     start = state.model if state else None
@@ -366,41 +364,61 @@ def _read_saved(options: argparse.Namespace) -> TrainingState:
     return state
 
 
-def _run(worker: Worker, output: Path, interrupts: list[int], save_every: int) -> None:
-    """Train until the end, an interrupt, or the loss of another process. The first of several processes saves. Raises
-    RunError when the loss stops being a number."""
-    trainer, show_line, steps = worker.trainer, _lines(), worker.trainer.config.total_steps
-    points = worker.evaluator.points
-    shown = len(points)
-    due = save_every * (1 + trainer.step // save_every)
+class _Stop:
+    """Whether a step may begin: not at a step to save, nor after an interrupt of this or another process."""
 
-    def may_step() -> bool:
-        return trainer.step != due and not any_wants_to_stop(bool(interrupts), trainer.step)
+    trainer: Trainer
 
+    def __init__(self, interrupts: list[int], save_every: int) -> None:
+        self._interrupts, self._save_every = interrupts, save_every
+        self.saved, self.is_interrupted = 0, False
+
+    def may_step(self) -> bool:
+        self.is_interrupted = any_wants_to_stop(bool(self._interrupts), self.trainer.step)
+        return not (self.is_interrupted or self.is_save_due)
+
+    @property
+    def is_save_due(self) -> bool:
+        step = self.trainer.step
+        return step > self.saved and step % self._save_every == 0
+
+
+def _run(training: Training, history: list[StepRow], output: Path, stop: _Stop) -> LostProcess | None:
+    """Train until the end, an interrupt, or the loss of another process, which it returns. The first of several
+    processes saves. Raises RunError when the loss stops being a number."""
+    trainer, show_line = training.trainer, _lines()
+    steps, stop.saved = trainer.config.total_steps, trainer.step
     with _progress_bar(desc="training", total=steps, initial=trainer.step, unit=" steps") as bar:
         try:
-            for _ in worker.slices(may_step):
-                _show_step(bar, worker.history[-1], show_line)
-                if worker.prepared.head:
-                    _tell(*map(_epoch_line, points[shown:]))
-                    shown = len(points)
-                if trainer.step == due:
-                    if rank() == 0 and due < steps:
-                        _save(worker, output)
-                    due += save_every
+            for event in training:
+                match event:
+                    case Evaluation() if not training.job.is_text:
+                        _tell(_epoch_line(event.row))
+                    case [*_, StepRow() as last]:
+                        history += event
+                        _show_step(bar, last, show_line)
+                    case _ if stop.is_interrupted:
+                        break
+                    case _ if stop.is_save_due:
+                        stop.saved = trainer.step
+                        if rank() == 0 and trainer.step < steps:
+                            _save(training, history, output)
+        except LostProcess as error:
+            return error
         except RunError as error:
             raise RunError(f"{error} {output} holds the model that was saved last, if any.") from None
+    return None
 
 
-def _save(worker: Worker, output: Path) -> None:
+def _save(training: Training, history: list[StepRow], output: Path) -> None:
     """Write the model, the curves as CSV files and, unless a task is learned to its end, the training state."""
-    model, state = worker.to_save(worker.history)
-    is_done = worker.prepared.head is not None and worker.is_finished
+    model, state = training.to_save(history)
+    is_done = training.is_trained and not training.job.is_text
     save_checkpoint(model.checkpoint(), output, **({} if is_done else {"also": state.write}))
     try:
-        _write_csv(output / "metrics.csv", worker.history, precision=worker.trainer.config.precision)
-        if points := worker.evaluator.points:
-            _write_csv(output / "validation.csv", points)
+        _write_csv(output / "metrics.csv", history, precision=training.trainer.config.precision)
+        if training.points:
+            _write_csv(output / "validation.csv", training.points)
     except PermissionError as error:  # of a table in a spreadsheet's program, on Windows
         saved = "The model is saved, and the numbers are in its training state"
         _tell(f"{error.filename} was not written ({error.strerror}); close it where it is open. {saved}.")
@@ -607,16 +625,16 @@ def _exam(options: argparse.Namespace) -> None:
 def _finetune(options: argparse.Namespace) -> None:
     output = _output(options)
     with _stages() as show_stage:
-        prepared, state = _prepare_task(options, show_stage)
-    count = len(prepared.parts.train.examples)
-    worker = _learn(options, output, f"{count:,} examples", prepared, state)
-    result, last = Finetuned.of(worker), worker.history[-1]
-    summary = {"task": prepared.recipe.task, "examples": count, "steps": last.step, "seconds": round(last.seconds, 3)}
+        job, state = _prepare_task(options, show_stage)
+    count = len(job.parts.train.examples)
+    training, history = _learn(options, output, f"{count:,} examples", job, state)
+    result, last = Finetuned.of(training, history), history[-1]
+    summary = {"task": job.recipe.task, "examples": count, "steps": last.step, "seconds": round(last.seconds, 3)}
     _tell(*result.verdict)
     print(json.dumps({**summary, "validation": result.validation, "test": result.test, "always": result.always}))
 
 
-def _prepare_task(options: argparse.Namespace, show_stage: _Show) -> tuple[Prepared, TrainingState | None]:
+def _prepare_task(options: argparse.Namespace, show_stage: _Show) -> tuple[Job, TrainingState | None]:
     """Prepare a fine-tuning. The other is the state that --resume continues from."""
     state = None
     if options.resume:

@@ -15,7 +15,7 @@ from bert_core import TrainingService, load_recipe
 from bert_core import __main__ as command_line
 from bert_core.__main__ import main
 from bert_core.config import ASSETS
-from bert_core.runs import worker
+from bert_core.runs import train
 from bert_core.storage.checkpoint import load_checkpoint
 
 DIALOGUE = ASSETS / "corpora" / "romeo-juliet.txt"
@@ -136,7 +136,7 @@ def test_an_interrupted_training_is_saved_and_continues_bit_for_bit(tmp_path, ca
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert main(["train", "--seed", "3", "--output", str(whole), "--set", *SHORT]) == 0
     last_line(capsys)
-    monkeypatch.setattr(worker, "SLICE_SECONDS", 0)
+    monkeypatch.setattr(train, "SLICE_SECONDS", 0)
 
     def interrupt(bar, row, show_line):
         if row.step == 3:
@@ -176,24 +176,26 @@ def test_an_interrupted_training_is_saved_and_continues_bit_for_bit(tmp_path, ca
 
 
 def test_on_a_terminal_a_bar_shows_both_losses_and_the_last_line_stays_json(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(worker, "SLICE_SECONDS", 0)
+    monkeypatch.setattr(train, "SLICE_SECONDS", 0)
     monkeypatch.setattr(command_line, "_FIRST_LINE", math.inf)
     arguments = ["train", "--output", str(tmp_path / "m"), "--overwrite", "--corpus", str(DIALOGUE), "--set", *SHORT]
     assert main(arguments) == 0
-    *notes, last = capsys.readouterr().err.splitlines()
-    assert "parameters, in float32" in last
+    notes = capsys.readouterr().err.splitlines()
+    assert "parameters, in float32" in notes[-3]
+    assert [note.partition(" at the end")[0] for note in notes[-2:]] == ["The MLM loss", "The NSP loss"]
+    assert all(note.endswith("that of guessing.") for note in notes[-2:])
     assert not any("%" in note for note in notes), "a short training prints no progress without a terminal"
     monkeypatch.setattr(command_line, "_FIRST_LINE", 0)
     monkeypatch.setattr(command_line, "_LINES", 0)
     assert main(arguments) == 0
     lines = capsys.readouterr().err.splitlines()
     assert {"training the tokenizer, 0%", "encoding the text, 0%"} < set(lines)
-    assert re.fullmatch(r"step 7 of 7, MLM loss \d\.\d{3}, NSP loss \d\.\d{3}", lines[-1])
+    assert re.fullmatch(r"step 7 of 7, MLM loss \d\.\d{3}, NSP loss \d\.\d{3}", lines[-3])
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     assert main(arguments) == 0
     captured = capsys.readouterr()
     summary = json.loads(captured.out.strip().splitlines()[-1])
-    for stage in ("reading the text", "training the tokenizer", "encoding the text", "initial weights"):
+    for stage in ("reading the text", "training the tokenizer", "encoding the text"):
         assert stage in captured.err
     assert "7/7" in captured.err
     losses = f"MLM loss {summary['mlm_loss']:.3f}, NSP loss {summary['nsp_loss']:.3f}"
@@ -314,7 +316,7 @@ def test_a_recipe_says_how_its_text_was_read_so_that_it_is_read_so_again(tmp_pat
 def test_a_training_is_resumed_on_the_very_same_text(kind, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.txt").write_text(WRAPPED * 3, encoding="utf-8")
-    monkeypatch.setattr(worker, "SLICE_SECONDS", 0)
+    monkeypatch.setattr(train, "SLICE_SECONDS", 0)
 
     def interrupt(bar, row, show_line):
         if row.step == 3:

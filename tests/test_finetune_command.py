@@ -22,9 +22,9 @@ from bert_core import exam, finetune, load_checkpoint, load_task, read_corpus, s
 from bert_core.__main__ import main
 from bert_core.config import ASSETS
 from bert_core.data.tokenizer import SPECIAL_TOKENS
-from bert_core.runs import worker
-from bert_core.runs.prepare import prepare
+from bert_core.runs import train
 from bert_core.runs.recipe import finetuning_recipe
+from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import TaskHead
 from bert_core.storage.weights import CONVERSION
 from bert_core.tasks.examples import TaskParts
@@ -81,7 +81,7 @@ def test_fine_tuning_says_how_far_it_is_and_what_each_epoch_brings(files, capsys
 def test_a_fine_tuning_that_is_killed_in_the_middle_goes_on_bit_for_bit(files, capsys, monkeypatch):
     assert main(tune(files, "whole", "--seed", "3")) == 0
     wanted = last_line(capsys.readouterr().out)
-    monkeypatch.setattr(worker, "SLICE_SECONDS", 0)
+    monkeypatch.setattr(train, "SLICE_SECONDS", 0)
     show = command_line._show_step
 
     def end(bar, row, show_line):

@@ -12,8 +12,8 @@ from bert_core import attention, encode, fill_mask, load_checkpoint, next_senten
 from bert_core.probes.exam import exam
 from bert_core.probes.reading import unknown_words
 from bert_core.probes.stages import follow
-from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
+from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import Checkpoint
 
 MEGABYTES = 10

@@ -16,7 +16,7 @@ from bert_core import BertConfig, Checkpoint, Corpus, TrainingService, load_reci
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import BertCoreError
 from bert_core.probes.attention import attention
-from bert_core.runs.worker import finetune
+from bert_core.runs.train import finetune
 from bert_core.tasks.examples import TaskData
 from bert_core.tasks.texts import TextExample
 

@@ -50,7 +50,7 @@ class Shared:
             "seed": str(recipe.seed),  # as text: a JavaScript number cannot hold every seed
             "rate": recipe.training.learning_rate,
             "text": self.text,
-            "sentences": len(run.prepared.source.sentences) if run.prepared else 0,
+            "sentences": len(run.job.source.sentences) if run.job else 0,
             "status": run.status,
             "step": run.steps_done,
             "steps": recipe.training.total_steps,

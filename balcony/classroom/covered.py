@@ -170,7 +170,7 @@ def _about(space: Workspace, run: Run) -> dict[str, Any]:
     """What helps to guess the loss of a run. blind: that of a uniform guess, once the vocabulary is known."""
     training = run.recipe.training
     about = {"title": space.title_of(run), "steps": training.total_steps, "rate": training.learning_rate}
-    return about | ({"blind": round(math.log(run.prepared.config.vocab_size), 2)} if run.prepared else {})
+    return about | ({"blind": round(math.log(run.job.config.vocab_size), 2)} if run.job else {})
 
 
 ASKED = {WORDS: cover, FOLLOWS: pair, LOSS: forecast}

@@ -118,7 +118,7 @@ class Actions:
         if run is None or is_finetuning(run) or not run.steps_done:
             raise RunError(NO_RUN_YET)
         before = self._shared.get(visitor)
-        text = self.classroom.name_of_text(run.prepared.source.sentences) if run.prepared else ""
+        text = self.classroom.name_of_text(run.job.source.sentences) if run.job else ""
         shared = before if before and before.run is run else Shared(space, run, text)
         shown = self.classroom.share(visitor, name, shared.described())
         self._shared[visitor] = shared

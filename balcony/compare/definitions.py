@@ -19,7 +19,7 @@ from bert_core.data.tokenizer import MASK
 from bert_core.errors import CorpusError
 from bert_core.runs.recipe import Recipe
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.training.evaluation import measured
+from bert_core.training.evaluation import evaluate
 from bert_core.training.objective import Pretraining
 
 PAIRS = 512  # that each model judges, down to whole batches
@@ -143,10 +143,9 @@ def examine(
             raise
         drawn = PretrainingBatches(encoded, tokenizer, data, seed=0, needs_pairs=False)
     batches = [drawn[k] for k in range(max(1, PAIRS // data.batch_size))]
-    fractions = [torch.stack(each) for each in measured(checkpoint.model, batches, tokenizer.token_to_id(MASK))]
-    sums, counts = torch.stack(fractions).cpu().double().sum(0)  # nan where nothing is asked
+    *_, row = evaluate(checkpoint.model, batches, mask_token_id=tokenizer.token_to_id(MASK))
     return Marks(
-        **dict(zip(Pretraining.names, (sums / counts).tolist())),
+        **{name: getattr(row, name) for name in Pretraining.names},  # nan where nothing is asked
         seconds=seconds,
         pairs=len(batches) * data.batch_size,
         mlm_baseline=_most_frequent([batch.asked()[1] for batch in batches]),

@@ -39,9 +39,9 @@ from balcony.train.tab import TrainTab
 from bert_core.config import DataConfig, check_seed
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, ConfigError, CorpusError, percent
-from bert_core.runs.prepare import preview
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
+from bert_core.runs.text_job import preview
 
 ALWAYS_SHOWN = ("mlm_accuracy", "mlm_loss", "nsp_accuracy", "nsp_loss", "seconds")
 MODELS_PER_RUN = 2  # that are never dropped: the first and the newest
@@ -70,9 +70,9 @@ def measured(data: DataConfig, run: Run) -> tuple[Marks, str]:
     trained = tuple(name for name in ("mlm", "nsp") if getattr(weights, f"{name}_weight"))
     seconds = run.history()[-1].seconds
     try:
-        if run.prepared is None:
+        if run.job is None:
             raise CorpusError("The text of this run is no longer kept; start it from the form.")
-        training_text, held_out, _ = run.prepared.parts
+        training_text, held_out, _ = run.job.parts
         text = held_out or training_text
         with probe_lock:
             marks = examine(run.snapshots[-1].checkpoint(), text, data, seconds=seconds, trained=trained)

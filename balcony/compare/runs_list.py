@@ -115,7 +115,7 @@ def run_row(space: Workspace, run: Run) -> dict[str, Any]:
         "steps": progress.steps,
         "numbers": thin(rows, 1)[0][1:] if rows else None,
         "held": thin(evaluations[-1:], 1)[0][1:] if evaluations else None,
-        "canRepeat": run.prepared is not None,
+        "canRepeat": run.job is not None,
     }
 
 
@@ -124,11 +124,11 @@ def what_differs(space: Workspace, runs: Sequence[Run]) -> dict[str, Any]:
     same weights, None if that is unknown. Raises RunError for a run without a text."""
     texts, settings = [], []
     for run in runs:
-        if run.prepared is None:
+        if run.job is None:
             raise RunError(f"Run {space.entries[run.id].number} is not prepared yet, or its text is no longer kept.")
-        texts.append(text := run.prepared.source)
+        texts.append(text := run.job.source)
         begin = own(shorten(text.sentences[0], LONGEST_BEGIN, placeholder="…"))
-        first = {"text": "", "text_begins": begin, "vocabulary": f"{run.prepared.tokenizer.get_vocab_size():,}"}
+        first = {"text": "", "text_begins": begin, "vocabulary": f"{run.job.tokenizer.get_vocab_size():,}"}
         settings.append(first | settings_of(run.recipe, text))
     found = differences(settings)
     if "text" in found:

@@ -69,7 +69,7 @@ def task_model(asked: PageRequest) -> TaskModel | None:
         return None
     title = space.title_of(run)
     model = Model(title, f"step {found[0]:,}", found[1], space.shown_title(run.id, title))
-    return TaskModel(model, run.id, found[0], run.prepared.parts if run.prepared else None)
+    return TaskModel(model, run.id, found[0], run.job.parts if run.job else None)
 
 
 def results_value(asked: PageRequest) -> dict[str, Any]:

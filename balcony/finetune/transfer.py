@@ -56,9 +56,9 @@ class Mark(NamedTuple):
 
 def measured(run: Run) -> tuple[Mark, str]:
     """How the best model of a run does on examples from which it has not learned, and which these are."""
-    if run.prepared is None:
+    if run.job is None:
         raise CorpusError("The examples of this run are no longer kept; fine-tune it again.")
-    parts = run.prepared.parts
+    parts = run.job.parts
     part = parts.test or parts.validation
     name, part = part.kind.measure, part.sample(MOST_JUDGED, 0)
     with probe_lock:

@@ -270,8 +270,8 @@ def corpus_of(space: Workspace, key: str) -> Corpus:
     run = space.runs.get(key)
     if run is not None and is_finetuning(run):
         key = Path(run.recipe.start).name
-    elif run is not None and run.prepared is not None:
-        return run.prepared.source
+    elif run is not None and run.job is not None:
+        return run.job.source
     return _shipped_text(SAMPLES.get(key))
 
 

@@ -10,7 +10,7 @@ from balcony.server.workspaces import Workspaces
 from bert_core.config import LOCAL, MAX_SEED
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError
-from bert_core.runs.prepare import check_steps
+from bert_core.runs.job import check_steps
 from bert_core.runs.recipe import Recipe, recipe_named, recipe_names
 from bert_core.runs.run import ACTIVE, Run
 
@@ -89,7 +89,7 @@ def description(run: Run) -> dict[str, Any]:
 def _described(run: Run, recipe: Any) -> dict[str, Any]:
     if is_finetuning(run):
         return {"missing": f"It was fine-tuned, which a link does not repeat: {recipe.title}."}
-    if run.prepared is None or run.recipe.corpus.file is None:
+    if run.job is None or run.recipe.corpus.file is None:
         return {"missing": f"It was trained on a text that a link does not carry: {recipe.title}."}
     if recipe.start is not None:
         return {"missing": f"It went on from another model, which a link does not carry: {recipe.title}."}

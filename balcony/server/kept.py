@@ -125,9 +125,9 @@ class KeptRuns:
                 _log.error("keeping runs: %s", one_line(error))
 
     def _save(self, folder: Path, run: Run, variant: str) -> None:
-        is_paused, corpus = run.status == "paused", run.prepared.source if run.prepared else None
+        is_paused, corpus = run.status == "paused", run.job.source if run.job else None
         state = run.steps_done, is_paused
-        if corpus is None or run.worker is None or self._saved.get(folder) == state:
+        if corpus is None or run.training is None or self._saved.get(folder) == state:
             return
         if not 0 < corpus.nbytes <= LARGEST_TEXT or shutil.disk_usage(self._folder).free < FREE_DISK:
             return

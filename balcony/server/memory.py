@@ -34,7 +34,7 @@ def fixed_bytes(run: Run) -> int:
 
 def _spare_bytes(run: Run) -> int:
     """Bytes that an ended run keeps only to be continued."""
-    return run.worker.trainer.nbytes if run.worker is not None and run.status in ENDED else 0
+    return run.training.trainer.nbytes if run.training is not None and run.status in ENDED else 0
 
 
 def kept_bytes(run: Run) -> int:

@@ -103,6 +103,8 @@ def run_news(
         "snapshots": snapshots,
         "poll_ms": poll_delay(progress),
     }
+    if run.verdict and run.status == "finished":
+        news["said"] = list(run.verdict)
     if not row and rows:
         news["precision"] = run.recipe.training.precision
     if evaluations := run.evaluations(since=evaluation):
@@ -115,7 +117,7 @@ def series_of(run: Run) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The numbers of a step and those of an evaluation that a page draws."""
     if not is_finetuning(run):
         return CURVES, CURVES
-    task = run.prepared.parts.train.kind if run.prepared else TASKS[run.recipe.task]
+    task = run.job.parts.train.kind if run.job else TASKS[run.recipe.task]
     return ("loss",), ("loss", task.measure)
 
 

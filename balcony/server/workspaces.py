@@ -146,9 +146,9 @@ class Workspaces:
         another run is active, or if the text is no longer kept.
         """
         space.refuse_if_active()
-        if run.prepared is None:
+        if run.job is None:
             raise RunError("The text of this run is no longer kept; start it from the form.")
-        text, variant, start = run.prepared.source, space.entries[run.id].variant, None
+        text, variant, start = run.job.source, space.entries[run.id].variant, None
         if run.recipe.start is not None:
             if not run.snapshots or run.snapshots[0].step:
                 raise RunError("The weights from which this run went on are no longer kept; start it from the form.")

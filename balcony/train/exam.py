@@ -83,7 +83,7 @@ def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[
     `step`, `verdict` (sentences), `advice` (what to do next: "longer", "slower" or ""), `rule`, `columns` and `rows` of
     a name and (right, of how many) for each column.
     """
-    prepared, found = run.prepared, space.checkpoint(run, selected)
+    prepared, found = run.job, space.checkpoint(run, selected)
     if prepared is None or is_finetuning(run) or found is None:
         return {"text": WHEN}
     training_text, held_out, _ = prepared.parts

@@ -68,9 +68,9 @@ def run_guesses(space: Workspace, run: Run, step: int | None, *, first: bool) ->
 
     first: also the board's sentences and the losses to compare with, which do not change.
     """
-    if (found := space.checkpoint(run, step)) is None or run.prepared is None or is_finetuning(run):
+    if (found := space.checkpoint(run, step)) is None or run.job is None or is_finetuning(run):
         raise RunError(NO_MODEL_YET)
-    corpus = run.prepared.source
+    corpus = run.job.source
     if run not in _boards:
         _boards[run] = GuessBoard(corpus, run.snapshots[-1].checkpoint())
     guesses: dict[str, Any] = {"step": found[0], "words": _boards[run].at(found[1])}

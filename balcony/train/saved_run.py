@@ -64,7 +64,7 @@ def run_file(page: Page, space: Workspace, run: Run, kind: str) -> dict[str, Any
 
 def state_file(space: Workspace, run: Run) -> File:
     """The zip file of a run. Raises RunError."""
-    if run.worker is None:
+    if run.training is None:
         raise RunError(NOT_KEPT)
     return f"{_name(space, run, 'training-state')}.zip", functools.partial(pack, run.save)
 
@@ -75,7 +75,7 @@ def report_file(space: Workspace, run: Run) -> File:
         raise RunError(NO_MODEL_YET)
     step, checkpoint = found
     verdict = exam_value(space, run, step).get("verdict", [])
-    corpus = run.prepared.source if run.prepared else None
+    corpus = run.job.source if run.job else None
     with probe_lock:
         text = report(checkpoint, run.recipe, run.history()[:step], run.evaluations(), corpus, verdict=verdict)
     return f"{_name(space, run, 'report')}.html", lambda to: to.write_text(text, encoding="utf-8")

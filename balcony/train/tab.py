@@ -35,9 +35,9 @@ from balcony.views import view
 from bert_core.config import CORPUS_KINDS, Limits, OptimizerConfig
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError, RunError
-from bert_core.runs.prepare import Preview, preview
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import ACTIVE, Run
+from bert_core.runs.text_job import Preview, preview
 
 AUTOMATIC, FULL_SPEED = 0, -1  # paces; others are steps a second
 PACES = [

@@ -4,13 +4,12 @@ The facts do not change: an append-only history, held-out evaluations and snapsh
 the model that is being trained.
 """
 
-import dataclasses
 import logging
 import math
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +19,10 @@ from bert_core.config import MAX_SEED, Limits
 from bert_core.data.corpus import Corpus
 from bert_core.errors import OUT_OF_MEMORY, BertCoreError, ConfigError, RunError, one_line, reason_of
 from bert_core.probes.batch import BatchView, view_batch
-from bert_core.runs.prepare import SMALLER_STEP, Prepared, check_limits, check_steps, prepare
+from bert_core.runs.job import SMALLER_STEP, Job, check_limits, check_steps
 from bert_core.runs.saved_state import TrainingState
 from bert_core.runs.snapshots import Snapshot, thinned
-from bert_core.runs.worker import Worker
+from bert_core.runs.train import Evaluation, Event, Training, prepare
 from bert_core.storage.checkpoint import Checkpoint, save_checkpoint
 from bert_core.tasks.examples import TaskParts
 from bert_core.training.objective import StepRow
@@ -80,12 +79,12 @@ class Run:
     id: 128 random bits in hexadecimal. owner: whose run it is, for whom it shares the training thread. recipe: once
     prepared, with its number of steps and every change of the schedule. asked: the recipe as it was given. status:
     "paused" means that only `step` trains, and that the newest snapshot is of the last step. reason: why it failed, was
-    stopped or paused. prepared: its text or task with their parts and batches, without the model; None until then and
-    after it was freed. snapshots: oldest first. best: of a task, the one that did best on the validation part; None
-    before the first result, and if its recipe keeps the last weights. worker: None until it is prepared and after the
-    state for the next step was freed. pace: steps a second, None for full speed. due: when the pace allows the next
-    step, by the service's clock. training_bytes: estimated, of what it has got for training. lacking: bytes of memory
-    that it waits for.
+    stopped or paused. verdict: what is to be known of a finished one's numbers. job: its text or task with parts and
+    batches; None until it is prepared and after it was freed. snapshots: oldest first. best: of a task, the one that
+    did best on the validation part; None before the first result, and if its recipe keeps the last weights. training:
+    None until it is prepared and after the state for the next step was freed. pace: steps a second, None for full
+    speed. due: when the pace allows the next step, by the service's clock. training_bytes: estimated, of what it has
+    got for training. lacking: bytes of memory that it waits for.
     """
 
     def __init__(
@@ -106,10 +105,12 @@ class Run:
         self.recipe, self.asked = recipe, recipe
         self.status: Status = "queued"
         self.reason = ""
-        self.prepared: Prepared | None = None
+        self.verdict: Sequence[str] = ()
+        self.job: Job | None = None
         self.snapshots: tuple[Snapshot, ...] = ()
         self.best: Snapshot | None = None
-        self.worker: Worker | None = None
+        self.training: Training | None = None
+        self._events: Iterator[Event] = iter(())  # of the training
         self.pace: float | None = None
         self.due = -math.inf
         self.training_bytes = self.asked_bytes = self.text_bytes = self.lacking = 0
@@ -183,14 +184,14 @@ class Run:
 
         again: 1, 2, ... hide other words of the same pairs. Raises RunError without such a step or without batches.
         """
-        prepared, last = self.prepared, self.recipe.training.total_steps
-        if prepared is None or prepared.head:
+        job, last = self.job, self.recipe.training.total_steps
+        if job is None or not job.is_text:
             raise RunError("The batches of this run are not here: it is not prepared yet, or it was freed.")
         if not 0 <= again <= MAX_SEED:
             raise RunError(f"again is {again}; it must be a number from 0 to {MAX_SEED}.")
         if not 1 <= step <= last:
             raise RunError(f"There is no step {step}; this run has the steps 1 to {last}.")
-        return view_batch(prepared.batches.copy(again)[step - 1], prepared.tokenizer, step, rows)
+        return view_batch(job.batches.copy(again)[step - 1], job.tokenizer, step, rows)
 
     def save(self, folder: str | Path) -> None:
         """Write the model, that of a task's best epoch, as a Hugging Face folder, with the state for `resume`, if it
@@ -201,10 +202,9 @@ class Run:
     def _to_save(self) -> tuple[Checkpoint, Callable[[Path], None]]:
         if not self.snapshots:
             raise RunError("This run has no model to save: it is not prepared yet, or it was freed.")
-        if self.worker is None:
+        if self.training is None:
             return (self.best or self.snapshots[-1]).checkpoint(), lambda folder: None
-        shown, state = self.worker.to_save(self._history)
-        self._publish(self.worker.newest)
+        shown, state = self.training.to_save(self._history)
         return shown.checkpoint(), state.write
 
     # --- Commands -----------------------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class Run:
     def keep_step(self, step: int) -> bool:
         """Keep the snapshot of a step, which may be still to come. Returns whether the run has it or will have it."""
         with self._changed:
-            done = self.worker.trainer.step if self.worker else -1
+            done = self.training.trainer.step if self.training else -1
             is_to_come = self.status in ACTIVE and done < step <= self.recipe.training.total_steps
             has_it = is_to_come or any(each.step == step for each in self.snapshots)
             if has_it:
@@ -272,9 +272,9 @@ class Run:
 
         def change() -> None:
             self._refuse_if_ended()
-            if self.status != "paused" or self.worker is None:
+            if self.status != "paused" or self.training is None:
                 raise RunError("The learning rate can be changed while the run is paused; pause it first.")
-            self.recipe = self.worker.add_part(self.recipe.training.total_steps - len(self._history), value)
+            self.recipe = self.training.add_part(self.recipe.training.total_steps - len(self._history), value)
 
         self._ask(change)
 
@@ -288,11 +288,13 @@ class Run:
         with self._changed:
             if self.status not in ("finished", "stopped"):
                 raise RunError(f"Only a finished or stopped run can train more steps; this one is {self.status}.")
-            if self.worker is None:
+            if self.training is None:
                 raise RunError("The state that this run needs to continue is no longer kept; start it again.")
             check_steps(len(self._history) + steps, self._service.limits)
             if learning_rate is not None or steps != self.recipe.training.total_steps - len(self._history):
-                self.recipe = self.worker.add_part(steps, learning_rate)
+                self.recipe = self.training.add_part(steps, learning_rate)
+            if self.status == "finished":
+                self._events = iter(self.training)
             self._service.enlist(self)
             self._resume()
             self._changed.notify_all()
@@ -325,7 +327,7 @@ class Run:
             raise RunError(f"This run has ended ({self.status}); start a new one.")
 
     def _pause(self, reason: str = "", steps: int = 0) -> None:
-        if self.worker is None or self.worker.is_trained:
+        if self.training is None or self.training.is_trained:
             return
         self._keep_newest()  # first, for readers who do not take the lock
         self._single_steps += steps
@@ -347,7 +349,7 @@ class Run:
             self.reason, self._stage, self.lacking, self.training_bytes = reason, "", 0, 0
             self._start = self._saved = None
             if status == "failed":
-                self.worker = None
+                self.training, self._events = None, iter(())
             self.status = status
             self._changed.notify_all()
 
@@ -363,15 +365,13 @@ class Run:
             if source is not None:
                 self.text_bytes = source.nbytes
                 self._take(PREPARING * source.nbytes)
-
-            def admit(prepared: Prepared) -> None:
-                check_limits(prepared, self._limits)
-                self._take(prepared.training_bytes)
-
-            start = self._start if self.recipe.start is not None else None
-            progress = self._show_stage
-            prepared = prepare(self.recipe, source, device=device, start=start, progress=progress, admit=admit)
-            self._begin(prepared, Worker(prepared, self._saved))
+            is_needed = self.recipe.start is not None
+            start = self._start if is_needed else None
+            job = prepare(self.recipe, source, device=device, start=start, progress=self._show_stage)
+            check_limits(job, self._limits)
+            self._take(job.training_bytes)
+            self._show_stage("drawing the initial weights")
+            self._begin(Training(job, self._saved, self._may_step))
         except NoRoom:
             raise
         except BaseException as error:
@@ -395,17 +395,18 @@ class Run:
         except BaseException as error:
             self._fail(error)
 
-    def _begin(self, prepared: Prepared, worker: Worker) -> None:
+    def _begin(self, training: Training) -> None:
         with self._changed:
             if self.status in ENDED:
                 return
-            self.prepared = dataclasses.replace(prepared, model=None)
-            self._estimated_step = prepared.seconds(1)
-            self.recipe = worker.recipe
-            self._history, self._evaluations = list(worker.history), list(worker.evaluator.points)
+            self.job = training.job
+            self._estimated_step = training.job.seconds(1)
+            self.recipe = training.recipe
+            self._history = list(self._saved.history) if self._saved else []
+            self._evaluations = list(training.points)
             self._start = self._saved = None
-            self.worker = worker
-            self._publish(worker.newest)
+            self.training, self._events = training, iter(training)
+            self._publish(training.newest)
             self._stage = ""
             self._resume()
             self.obey()  # what came while it was in the queue
@@ -442,10 +443,9 @@ class Run:
         self._slice_began = time.monotonic()
 
     def train(self) -> None:
-        """Train for a slice of time, publish what it gave and evaluate; an error ends the run."""
+        """Train for a slice of time, or evaluate a batch, and publish what it gave; an error ends the run."""
         try:
-            assert self.worker is not None
-            self._train(self.worker)
+            self._train()
         except BaseException as error:
             self._fail(error)
 
@@ -458,34 +458,44 @@ class Run:
                 self._end("failed", problem)
             self.obey()
 
-    def _train(self, worker: Worker) -> None:
-        started = time.monotonic()
-        began = time.thread_time()  # which does not count the time in which other threads held this one up
-        rows, divergence = worker.train(self._may_step)
-        seconds, limit = (time.thread_time() - began) / max(1, len(rows)), 2 * self._limits.step_seconds
-        if rows and seconds > limit:
-            raise RunError(f"A step took {seconds:.1f} s; the limit here is {limit:g} s. {SMALLER_STEP}")
+    def _train(self) -> None:
+        started, began = time.monotonic(), time.thread_time()  # the latter does not count the work of other threads
+        for event in self._events:
+            with self._changed:
+                match event:
+                    case Snapshot():
+                        self._publish(event)
+                        continue
+                    case Evaluation():
+                        self._evaluations.append(event.row)
+                        self._publish(event.snapshot)
+                    case [*_, StepRow()]:
+                        self._measure(len(event), time.monotonic() - started, time.thread_time() - began)
+                        self._extend(event)
+            return
+        assert self.training is not None
+        self.verdict = self.training.verdict(self._history)
+        self._end("finished", "")
+
+    def _measure(self, steps: int, seconds: float, own_seconds: float) -> None:
+        """Count the time of some steps. own_seconds: of this thread's work; RunError where a step takes too much."""
+        limit = 2 * self._limits.step_seconds
+        if own_seconds / steps > limit:
+            raise RunError(f"A step took {own_seconds / steps:.1f} s; the limit here is {limit:g} s. {SMALLER_STEP}")
         now = time.monotonic()
-        with self._changed:
-            if rows and self.status == "running":
-                self._step_seconds = running_mean(self._step_seconds, (now - self._slice_ended) / len(rows), 0.2)
-                slowness = (now - started) / len(rows) / self._estimated_step
-                self._service.slowness = running_mean(self._service.slowness, slowness, 0.2)
-            self._slice_ended = now
-            is_at_rest = self.status == "paused" and not self._single_steps
-            if rows and not divergence and (worker.is_snapshot_due or self._lacks_kept_step or is_at_rest):
-                self._publish(worker.take_snapshot())
-            # Rows come after the snapshot: a reader who sees a step's row finds its weights.
-            self._history.extend(rows)
-            if self.status == "paused" and worker.is_trained:
-                self._resume()  # what is left is to evaluate
-        if divergence:
-            raise RunError(divergence)
-        worker.evaluate()
-        with self._changed:
-            self._publish(worker.newest)
-            if worker.is_finished:
-                self._end("finished", "")
+        if self.status == "running":
+            self._step_seconds = running_mean(self._step_seconds, (now - self._slice_ended) / steps, 0.2)
+            slowness = seconds / steps / self._estimated_step
+            self._service.slowness = running_mean(self._service.slowness, slowness, 0.2)
+        self._slice_ended = now
+
+    def _extend(self, rows: Sequence[StepRow]) -> None:
+        """Publish the rows of a slice, after a snapshot that has to be there: who sees a row finds its weights."""
+        if self._lacks_kept_step or (self.status == "paused" and not self._single_steps):
+            self._keep_newest()
+        self._history.extend(rows)
+        if self.status == "paused" and self.training is not None and self.training.is_trained:
+            self._resume()  # what is left is to evaluate
 
     def _may_step(self) -> bool:
         """Whether a step may begin now; if so, it is counted, and by its pace the next one is due a period later."""
@@ -502,22 +512,18 @@ class Run:
     @property
     def _lacks_kept_step(self) -> bool:
         """Whether the training is at the step to keep and its snapshot is still to be taken."""
-        worker = self.worker
-        return worker is not None and worker.trainer.step in self._kept_steps - {self.snapshots[-1].step}
+        return self.training is not None and self.training.trainer.step in self._kept_steps - {self.snapshots[-1].step}
 
     def _keep_newest(self) -> None:
-        if self.worker is not None and self.worker.newest.step < self.worker.trainer.step:
-            self._publish(self.worker.take_snapshot())
+        """Have a snapshot of the last step."""
+        if self.training is not None and self.training.newest.step < self.training.trainer.step:
+            self._publish(self.training.take_snapshot())
 
-    def _publish(self, newest: Snapshot) -> None:
-        """Show the newest snapshot and what is new of the evaluations."""
-        assert self.worker is not None
-        evaluator = self.worker.evaluator
-        if newest is not (self.snapshots[-1:] or [None])[0] or evaluator.best not in (None, self.best):
-            self.best = evaluator.best or self.best
-            by_step = {each.step: each for each in (*self.snapshots, self.best, newest) if each}
-            self.snapshots = thinned([by_step[step] for step in sorted(by_step)], self.staying)
-        self._evaluations.extend(evaluator.points[len(self._evaluations) :])
+    def _publish(self, snapshot: Snapshot) -> None:
+        assert self.training is not None
+        self.best = self.training.best
+        by_step = {each.step: each for each in (*self.snapshots, self.best, snapshot) if each}
+        self.snapshots = thinned([by_step[step] for step in sorted(by_step)], self.staying)
 
     def _fail(self, error: BaseException) -> None:
         """End this run alone after an error, of any kind: a panic of the tokenizers' library is no Exception.
@@ -551,14 +557,15 @@ class Run:
         """Free what an ended run keeps only for `continue_for`. History and snapshots stay."""
         with self._changed:
             if self.status in ENDED:
-                self.worker = None
+                self.training, self._events = None, iter(())
 
     def free(self, reason: str) -> None:
         """Stop and free all but the history; a run with a step in progress only stops, and is freed by a later call."""
         self.stop(reason, wait=False)
         with self._changed:
             if self.status in ENDED:
-                self.worker = self.prepared = self.best = None
+                self.training = self.job = self.best = None
+                self._events = iter(())
                 self.snapshots, self._evaluations, self.text_bytes = (), [], 0
 
 

@@ -1,23 +1,19 @@
 """Snapshots of a run's weights, and which of them are least useful."""
 
-import copy
 import functools
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import torch
 from tokenizers import Tokenizer
-from torch import Tensor, nn
+from torch import Tensor
 
 from bert_core.config import BertConfig
-from bert_core.model import BertForPreTraining, draw, set_parameter
+from bert_core.model import BertForPreTraining, draw
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
 from bert_core.storage.weights import PARTS, TASK_HEADS
 
 MAX_SNAPSHOTS = 40  # of one run
-
-Module = TypeVar("Module", bound=nn.Module)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,34 +37,19 @@ class Snapshot:
 
     def checkpoint(self) -> Checkpoint:
         """A new model in eval mode, which shares the memory of the weights."""
-        model, head, missing, weights = _twin(_skeleton(self.config)), self.head, frozenset[str](), dict(self.weights)
+        with torch.device("meta"):
+            model = BertForPreTraining(self.config).eval()
+        head, missing, weights = self.head, frozenset[str](), dict(self.weights)
         if head is not None:
             head.add_to(model)
             _, has_pooler = TASK_HEADS[head.architecture]
             missing = frozenset({"mlm", "nsp"} if has_pooler else PARTS)
-            generator, left_out = torch.Generator().manual_seed(0), tuple(PARTS[part] for part in missing)
-            device = next(iter(weights.values())).device
+            generator, device = torch.Generator().manual_seed(0), next(iter(weights.values())).device
             for name, parameter in model.named_parameters():
-                if name.startswith(left_out):
+                if name.startswith(tuple(PARTS[part] for part in missing)):
                     weights[name] = draw(name, parameter.shape, self.config, generator).to(device)
-        for name, each in weights.items():
-            set_parameter(model, name, each)
-        return Checkpoint(model, self.tokenizer, self.name, (), missing, self.recipe, head)
-
-
-@functools.lru_cache(maxsize=8)
-def _skeleton(config: BertConfig) -> BertForPreTraining:
-    """A model in eval mode on the meta device: building it takes longer than filling it."""
-    with torch.device("meta"):
-        return BertForPreTraining(config).eval()
-
-
-def _twin(module: Module) -> Module:
-    """A copy of the modules whose parameters can be replaced independently."""
-    twin = copy.copy(module)
-    twin._parameters = dict(module._parameters)
-    twin._modules = {name: child and _twin(child) for name, child in module._modules.items()}
-    return twin
+        model.load_state_dict(weights, assign=True)
+        return Checkpoint(model.requires_grad_(False), self.tokenizer, self.name, (), missing, self.recipe, head)
 
 
 def least_useful(snapshots: Sequence[Snapshot], staying: Container[int | None] = ()) -> tuple[float, Snapshot] | None:

@@ -1,9 +1,8 @@
 """From a pretrained model to one for a task (Devlin et al. 2018, 4 and A.3), to predictions, and how good they are."""
 
 import contextlib
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,8 +15,6 @@ from bert_core.tasks.examples import TASKS, TaskData, learned_columns
 from bert_core.tasks.task import BertForTask, Example, Layout, Metrics, Prediction, Row, Task, TaskBatches
 from bert_core.tasks.texts import TextExample, confusion
 from bert_core.tasks.token_classification import TaggedExample
-from bert_core.training.evaluation import result_of
-from bert_core.training.objective import StepRow
 
 _PREDICTED_TOGETHER = 64  # examples
 
@@ -71,12 +68,12 @@ def initial_model(
 @torch.inference_mode()
 def predicting(
     task: Task, model: BertForTask, batches: TaskBatches, examples: Sequence[Example], layout: Layout
-) -> Generator[float, None, tuple[list[Prediction], float]]:
-    """Predict a batch at a time: yields the done fraction, and returns a prediction for each example, in their order,
+) -> Iterator[tuple[list[Prediction], float] | None]:
+    """Predict a batch at a time: yields None after each, and at the end a prediction for each example, in their order,
     and their mean loss, nan without labels. model: in eval mode. batches: of `examples`."""
     device = next(model.parameters()).device
     logits_of: list[np.ndarray] = [np.empty(0)] * batches.count
-    done, sums, counts = 0, *torch.zeros(2, 2, device=device)
+    sums, counts = torch.zeros(2, 2, device=device)
     for numbers, batch in batches.in_order():
         cost = Cost(model.config, *task.size(batch), str(device), is_step=False)
         with using_threads(cost.threads):
@@ -88,26 +85,26 @@ def predicting(
         words = [len(row.words) for row in (batches.rows[number] for number in numbers) if row.words is not None]
         for number, part in zip(numbers, logits.split(words) if words else logits):
             logits_of[number] = part.cpu().numpy()
-        done += len(numbers)
-        yield done / batches.count
+        yield None
     parts_of: list[list[tuple[Row, np.ndarray]]] = [[] for _ in examples]
     for row, each in zip(batches.rows[:: batches.choices or 1], logits_of):
         parts_of[row.example].append((row, each))
     found = [task.decode(example, parts, layout) for example, parts in zip(examples, parts_of)]
-    return found, float(sums[0] / counts[0])
+    yield found, float(sums[0] / counts[0])
 
 
-def validating(
-    snapshot: Any, part: TaskData, batches: TaskBatches, layout: Layout, steps_per_epoch: int
-) -> Generator[float, None, StepRow]:
-    """Evaluate a snapshot on the validation part, a batch at a time: yields the done fraction.
-
-    epoch: passes through the training part so far. loss: as of a step, without dropout. Others: see `Task.measures`.
-    """
-    found, loss = yield from predicting(part.kind, model_of(snapshot.checkpoint()), batches, part.examples, layout)
-    measures = part.kind.measures([each.label for each in part.examples], [each.label for each in found], layout.labels)
-    values = {"epoch": snapshot.step / steps_per_epoch, "loss": loss, **measures}
-    return StepRow(step=snapshot.step, **values)
+def validate(
+    checkpoint: Checkpoint, part: TaskData, batches: TaskBatches, layout: Layout
+) -> Iterator[dict[str, float] | None]:
+    """Evaluate a fine-tuned model on the validation part: yields None after each batch, and at the end the loss, as of
+    a step without dropout, and the measures; see `Task.measures`."""
+    right = [each.label for each in part.examples]
+    for answers in predicting(part.kind, model_of(checkpoint), batches, part.examples, layout):
+        if answers is None:
+            yield None
+        else:
+            found, loss = answers
+            yield {"loss": loss, **part.kind.measures(right, [each.label for each in found], layout.labels)}
 
 
 def predict(
@@ -164,7 +161,9 @@ def _answers(
     batches = data.batches(layout, checkpoint.config.pad_token_id, 0)
     for note in batches.cut(data.name):
         tell(note)
-    return *result_of(predicting(task, model_of(checkpoint), batches, data.examples, layout)), batches
+    *_, answers = predicting(task, model_of(checkpoint), batches, data.examples, layout)
+    assert answers is not None
+    return *answers, batches
 
 
 @dataclass(frozen=True)

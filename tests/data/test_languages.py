@@ -15,8 +15,8 @@ from bert_core.model import BertForPreTraining
 from bert_core.probes.attention import attention
 from bert_core.probes.masked_words import fill_mask
 from bert_core.probes.reading import read_words, unknown_words
-from bert_core.runs.prepare import preview
 from bert_core.runs.recipe import recipe_named
+from bert_core.runs.text_job import preview
 from bert_core.storage.checkpoint import Checkpoint
 
 SENTENCES = {

@@ -15,12 +15,12 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError, is_out_of_memory
 from bert_core.model import BertForPreTraining
 from bert_core.probes import forward, masked_words
-from bert_core.runs import prepare, run, saved_state, service, worker
+from bert_core.runs import run, saved_state, service, text_job, train
 from bert_core.runs.recipe import Recipe, load_recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.runs.service import TrainingService
 from bert_core.storage import checkpoint
-from bert_core.training import evaluation, objective, optimizer
+from bert_core.training import objective, optimizer
 from bert_core.training.trainer import Trainer
 
 TEXT = Corpus([[f"w{i % 7} w{(i + j) % 5} w{j}" for j in range(4)] for i in range(12)])
@@ -63,16 +63,14 @@ def once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: BaseExce
 
 
 IN_A_RUN = [
-    *[(prepare, name) for name in ("_prepare_text", "train_tokenizer", "training_bytes", "encode_corpus")],
-    *[(prepare, name) for name in ("PretrainingBatches", "BertForPreTraining")],
-    (prepare, "Evaluator"),
-    *[(run, name) for name in ("prepare", "Worker", "thinned")],
+    *[(text_job, name) for name in ("train_tokenizer", "training_bytes", "encode_corpus", "PretrainingBatches")],
+    *[(train, "prepare_text"), (text_job, "BertForPreTraining"), (text_job, "evaluate")],
+    *[(run, name) for name in ("prepare", "Training", "thinned")],
     *[(Run, name) for name in ("_publish", "_may_step", "_begin", "_train", "_end")],
-    *[(worker, name) for name in ("read_rows", "until_divergence", "Snapshot")],
+    *[(train, name) for name in ("read_rows", "until_divergence", "Snapshot", "Evaluation")],
     *[(Recipe, name) for name in ("source", "content")],
-    *[(worker.Worker, name) for name in ("train", "take_snapshot", "evaluate")],
+    *[(train.Training, name) for name in ("__iter__", "_slice", "take_snapshot", "_evaluated", "verdict")],
     *[(Trainer, name) for name in ("__next__", "_backward")],
-    *[(prepare, "evaluating"), (evaluation.Evaluator, "begin_if_due")],
     *[(PretrainingBatches, "__getitem__"), (objective.Pretraining, "loss"), (optimizer.Optimizer, "step")],
 ]
 
@@ -92,7 +90,7 @@ def test_an_error_in_one_run_gives_it_a_reason_and_the_next_run_trains(
     assert len(fine.history()) == 4
 
 
-@pytest.mark.parametrize(("owner", "name"), [(prepare, "BertForPreTraining"), (Trainer, "_backward")])
+@pytest.mark.parametrize(("owner", "name"), [(text_job, "BertForPreTraining"), (Trainer, "_backward")])
 @pytest.mark.parametrize("error", [MemoryError(), too_little_memory()], ids=["python", "torch"])
 def test_a_failed_allocation_says_that_the_machine_is_too_small(
     service_: TrainingService, recipe: Recipe, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: Exception
@@ -106,7 +104,7 @@ def test_a_failed_allocation_says_that_the_machine_is_too_small(
 
 
 IN_SAVING = [
-    *[(Run, "_to_save"), (worker.Worker, "to_save"), (worker.Worker, "copy"), (Trainer, "state")],
+    *[(Run, "_to_save"), (train.Training, "to_save"), (train.Training, "copy"), (Trainer, "state")],
     *[(checkpoint, name) for name in ("check_finite", "_put_in_place", "_write_files", "small_files", "sync")],
     *[(saved_state.TrainingState, "write"), (saved_state, "save_file")],
 ]
@@ -235,7 +233,7 @@ def test_stop_is_a_flag_and_waiting_requests_are_refused(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    started = service_.start(recipe, TEXT)
+    started = service_.start(recipe)
     wait(lambda: started._slice_began)
     monkeypatch.setattr(run, "LONG_STEP_SECONDS", -1.0)
     assert "has taken 0 s so far" in started.progress().reason
@@ -262,7 +260,7 @@ def test_a_step_in_progress_does_not_hold_up_closing(
 ) -> None:
     monkeypatch.setattr(service, "CLOSE_SECONDS", 0.05)
     made = TrainingService("cpu")
-    started = made.start(recipe, TEXT)
+    started = made.start(recipe)
     wait(lambda: started._slice_began)
     made.close()
     assert started.status == "running"

@@ -15,9 +15,10 @@ from bert_core.config import ASSETS
 from bert_core.data.batches import IGNORED
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, CorpusError
-from bert_core.runs import prepare as prepare_module
-from bert_core.runs.prepare import prepare, preview
+from bert_core.runs import text_job
 from bert_core.runs.recipe import Recipe, load_recipe, recipe_for, recipe_names
+from bert_core.runs.text_job import preview
+from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.training.objective import read_rows
 
@@ -129,9 +130,9 @@ def test_a_seed_is_a_whole_number(recipe, seed):
 
 def test_a_recipe_is_trained_with_its_own_seed_unless_another_one_is_given(recipe):
     seven = recipe.with_seed(7)
-    expected = [prepare(recipe, seed=seed).model.state_dict() for seed in (7, 3)]
+    expected = [prepare(recipe, seed=seed).first_model().state_dict() for seed in (7, 3)]
     for prepared, weights in zip((prepare(seven), prepare(seven, seed=3)), expected):
-        assert all(torch.equal(ours, weights[name]) for name, ours in prepared.model.state_dict().items())
+        assert all(torch.equal(ours, weights[name]) for name, ours in prepared.first_model().state_dict().items())
     assert [prepare(seven, seed=seed).recipe.seed for seed in (None, 3)] == [7, 3]
 
 
@@ -166,7 +167,7 @@ def test_preparing_draws_nothing_from_the_global_generator(recipe):
     before = torch.get_rng_state()
     first, again, other = prepare(recipe, seed=1), prepare(recipe, seed=1), prepare(recipe, seed=2)
     assert torch.equal(torch.get_rng_state(), before)
-    weights = [p.model.bert.embeddings.word_embeddings.weight for p in (first, again, other)]
+    weights = [p.first_model().bert.embeddings.word_embeddings.weight for p in (first, again, other)]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
     assert first.tokenizer.to_str() == again.tokenizer.to_str()
@@ -177,7 +178,7 @@ def test_the_preview_of_the_dialogue(recipe):
     assert (facts.documents, facts.sentences, facts.tokens, facts.vocabulary) == (1, 9, 62, 41)
     assert facts.unknown_share == 0
     assert facts.cut_share == 0
-    assert facts.parameters == prepare(recipe).model.config.parameter_count()
+    assert facts.parameters == prepare(recipe).config.parameter_count()
     assert 0 < facts.seconds < 600
 
 
@@ -301,7 +302,7 @@ def test_the_tokenizer_of_a_text_that_holds_nothing_out_is_trained_on_all_of_it(
 
     text = Corpus.from_text("\n".join(f"one{i}" for i in range(230)))
     assert prepare(recipe, text).tokenizer.token_to_id("one229") is not None
-    monkeypatch.setattr(prepare_module, "train_tokenizer", train_tokenizer)
+    monkeypatch.setattr(text_job, "train_tokenizer", train_tokenizer)
     with pytest.raises(CorpusError, match="no word"):
         prepare(recipe, text)
 
@@ -324,7 +325,7 @@ def test_the_recipe_of_the_paper_packs_its_segments(recipe):
 
 
 def test_a_long_text_is_previewed_from_its_beginning(monkeypatch):
-    monkeypatch.setattr(prepare_module, "MAX_PREVIEWED", 60)
+    monkeypatch.setattr(text_job, "MAX_PREVIEWED", 60)
     words = ("one", "two", "three", "four", "five", "six", "seven")
     lines = [f"{words[i % 7]} {words[i * i % 7]} {words[i % 3]}" for i in range(240)]
     changed = {"training.epochs": 3, "training.warmup_steps": 2, "corpus.validation_share": 0.1}
@@ -347,7 +348,6 @@ def test_preparing_reports_its_stages(recipe):
         "training the tokenizer, 0%",
         "making the vocabulary",
         "encoding the text, 0%",
-        "drawing the initial weights",
     ]
 
 
@@ -391,7 +391,7 @@ def test_the_variants_of_an_experiment_train_and_differ_in_one_thing(recipe, exp
 def test_embeddings_that_are_not_used_stay_zero_and_the_others_begin_alike(recipe, setting, part, tmp_path):
     smaller = recipe.override({"training.steps": 5, "training.weight_decay": 0.1})
     used, unused = prepare(smaller), prepare(smaller.override({setting: "false"}))
-    for (name, ours), theirs in zip(used.model.named_parameters(), unused.model.parameters()):
+    for (name, ours), theirs in zip(used.first_model().named_parameters(), unused.first_model().parameters()):
         assert torch.equal(ours, theirs) == (not name.endswith(part)), name
     trainer = unused.trainer()
     list(trainer)

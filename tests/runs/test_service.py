@@ -22,14 +22,14 @@ from bert_core.device import choose_device
 from bert_core.errors import CheckpointError, ConfigError, CorpusError, RunError
 from bert_core.probes.batch import interleaved
 from bert_core.probes.masked_words import fill_mask
-from bert_core.runs import worker
-from bert_core.runs.prepare import prepare
+from bert_core.runs import train
 from bert_core.runs.recipe import load_recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.runs.service import TrainingService
 from bert_core.runs.snapshots import MAX_SNAPSHOTS
+from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
-from bert_core.training.evaluation import evaluating, result_of
+from bert_core.training.evaluation import evaluate
 from bert_core.training.objective import read_rows
 from bert_core.training.trainer import Trainer
 
@@ -115,19 +115,19 @@ def test_no_slice_gives_a_device_more_steps_than_it_does_in_the_time_of_a_slice(
         return read_rows(pending)
 
     def may_step():
-        clock[0] += worker.SLICE_SECONDS / 10
+        clock[0] += train.SLICE_SECONDS / 10
         return True
 
     clock = [0.0]
-    monkeypatch.setattr(worker, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
-    monkeypatch.setattr(worker, "read_rows", read)
-    device_seconds = 2 * worker.SLICE_SECONDS
-    made = worker.Worker(prepare(recipe.override({"training.steps": 100_000})))
-    made.train(may_step)  # the first slice tells how long a step takes
-    device_seconds = worker.SLICE_SECONDS
-    assert [len(made.train(may_step)[0]) for _ in range(4)] == [1, 1, 1, 1]
+    monkeypatch.setattr(train, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(train, "read_rows", read)
+    device_seconds = 2 * train.SLICE_SECONDS
+    made = train.Training(prepare(recipe.override({"training.steps": 100_000})), may_step=may_step)
+    made._slice()  # the first slice tells how long a step takes
+    device_seconds = train.SLICE_SECONDS
+    assert [len(made._slice()[0]) for _ in range(4)] == [1, 1, 1, 1]
     device_seconds = 0
-    assert max(len(made.train(may_step)[0]) for _ in range(9)) > 1
+    assert max(len(made._slice()[0]) for _ in range(9)) > 1
 
 
 def test_history_is_read_with_a_cursor(service, recipe):
@@ -161,8 +161,8 @@ def test_pausing_stepping_and_resuming_change_no_loss(service, recipe):
 
 @pytest.mark.parametrize(("command", "status"), [(Run.pause, "paused"), (Run.stop, "stopped")])
 def test_a_run_that_rests_has_a_snapshot_of_its_last_step(service, recipe, monkeypatch, command, status):
-    monkeypatch.setattr(worker, "SNAPSHOT_SECONDS", math.inf)
-    monkeypatch.setattr(worker, "SNAPSHOT_GROWTH", math.inf)
+    monkeypatch.setattr(train, "SNAPSHOT_SECONDS", math.inf)
+    monkeypatch.setattr(train, "SNAPSHOT_GROWTH", math.inf)
     runs = [service.start(recipe.override({"training.steps": 100_000}), seed=seed) for seed in range(4)]
     wait(lambda: all(len(run.history()) > 5 for run in runs))
     for run in runs:  # most of them between two slices
@@ -253,7 +253,7 @@ def test_the_runs_of_an_owner_wait_for_each_other_but_not_for_a_paused_one(servi
     wait(first.history)
     finished(service.start(recipe))  # another owner is served meanwhile
     assert second.status == "queued"
-    assert second.prepared is None  # not even prepared
+    assert second.job is None  # not even prepared
     first.pause()
     assert numbers(finished(second).history()) == alone(recipe, 2)
     assert first.status == "paused"
@@ -337,7 +337,7 @@ def test_a_run_that_fails_has_a_reason_and_the_others_continue(service, recipe, 
 
     broken = service.start(recipe.override({"training.steps": 100_000}))
     wait(lambda: len(broken.history()) > 3)
-    monkeypatch.setattr(broken.worker.trainer, "batches", BrokenBatches())
+    monkeypatch.setattr(broken.training.trainer, "batches", BrokenBatches())
     wait(lambda: broken.status in ENDED)
     assert broken.status == "failed"
     assert "internal error (ZeroDivisionError)" in broken.reason
@@ -349,7 +349,7 @@ def test_a_loss_that_is_not_a_number_ends_the_run_and_keeps_the_last_finite_mode
     wait(lambda: len(run.history()) > 20)
     run.pause()
     wait(lambda: run.status == "paused")
-    run.worker.trainer.model.bert.embeddings.LayerNorm.eps = float("nan")
+    run.training.trainer.model.bert.embeddings.LayerNorm.eps = float("nan")
     done = len(run.history())
     run.resume()
     wait(lambda: run.status in ENDED)
@@ -439,7 +439,7 @@ def test_the_service_measures_how_many_times_as_long_as_estimated_steps_take(ser
     monkeypatch.setattr(Trainer, "__next__", lambda trainer: time.sleep(0.05) or began(trainer))
     run = service.start(recipe.override({"training.steps": 10}))
     run.set_pace(1000)  # which is no part of a step
-    assert finished(run).prepared.seconds(1) * service.slowness > 0.05
+    assert finished(run).job.seconds(1) * service.slowness > 0.05
 
 
 def test_the_remaining_time_follows_the_pace_and_leaves_out_a_pause(service, recipe):
@@ -507,7 +507,7 @@ def test_the_held_out_curve_is_kept(service, recipe, tmp_path):
     run.save(tmp_path / "model")
     resumed = finished(service.resume(tmp_path / "model", corpus))
     assert resumed.evaluations() == run.evaluations()
-    assert resumed.prepared.parts.validation == run.prepared.parts.validation
+    assert resumed.job.parts.validation == run.job.parts.validation
     other = Corpus.from_text(text.replace("w3", "w4", 1), "lines", "another text")
     for wrong, problem in (
         (None, "give it the text that it was trained on"),
@@ -627,8 +627,8 @@ def test_a_pace_gives_a_step_when_its_time_has_come(slow_service, clock, recipe)
 
 def test_a_run_has_its_newest_snapshot_and_its_reason_before_it_is_called_paused(slow_service, recipe, monkeypatch):
     """A reader of `status` takes no lock."""
-    monkeypatch.setattr(worker, "SNAPSHOT_SECONDS", math.inf)
-    monkeypatch.setattr(worker, "SNAPSHOT_GROWTH", math.inf)
+    monkeypatch.setattr(train, "SNAPSHOT_SECONDS", math.inf)
+    monkeypatch.setattr(train, "SNAPSHOT_GROWTH", math.inf)
     seen = []
 
     def note(run, name, value):
@@ -697,7 +697,7 @@ def test_progress_counts_the_runs_that_are_prepared_before(service, recipe):
     for door in doors:
         door.set()
     assert runs[1].status == "stopped"
-    assert finished(runs[2]).prepared.source.sentences[0] == "a b c"
+    assert finished(runs[2]).job.source.sentences[0] == "a b c"
 
 
 def test_the_held_out_curve_begins_untrained_and_ends_with_the_run(service, recipe):
@@ -705,21 +705,21 @@ def test_the_held_out_curve_begins_untrained_and_ends_with_the_run(service, reci
     words = [f"w{i}" for i in range(30)]
     text = "\n\n".join("\n".join(" ".join(rng.choices(words, k=4)) for _ in range(4)) for _ in range(40))
     run = finished(service.start(recipe, Corpus.from_text(text, "lines"), seed=5))
-    assert len(run.prepared.parts.validation.documents) == 4
+    assert len(run.job.parts.validation.documents) == 4
     assert [
-        *run.prepared.parts.train.documents,
-        *run.prepared.parts.validation.documents,
-    ] == run.prepared.source.documents
+        *run.job.parts.train.documents,
+        *run.job.parts.validation.documents,
+    ] == run.job.source.documents
     points = run.evaluations()
     assert points[0].step == 0
     assert points[-1].step == 60
     assert [point.step for point in points] == sorted({point.step for point in points})
     assert run.evaluations(since=1) == points[1:]
-    prepared = prepare(run.recipe, run.prepared.source, seed=5)
+    prepared = prepare(run.recipe, run.job.source, seed=5)
     held_out = [prepared.validation[k] for k in range(8)]  # as many as more than one pass over the sentences takes
-    before = result_of(evaluating(prepared.model.eval(), held_out, 0))
+    *_, before = evaluate(prepared.first_model().eval(), held_out, 0)
     assert vars(points[0]) == pytest.approx(vars(before), abs=1e-5)
-    after = result_of(evaluating(run.snapshots[-1].checkpoint().model, held_out, 60))
+    *_, after = evaluate(run.snapshots[-1].checkpoint().model, held_out, 60)
     assert vars(points[-1]) == pytest.approx(vars(after), abs=1e-5)
     # Evaluating has changed nothing.
     assert numbers(run.history()) == numbers(read_rows(list(prepared.trainer())))
@@ -727,8 +727,8 @@ def test_the_held_out_curve_begins_untrained_and_ends_with_the_run(service, reci
 
 def test_a_text_of_one_short_document_has_nothing_to_hold_out(service, recipe):
     run = finished(service.start(recipe))
-    assert run.prepared.parts.validation is None
-    assert run.prepared.parts.train == run.prepared.source
+    assert run.job.parts.validation is None
+    assert run.job.parts.train == run.job.source
     assert run.evaluations() == []
 
 
@@ -797,9 +797,9 @@ class Turn:
 
 def test_one_thread_at_a_time_works_on_mps(service, recipe, tmp_path, monkeypatch):
     turn = Turn()
-    monkeypatch.setattr(worker, "turn_on", lambda device: turn)
+    monkeypatch.setattr(train, "turn_on", lambda device: turn)
     touching = [(Trainer, name) for name in ("__init__", "__next__", "state", "restore")]
-    for owner, name in (*touching, (worker, "read_rows")):
+    for owner, name in (*touching, (train, "read_rows")):
         monkeypatch.setattr(owner, name, turn.watch(getattr(owner, name)))
     run = service.start(recipe, seed=5, paused=True)
     stepped(run, 3).save(tmp_path / "cut")
@@ -837,9 +837,8 @@ def test_training_returns_memory_from_time_to_time_however_short_the_runs(recipe
     monkeypatch.setattr(device.ctypes, "CDLL", lambda name: library)
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(device, "time", types.SimpleNamespace(monotonic=lambda: now, perf_counter=time.perf_counter))
-    monkeypatch.setattr(worker, "SLICE_SECONDS", 0)
+    monkeypatch.setattr(train, "SLICE_SECONDS", 0)
     for _ in range(3):
-        made = worker.Worker(prepare(recipe.override({"training.steps": 3})))
-        for rows in made.slices():
-            now += 20.0 * len(rows)
+        for event in train.Training(prepare(recipe.override({"training.steps": 3}))):
+            now += 20.0 * (isinstance(event, list) and len(event))
     assert len(given_back) == 4, "of nine steps of twenty seconds each"

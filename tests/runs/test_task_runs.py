@@ -10,7 +10,7 @@ from helpers import change_state, labelled, make_model, texts, wait
 from bert_core.errors import CheckpointError, ConfigError, CorpusError
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes, load_recipe
 from bert_core.runs.saved_state import read_training_state
-from bert_core.runs.worker import finetune
+from bert_core.runs.train import finetune
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.prediction import predict, review
@@ -51,8 +51,8 @@ def test_a_run_has_the_numbers_of_a_training_alone_whatever_else_is_trained(serv
     assert run.best in run.snapshots
     measures = review(run.best.checkpoint(), PARTS.validation).measures
     assert measures == whole.validation == next(p for p in run.evaluations() if p.step == run.best.step).measures
-    assert [len(part.examples) for part in (run.prepared.parts.train, run.prepared.parts.validation)] == [60, 30]
-    assert (run.recipe.start, run.recipe.training.total_steps, run.prepared.source) == ("tiny", 48, PARTS)
+    assert [len(part.examples) for part in (run.job.parts.train, run.job.parts.validation)] == [60, 30]
+    assert (run.recipe.start, run.recipe.training.total_steps, run.job.source) == ("tiny", 48, PARTS)
     assert run.progress().steps == 48
 
 
@@ -103,7 +103,7 @@ def test_the_saved_model_is_the_best_epochs_and_training_goes_on_from_the_last(
     saved = load_checkpoint(tmp_path / "folder")
     assert review(saved, parts.validation).measures == pytest.approx(best.measures, abs=1e-4)
     if not is_freed:
-        again = service.resume(tmp_path / "run", parts)
+        again = service.resume(tmp_path / "folder", parts)
         wait(lambda: again.status == "finished")
         assert again.best.step == run.best.step
         for ours, theirs in ((again.best, run.best), (again.snapshots[-1], run.snapshots[-1])):

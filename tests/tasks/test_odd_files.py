@@ -6,8 +6,8 @@ import pytest
 
 from bert_core import load_task
 from bert_core.errors import CorpusError
-from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import FinetuningRecipe
+from bert_core.runs.train import prepare
 from bert_core.tasks.examples import TASKS, TaskParts
 
 CLASSIFY, REGRESS, CHOOSE, ANSWER, TAG = TASKS

@@ -12,9 +12,8 @@ from helpers import guessed, labelled, texts
 
 from bert_core import __main__ as command_line
 from bert_core.errors import BertCoreError, CheckpointError, ConfigError, CorpusError, InputError
-from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import FinetuningRecipe
-from bert_core.runs.worker import finetune
+from bert_core.runs.train import finetune, prepare
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 from bert_core.tasks.examples import TaskData, TaskParts, load_task
 from bert_core.tasks.multiple_choice import ChoiceExample
@@ -76,7 +75,7 @@ def test_a_pooler_at_its_limits_holds_no_task_back(tiny_checkpoint):
 def test_the_pooler_of_a_fine_tuned_model_is_kept(tiny_checkpoint):
     first = finetune(tiny_checkpoint, texts(), epochs=1, **FAST).checkpoint
     pooler = "bert.pooler.dense.weight"
-    assert torch.equal(prepared(first).model.state_dict()[pooler], first.model.state_dict()[pooler])
+    assert torch.equal(prepared(first).first_model().state_dict()[pooler], first.model.state_dict()[pooler])
 
 
 def test_frozen_parts_keep_their_weights(tiny_checkpoint):
@@ -123,12 +122,12 @@ def test_the_best_epoch_is_kept_however_long_its_evaluation_takes(tiny_checkpoin
 
 
 def test_random_weights_keep_tokenizer_and_sizes(tiny_checkpoint):
-    random = prepared(tiny_checkpoint, random_weights=True)
-    assert random.model.config.hidden_size == tiny_checkpoint.config.hidden_size
+    random = prepared(tiny_checkpoint, random_weights=True).first_model()
+    assert random.config.hidden_size == tiny_checkpoint.config.hidden_size
     word = "bert.embeddings.word_embeddings.weight"
-    assert not torch.equal(random.model.state_dict()[word], tiny_checkpoint.model.state_dict()[word])
-    pretrained = prepared(tiny_checkpoint)
-    assert torch.equal(pretrained.model.state_dict()[word], tiny_checkpoint.model.state_dict()[word])
+    assert not torch.equal(random.state_dict()[word], tiny_checkpoint.model.state_dict()[word])
+    pretrained = prepared(tiny_checkpoint).first_model()
+    assert torch.equal(pretrained.state_dict()[word], tiny_checkpoint.model.state_dict()[word])
 
 
 def test_few_labelled_examples_are_drawn_by_the_seed(tiny_checkpoint):

@@ -24,10 +24,10 @@ from bert_core.data.corpus import Corpus
 from bert_core.device import Cost, _fault_of_gpu, choose_device
 from bert_core.errors import GPU_LOST, OUT_OF_MEMORY, ConfigError, RunError, reason_of
 from bert_core.model import BertForPreTraining
-from bert_core.runs.prepare import Prepared
 from bert_core.runs.recipe import load_recipe
 from bert_core.runs.run import ENDED
 from bert_core.runs.service import TrainingService
+from bert_core.runs.train import Training
 from bert_core.training import distributed, optimizer
 from bert_core.training.optimizer import Optimizer
 from bert_core.training.trainer import Trainer
@@ -255,13 +255,13 @@ def test_a_fault_of_the_program_stays_one(monkeypatch):
         command_line.main(["exam", "model", "--corpus", "text"])
 
 
-@pytest.mark.parametrize(("kind", "name"), [(Prepared, "trainer"), (Trainer, "__next__")])
+@pytest.mark.parametrize(("kind", "name"), [(Training, "take_snapshot"), (Trainer, "__next__")])
 def test_a_run_that_fails_gives_its_memory_back_before_the_garbage_collector_comes(kind, name, monkeypatch):
     """The others need it for their next step or snapshot."""
     models = []
 
     def fail(owner):
-        models.append(weakref.ref(owner.model))
+        models.append(weakref.ref(getattr(owner, "trainer", owner).model))
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
     monkeypatch.setattr(kind, name, fail)

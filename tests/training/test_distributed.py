@@ -16,7 +16,7 @@ from helpers import wait
 from bert_core import __main__ as command_line
 from bert_core.__main__ import main
 from bert_core.data.batches import IGNORED, Batch
-from bert_core.runs import worker
+from bert_core.runs import train
 from bert_core.runs.saved_state import read_training_state
 from bert_core.training.distributed import own_rows
 
@@ -120,7 +120,7 @@ def test_the_end_of_one_process_ends_all_and_the_saved_training_resumes(tmp_path
     step = read_training_state(folder).trainer.step
     assert step >= 20
     assert killed == 1 or step % 20 == 0  # the first process, if it still runs, saves at the end too
-    monkeypatch.setattr(worker, "SLICE_SECONDS", 0)
+    monkeypatch.setattr(train, "SLICE_SECONDS", 0)
     monkeypatch.setattr(command_line, "_show_step", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     assert main(["train", "--resume", str(folder)]) == 130
     assert [row["step"] for row in steps_of(folder)] == list(range(1, step + 2))

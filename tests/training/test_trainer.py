@@ -18,11 +18,10 @@ from bert_core.config import BertConfig, TrainingConfig
 from bert_core.data.batches import IGNORED, Batch
 from bert_core.device import Cost
 from bert_core.errors import CheckpointError, ConfigError
-from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
-from bert_core.runs.worker import Worker
-from bert_core.training.evaluation import evaluating, evaluation_plan, result_of
-from bert_core.training.objective import StepRow, read_rows, until_divergence
+from bert_core.runs.train import Training, prepare
+from bert_core.training.evaluation import evaluate, evaluation_plan
+from bert_core.training.objective import Pretraining, StepRow, read_rows, until_divergence
 from bert_core.training.optimizer import (
     Optimizer,
     learning_rate_at,
@@ -460,11 +459,11 @@ def test_evaluations_take_a_tenth_of_the_training(steps, steps_per_epoch):
 def test_evaluation_is_without_dropout_and_repeatable():
     trainer = small_run(**{"model.hidden_dropout_prob": 0.5})
     model, batches = trainer.model.eval(), [trainer.batches[k] for k in range(3)]
-    first, again = (result_of(evaluating(model, batches, step=5)) for _ in range(2))
+    first, again = ([*evaluate(model, batches, step=5)][-1] for _ in range(2))
     assert first == again
-    rows = [torch.stack(numbers_of(model, trainer.batches[k])[:4]).detach() for k in range(3)]
-    means = torch.stack(rows).mean(0).tolist()
-    assert [*vars(first).values()] == pytest.approx([5, *means], abs=1e-5)
+    found = [Pretraining().run(model, batch, torch.device("cpu")) for batch in batches]
+    sums, counts = (torch.stack(each).sum(0)[:4].detach() for each in zip(*found))
+    assert [*vars(first).values()] == pytest.approx([5, *(sums / counts).tolist()], abs=1e-5)
 
 
 def test_bfloat16_learns_as_float32_does():
@@ -526,10 +525,10 @@ def test_the_chosen_precision_is_in_the_recipe_that_repeats_the_run(monkeypatch)
     for rates in ({"float32": 1.0, "bfloat16": 2.0}, {"float32": 2.0, "bfloat16": 1.0}):
         monkeypatch.setattr(device, "_rate", lambda _, kind, *rest, rates=rates: rates[kind])
         recipe = load_recipe("romeo-juliet").override({"training.steps": 2, "training.precision": "auto"})
-        chosen = Worker(prepare(recipe)).recipe
+        chosen = Training(prepare(recipe)).recipe
         assert chosen.training.precision == max(rates, key=rates.get)
         monkeypatch.setattr(device, "_rate", lambda *_: pytest.fail("it is measured once"))
-        assert Worker(prepare(chosen)).recipe == chosen
+        assert Training(prepare(chosen)).recipe == chosen
 
 
 def test_an_explicit_precision_is_used_and_not_measured(monkeypatch):

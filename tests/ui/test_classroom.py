@@ -300,7 +300,7 @@ def test_the_room_guesses_the_loss_of_a_run_that_has_not_ended(room, workspaces)
     number = room.question({}, "loss")["number"]
     about = room.ask(other, "", 0)["round"]["about"]
     assert (about["steps"], about["rate"]) == (3, recipe.training.learning_rate)
-    assert about["blind"] == pytest.approx(math.log(run.prepared.config.vocab_size), abs=0.01)
+    assert about["blind"] == pytest.approx(math.log(run.job.config.vocab_size), abs=0.01)
     for wrong in ("", "two", "-1", "31", "nan"):
         assert "Type a number" in room.ask(one, "guess", number, [wrong])["error"]
     run.resume()

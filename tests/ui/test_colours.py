@@ -3,7 +3,7 @@
 import itertools
 import math
 import re
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -66,7 +66,8 @@ def test_curves_have_the_colours_of_the_style_sheet() -> None:
 
 def ended_run(number: int) -> Run:
     recipe = recipe_named(DEFAULT_RECIPE)
-    facts = {"id": f"{number}", "status": "finished", "recipe": recipe, "asked": recipe}
+    facts: dict[str, Any] = {"id": f"{number}", "status": "finished", "recipe": recipe, "asked": recipe}
+    facts |= {"snapshots": (), "training": None, "steps_done": 0, "text_bytes": 0}
     return cast(Run, type("EndedRun", (), facts)())
 
 

@@ -5,9 +5,9 @@ from helpers import finished
 
 from balcony.compare.runs_list import begin_alike, differences, settings_of
 from bert_core.data.corpus import Corpus
-from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
 from bert_core.runs.service import TrainingService
+from bert_core.runs.train import prepare
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 7, "data.batch_size": 4})
 

@@ -67,7 +67,7 @@ def test_a_run_that_went_on_says_what_the_added_steps_have_changed(service: Trai
     was, then, now = (
         statistics.fmean(part) for part in (losses[step - 10 : step], losses[step : step + 10], losses[-10:])
     )
-    training = run.prepared.batches.encoded
+    training = run.job.batches.encoded
     right = examine_part(before, training, training, run.recipe.data.sequence_length).words.right
     said = f" At step {step} it filled in {right}; the MLM loss, a mean of 10 steps, was {was:.2f} then"
     assert f"{said} and is {now:.2f} now. " in sentence
@@ -138,8 +138,8 @@ def test_a_longer_text_is_examined_on_both_parts(service: TrainingService) -> No
     lines = [" ".join(words) for words in itertools.product(WORDS, repeat=3)]
     corpus = Corpus.from_text("\n".join([*lines[:313], *(f"zebra {line}" for line in lines[313:])]), "lines")
     value, _, run = trained(service, 40, corpus)
-    assert run.prepared.parts.validation is not None
-    count = len(run.prepared.parts.validation.sentences)
+    assert run.job.parts.validation is not None
+    count = len(run.job.parts.validation.sentences)
     assert value["text"].startswith(f"{count} sentences are held out. ")
     assert "held-out words are left out: they are [UNK] or not in the training text." in value["text"]
     assert value["columns"] == ["Training text", "Held out"]

@@ -151,9 +151,9 @@ CODES = {
 
 
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)
-def test_python_of_a_shipped_model_runs_in_the_root_of_the_repository(code, monkeypatch):
+def test_python_of_a_shipped_model_runs_in_the_root_of_the_repository(code, service, monkeypatch):
     monkeypatch.chdir(Path(__file__).parents[2])
-    exec(code(open_workspaces(None).shipped("romeo-juliet").checkpoint), {})
+    exec(code(open_workspaces(service).shipped("romeo-juliet").checkpoint), {})
 
 
 def test_python_of_another_model_runs_where_its_download_was_unpacked(tiny_checkpoint, tmp_path, monkeypatch):

@@ -16,8 +16,7 @@ from bert_core.probes.attention import answers
 from bert_core.probes.masked_words import rate_guess
 from bert_core.probes.stages import PARTS, follow
 from bert_core.probes.vectors import words_in_contexts
-from bert_core.runs.prepare import prepare
-from bert_core.runs.worker import Worker
+from bert_core.runs.train import Training, prepare
 
 BERT, HEADS, MEMORY, PRETRAINING, OTHERS = lessons()
 shipped = functools.cache(lambda name: load_checkpoint(ASSETS.parent / "checkpoints" / name))
@@ -123,17 +122,17 @@ def test_a_model_learns_first_which_word_is_frequent():
     question, said = step(MEMORY, 2)
     recipe = load_recipe(question["recipe"]["recipe"])
     job = prepare(recipe, recipe.source(), int(question["recipe"]["seed"]), "cpu")
-    worker = Worker(job)
+    training = Training(job)
     texts = (question["text"], question["pair"])
     questions = [masked(question, word) for word in ("Juliet", "Nice", "Hello")] + [
         (texts[0].replace("how", MASK), texts[1])
     ]
 
     def first_guesses(step: int) -> list[str]:
-        while worker.trainer.step < step:
-            next(worker.trainer)
-        worker.take_snapshot()
-        return [fill_mask(worker.newest.checkpoint(), *each, top_k=1)[0][0][0] for each in questions]
+        while training.trainer.step < step:
+            next(training.trainer)
+        training.take_snapshot()
+        return [fill_mask(training.newest.checkpoint(), *each, top_k=1)[0][0][0] for each in questions]
 
     assert "after four steps its first guess is “you”" in said
     assert first_guesses(0) != ["you"] * 4

@@ -12,10 +12,10 @@ from balcony.server.memory import Memory, fixed_bytes, make_room
 from balcony.server.workspaces import Workspaces
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
-from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import Recipe, load_recipe
 from bert_core.runs.run import ENDED
 from bert_core.runs.service import TrainingService
+from bert_core.runs.train import prepare
 
 TEXT = Corpus([["a b c d", "b c d e", "c d e f"]])
 
@@ -53,7 +53,7 @@ class Held:
         self.snapshots = tuple(SimpleNamespace(step=step, nbytes=40) for step in steps)
         self.staying, self.training_bytes, self.steps_done, self.text_bytes = {best}, working, 0, 0
         self.status = "finished" if spare else "running"
-        self.worker = SimpleNamespace(trainer=SimpleNamespace(nbytes=spare)) if spare else None
+        self.training = SimpleNamespace(trainer=SimpleNamespace(nbytes=spare)) if spare else None
         self._freed, self._name = freed, name
         visitor.all_runs.append(self)
 
@@ -67,11 +67,11 @@ class Held:
 
     def give_up(self) -> None:
         self._freed.append(f"{self._name} state")
-        self.worker = None
+        self.training = None
 
     def free(self, reason: str) -> None:
         self._freed.append(f"{self._name} run")
-        self.worker, self.training_bytes, self.snapshots = None, 0, ()
+        self.training, self.training_bytes, self.snapshots = None, 0, ()
 
 
 def test_who_holds_the_most_loses_snapshots_then_states_and_those_who_left_their_runs() -> None:
@@ -131,13 +131,13 @@ def test_a_run_waits_while_others_have_the_memory(recipe: Recipe) -> None:
     workspaces.memory.capacity = workspaces.memory.limit = int(1.8 * needed)
     spaces = [workspaces.enter(None) for _ in range(4)]
     over = finished(workspaces.start(spaces[0], recipe, TEXT))
-    assert over.worker is not None
+    assert over.training is not None
     first = workspaces.start(spaces[1], recipe, TEXT, paused=True)
     wait(lambda: first.progress().status == "paused")
     waiting = workspaces.start(spaces[2], recipe, TEXT)
     wait(lambda: waiting.progress().lacking)
     assert waiting.status == "queued"
-    assert over.worker is None, "its state to continue made room"
+    assert over.training is None, "its state to continue made room"
     assert [each.step for each in first.snapshots] == [0]
     first.stop()
     finished(waiting)

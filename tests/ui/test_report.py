@@ -37,7 +37,7 @@ def run(service):
 @pytest.fixture(scope="module")
 def page(run) -> str:
     checkpoint = run.snapshots[-1].checkpoint()
-    return report(checkpoint, run.recipe, run.history(), HELD_OUT, run.prepared.source, verdict=[NASTY])
+    return report(checkpoint, run.recipe, run.history(), HELD_OUT, run.job.source, verdict=[NASTY])
 
 
 def test_it_states_the_numbers_of_the_run(run, page):

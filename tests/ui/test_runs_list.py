@@ -118,7 +118,7 @@ def test_a_removed_run_is_forgotten_with_all_that_it_keeps(workspaces, space) ->
     space.remove(first.id)
     assert list(space.runs) == list(space.entries) == [second.id]
     assert space.names == {}
-    assert (first.snapshots, first.prepared, first.worker) == ((), None, None)
+    assert (first.snapshots, first.job, first.training) == ((), None, None)
     assert space.used < 0.6 * used
     again = workspaces.start(space, RECIPE, None, 3)
     assert space.entries[again.id].number == 4, "no number is given twice"

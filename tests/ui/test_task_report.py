@@ -14,7 +14,7 @@ from bert_core.__main__ import main
 from bert_core.config import ASSETS
 from bert_core.errors import RunError
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe
-from bert_core.runs.worker import finetune
+from bert_core.runs.train import finetune
 from bert_core.tasks.examples import TASKS, TaskParts
 from bert_core.tasks.prediction import review
 from bert_core.tasks.tables import Columns

@@ -38,7 +38,8 @@ from bert_core.data.tokenizer import SPECIAL_TOKENS, Scheme, build_tokenizer
 from bert_core.errors import CheckpointError, InputError
 from bert_core.probes.attention import without_heads
 from bert_core.probes.masked_words import fill_mask, rate_guess
-from bert_core.runs.prepare import prepare, preview
+from bert_core.runs.text_job import preview
+from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.objective import HELD_OUT, StepRow
 
@@ -527,7 +528,7 @@ def test_a_note_on_the_text_is_said_once() -> None:
 def test_a_sentence_that_repeats_is_asked_once() -> None:
     corpus = Corpus.from_text("one two\nthree four\none two\nthree four\none two\n", "lines", "The text")
     prepared = prepare(load_recipe("romeo-juliet"), corpus)
-    board = GuessBoard(corpus, Checkpoint(prepared.model.eval(), prepared.tokenizer))
+    board = GuessBoard(corpus, Checkpoint(prepared.first_model().eval(), prepared.tokenizer))
     assert ["".join(parts) for parts in board.sentences] == ["one two", "three four"]
 
 

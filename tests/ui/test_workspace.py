@@ -32,7 +32,7 @@ class FakeRun:
     snapshots: tuple = ()
     recipe: Recipe = field(default_factory=lambda: load_recipe("romeo-juliet").replace(title="A recipe"))
 
-    worker: None = None
+    training: None = None
     steps_done: int = 0
     text_bytes: int = 0
     training_bytes: int = 0
@@ -185,7 +185,7 @@ def test_visitors_who_left_leave_nothing_behind(workspaces: Workspaces, clock: C
             run_guesses(space, run, None, first=True)
             kept = Model("kept", "kept", workspaces.model(space, run.id, 3).checkpoint)
             space.add_model(kept)
-            models = [run.worker.trainer.model, kept.checkpoint.model]
+            models = [run.training.trainer.model, kept.checkpoint.model]
             left += map(weakref.ref, [space, run, *run.snapshots, kept, *models])
 
         def alive(left: list[weakref.ref] = left) -> list[type]:

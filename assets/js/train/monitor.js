@@ -38,9 +38,10 @@ function dashboard(root) {
     device: "Device",
   };
   const tiles = Object.fromEntries(Object.keys(names).map((key) => [key, el("dd", { id: `run-${key}` }, "–")]));
+  const said = el("div", { id: "run-said" });
   const facts = Object.entries(names).map(([key, text]) => el("div", el("dt", text), tiles[key]));
   say(...NONE);
-  root.append(line, bar, el("dl.b-tiles", facts));
+  root.append(line, bar, el("dl.b-tiles", facts), said);
   let device = "";
   return {
     line,
@@ -51,8 +52,9 @@ function dashboard(root) {
       device = tiles.device.textContent = run.device;
     },
     /** @param {any} news @param {string} verdict on an ended run */
-    show({ status, reason, step, steps, left, rate, precision, last }, verdict) {
+    show({ status, reason, step, steps, left, rate, precision, last, said: sentences = [] }, verdict) {
       say(STATUS_NAMES[status], reason || NEXT[status] || verdict, status);
+      said.replaceChildren(...sentences.map((/** @type {string} */ each) => el("p", each)));
       bar.value = steps ? step / steps : 0;
       tiles.step.textContent = `${count(step)} of ${count(steps)}`;
       tiles.left.textContent = hasEnded(status) ? "–" : duration(left);
