@@ -30,7 +30,7 @@ from bert_core.probes.attention import (
     without_special,
 )
 from bert_core.probes.exam import exam
-from bert_core.probes.masked_words import fill_mask, layer_lens, leave_one_out, rate_guess, sweep
+from bert_core.probes.masked_words import fill_mask, fill_masks, layer_lens, leave_one_out, rate_guess, sweep
 from bert_core.probes.sentence_pairs import next_sentence, pair_matrix
 from bert_core.probes.stages import activations, follow
 from bert_core.probes.vectors import encode, sentence_vectors, words_in_contexts

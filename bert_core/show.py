@@ -31,7 +31,6 @@ from bert_core.probes.attention import (
     average,
     head_facts,
     rollout,
-    without_special,
 )
 
 Theme = Literal["auto", "light", "dark"]
@@ -62,8 +61,7 @@ class View:
 
 @dataclass(frozen=True)
 class ShownAttention:
-    """Attention as the page shows it: of all layers, or of one of them where all have too many weights, over all tokens
-    or those that are not special; facts and names are of the whole input."""
+    """Attention as the page shows it: of all layers, or of one of them where all have too many weights."""
 
     shown: range  # the numbers of these layers, from 0
     layers: int  # L
@@ -77,28 +75,19 @@ class ShownAttention:
 
     @classmethod
     def of(
-        cls,
-        maps: AttentionMaps,
-        names: Sequence[Sequence[str]] | None = None,
-        *,
-        hide_special: bool = False,
-        layer: int = 0,
+        cls, maps: AttentionMaps, names: Sequence[Sequence[str]] | None = None, *, layer: int = 0
     ) -> "ShownAttention":
         """names: of the heads of all layers, or of those that are shown. layer, errors: see `shown_layers`."""
         L, H, T, _ = maps.weights.shape
         shown = shown_layers(L, H, T, layer)
         some = slice(shown.start, shown.stop)
-        own = dataclasses.replace(maps, weights=maps.weights[some])
-        flow = dataclasses.replace(maps, weights=rollout(maps.weights)[some])
-        each = [dataclasses.replace(maps, weights=weights[None]) for weights in maps.weights]
-        facts, names = head_facts(own), names or [[""] * H] * len(shown)
-        if hide_special:
-            own, flow, *each = map(without_special, (own, flow, *each))
-        averages = torch.cat([average(one.weights) for one in each])
+        own, averages = dataclasses.replace(maps, weights=maps.weights[some]), average(maps.weights)
         together = f"all heads together have {maps.weights.numel():,} weights; the page shows {MAX_WEIGHTS:,}."
         note = [] if len(shown) == L else [f"One layer at a time is shown: {together}"]
+        names = names or [[""] * H] * len(shown)
         names = names[some] if len(names) == L else names
-        return cls(shown, L, note, own, facts, names, averages[some], flow.weights, averages.mean(0))
+        flow = rollout(maps.weights)[some]
+        return cls(shown, L, note, own, head_facts(own), names, averages[some], flow, averages.mean(0))
 
 
 def shown_layers(L: int, H: int, T: int, layer: int) -> range:

@@ -12,7 +12,7 @@ import pytest
 from helpers import PATIENCE
 
 import bert_core
-from bert_core import TrainingService, fill_mask, load_checkpoint, load_recipe, prepare
+from bert_core import TrainingService, fill_mask, fill_masks, load_checkpoint, load_recipe, prepare
 from bert_core.errors import BertCoreError, CheckpointError, InputError, RunError
 from bert_core.runs import service as service_module
 from bert_core.training.trainer import Trainer
@@ -120,15 +120,13 @@ def test_a_model_has_a_name_and_a_line():
 
 def test_a_list_of_texts_is_answered_as_each_alone():
     checkpoint = load_checkpoint("romeo-juliet")
-    for found, text in zip(fill_mask(checkpoint, TEXTS, top_k=3), TEXTS, strict=True):
+    for found, text in zip(fill_masks(checkpoint, TEXTS, top_k=3), TEXTS, strict=True):
         for ours, alone in zip(found, fill_mask(checkpoint, text, top_k=3), strict=True):
             assert [token for token, _ in ours] == [token for token, _ in alone]
             assert [share for _, share in ours] == pytest.approx([share for _, share in alone], abs=1e-6)
-    assert fill_mask(checkpoint, []) == []
-    with pytest.raises(InputError, match="has no text_pair"):
-        fill_mask(checkpoint, TEXTS, "thank you")
+    assert fill_masks(checkpoint, []) == []
     with pytest.raises(InputError, match=r"no \[MASK\]"):
-        fill_mask(checkpoint, [*TEXTS, "thank you"])
+        fill_masks(checkpoint, [*TEXTS, "thank you"])
 
 
 def test_a_name_of_the_hub_is_answered_with_the_way_to_it():

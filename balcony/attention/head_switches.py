@@ -11,10 +11,12 @@ from balcony.parts.downloads import exporter
 from balcony.parts.export import Numbers, ablation_numbers, measured, python_code
 from balcony.server.probe_lock import probe_lock
 from balcony.views import view
-from bert_core.data.batches import Batch
+from bert_core.config import DataConfig
+from bert_core.data.batches import Batch, PretrainingBatches
 from bert_core.data.corpus import Corpus
+from bert_core.data.encoding import encode_corpus
 from bert_core.errors import BertCoreError, InputError
-from bert_core.probes.attention import Ablation, ablation_map, answers, corpus_batch
+from bert_core.probes.attention import Ablation, ablation_map, answers
 from bert_core.probes.sentence_pairs import window
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -150,6 +152,14 @@ def batch_for(checkpoint: Checkpoint, corpus: Corpus) -> Batch | None:
         return corpus_batch(checkpoint, window(corpus, SENTENCES)[1], rows=rows_for(checkpoint))
     except BertCoreError:  # one sentence, or only unknown words: there is no loss to measure
         return None
+
+
+def corpus_batch(checkpoint: Checkpoint, corpus: Corpus, *, rows: int) -> Batch:
+    """Sentence pairs of a corpus with each asked token shown as [MASK], the same at every call. Raises CorpusError when
+    the text has no two neighbouring sentences."""
+    length = min(DataConfig().sequence_length, checkpoint.config.max_position_embeddings)
+    config = DataConfig(batch_size=rows, sequence_length=length, mask_share=1.0, random_share=0.0)
+    return PretrainingBatches(encode_corpus(corpus, checkpoint.tokenizer), checkpoint.tokenizer, config, seed=0)[0]
 
 
 def switches_code(checkpoint: Checkpoint, question: Question, position: int) -> str:

@@ -1,7 +1,9 @@
 """The attention that a question asks for, of one model and of two, and Python code for it."""
 
+import dataclasses
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from balcony.frame.masking import mask_words
@@ -10,7 +12,7 @@ from balcony.parts.export import python_code
 from balcony.server.probe_lock import probe_lock
 from bert_core.config import BertConfig
 from bert_core.errors import InputError, percent
-from bert_core.probes.attention import SPECIAL, attention, head_names
+from bert_core.probes.attention import SPECIAL, AttentionMaps, attention, head_names, without_special
 from bert_core.probes.reading import encode_text
 from bert_core.probes.stages import follow
 from bert_core.show import ShownAttention, packed, shown_layers
@@ -25,7 +27,25 @@ def shown_attention(checkpoint: Checkpoint, question: Question, *, is_named: boo
     texts, layers = texts_and_layers(checkpoint, question)
     names = head_names(checkpoint, *texts, layers=layers) if is_named else None
     maps = attention(checkpoint, *texts)
-    return ShownAttention.of(maps, names, hide_special=question.hide_special, layer=layers.start)
+    shown = ShownAttention.of(maps, names, layer=layers.start)
+    return over_words(shown, maps) if question.hide_special else shown
+
+
+def over_words(shown: ShownAttention, maps: AttentionMaps) -> ShownAttention:
+    """The same over the tokens that are not special; facts and names remain those of the whole input. maps: of all
+    layers."""
+
+    def words(weights: Tensor) -> AttentionMaps:
+        return without_special(dataclasses.replace(maps, weights=weights))
+
+    averages = torch.stack([words(weights).weights.mean(0) for weights in maps.weights])  # (L, T, T)
+    return dataclasses.replace(
+        shown,
+        maps=words(shown.maps.weights),
+        average=averages[list(shown.shown)],
+        rollout=words(shown.rollout).weights,
+        mean=averages.mean(0),
+    )
 
 
 def shown_names(checkpoint: Checkpoint, question: Question) -> list[list[str]]:

@@ -12,16 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bert_core.config import DataConfig
-from bert_core.data.batches import Batch, PretrainingBatches
-from bert_core.data.corpus import Corpus
-from bert_core.data.encoding import IS_NEXT, encode_corpus
+from bert_core.data.batches import Batch
+from bert_core.data.encoding import IS_NEXT
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, token_id
 from bert_core.errors import InputError
-from bert_core.model import BertSelfAttention, Watch
+from bert_core.model import BertSelfAttention
 from bert_core.probes.forward import hidden_states, logits, numbers_of, padded
 from bert_core.probes.reading import encode_text, masked_row, row_of, token_text
 from bert_core.storage.checkpoint import Checkpoint
@@ -98,23 +97,20 @@ def head_facts(maps: AttentionMaps) -> HeadFacts:
     Entropy and the weights on [CLS] and [SEP] are means over all tokens. The others are means over the words that have
     the target: a next or previous word, the same word anywhere (itself included), another sentence.
     """
-    weights, T = maps.weights.double(), len(maps.tokens)
-    special, cls, sep = (torch.tensor([token in kind for token in maps.tokens]) for kind in (SPECIAL, (CLS,), (SEP,)))
-    segments = torch.tensor(maps.token_type_ids)
-    kinds = torch.tensor([maps.tokens.index(token) for token in maps.tokens])
-    both_words = ~special[:, None] & ~special
-    offsets = torch.arange(T) - torch.arange(T)[:, None]
+    weights, tokens, segments = maps.weights.double(), np.array(maps.tokens), np.array(maps.token_type_ids)
+    T, is_word = len(tokens), ~np.isin(tokens, SPECIAL)
+    words = is_word[:, None] & is_word
     targets = {  # (T, T), whether a row has the target in a column
-        "next": both_words & (offsets == 1),
-        "previous": both_words & (offsets == -1),
-        "same": both_words & (kinds[:, None] == kinds),
-        "cls": cls.expand(T, T),
-        "sep": sep.expand(T, T),
-        "other": both_words & (segments[:, None] != segments),
+        "next": words & np.eye(T, k=1, dtype=bool),
+        "previous": words & np.eye(T, k=-1, dtype=bool),
+        "same": words & (tokens[:, None] == tokens),
+        "cls": np.tile(tokens == CLS, (T, 1)),
+        "sep": np.tile(tokens == SEP, (T, 1)),
+        "other": words & (segments[:, None] != segments),
     }
-    facts = {"entropy": torch.special.entr(weights).sum(-1).mean(-1)}
-    chance = {"entropy": torch.tensor(float(T)).log().item()}
-    for name, target in targets.items():
+    facts, chance = {"entropy": torch.special.entr(weights).sum(-1).mean(-1)}, {"entropy": math.log(T)}
+    for name, there in targets.items():
+        target = torch.from_numpy(there)
         rows = target.any(1)
         facts[name] = weights.flatten(-2) @ (target.double() / rows.sum()).flatten()
         chance[name] = target[rows].double().mean().item()
@@ -202,27 +198,17 @@ def without(checkpoint: Checkpoint, heads: Sequence[tuple[int, int]]) -> Tensor:
     return scale
 
 
-def switched_off(checkpoint: Checkpoint, heads: Sequence[tuple[int, int]]) -> Watch:
-    """A watch of `BertModel.forward` that sets the outputs of some heads to 0. Errors as for `without`."""
-    scale = without(checkpoint, heads).to(checkpoint.model.device)
-
-    def watch(name: str, number: Tensor) -> Tensor:
-        if not name.endswith("attn.hook_z"):
-            return number
-        return number * scale[int(name.split(".")[1]), :, None]  # (B, T, H, d)
-
-    return watch
-
-
 def without_heads(checkpoint: Checkpoint, heads: Sequence[tuple[int, int]]) -> Checkpoint:
     """The checkpoint with some heads, (layer, head) from 0, switched off, for any question. What the output projections
     read of them is 0; it shares all other weights with the given one. Raises InputError for a head that is missing."""
-    off, config = without(checkpoint, heads) == 0, checkpoint.config
-    columns = off.repeat_interleave(config.hidden_size // config.num_attention_heads, 1)  # (L, D)
+    without(checkpoint, heads)  # or it raises
+    size = checkpoint.config.hidden_size // checkpoint.config.num_attention_heads
     model = copy.deepcopy(checkpoint.model, {id(each): each for each in checkpoint.model.parameters()})
-    for layer, off_here in zip(model.bert.encoder.layer, columns):
-        weight = layer.attention.output.dense.weight
-        layer.attention.output.dense.weight = nn.Parameter(weight.detach().masked_fill(off_here.to(weight.device), 0))
+    for layer, head in heads:
+        dense = model.bert.encoder.layer[layer].attention.output.dense
+        weight = dense.weight.detach().clone()
+        weight[:, head * size : (head + 1) * size] = 0
+        dense.weight = nn.Parameter(weight)
     return dataclasses.replace(checkpoint, model=model)
 
 
@@ -240,25 +226,26 @@ def answers(
 
     position: of the token that is masked and rated, where [CLS] is 0. answer: the token that is rated there; none for
     the text's own, or at a [MASK] in the text the best guess. P(IsNext) is computed when there is a second sentence.
-    batch: for the loss, see `corpus_batch`. Raises InputError as `attention` does, for a head that is missing, and for
-    a position that is not a word's.
+    batch: of training, for the loss. Raises InputError as `attention` does, for a head that is missing, and for a
+    position that is not a word's.
     """
-    encoding, watch = encode_text(checkpoint, text, text_pair), switched_off(checkpoint, off) if off else None
+    encoding = encode_text(checkpoint, text, text_pair)
+    checkpoint = without_heads(checkpoint, off) if off else checkpoint
     word = is_next = loss = None
     if position is not None and "mlm" not in checkpoint.missing:
         if not 0 <= position < len(encoding) or encoding.tokens[position] in SPECIAL:
             raise InputError(f"Token {position} is not a word of this text; choose one of its words.")
         row = masked_row(checkpoint, row_of(encoding), position, position + 1)
-        [words], _ = logits(checkpoint, padded(checkpoint, [row]), torch.tensor([position]), watch)
+        [words], _ = logits(checkpoint, padded(checkpoint, [row]), torch.tensor([position]))
         own = encoding.ids[position] if encoding.tokens[position] != MASK else int(words.argmax())
         answer = answer or token_text(checkpoint.tokenizer, own)
         word = words[token_id(checkpoint.tokenizer, answer)].exp().item()
     if text_pair and "nsp" not in checkpoint.missing:
-        _, [pair] = logits(checkpoint, padded(checkpoint, [row_of(encoding)]), watch=watch)
+        _, [pair] = logits(checkpoint, padded(checkpoint, [row_of(encoding)]))
         is_next = pair.softmax(-1)[IS_NEXT].item()
     if batch is not None and "mlm" not in checkpoint.missing:
         asked, labels = batch.asked()
-        words, _ = logits(checkpoint, (batch.input_ids, batch.attention_mask, batch.token_type_ids), asked, watch)
+        words, _ = logits(checkpoint, (batch.input_ids, batch.attention_mask, batch.token_type_ids), asked)
         loss = -words.gather(1, labels[:, None]).mean().item()
     return Answers(word, answer, is_next, loss)
 
@@ -282,14 +269,6 @@ def ablation_map(
         return None if before is None else torch.tensor([getattr(each, name) - before for each in alone]).view(L, H)
 
     return Ablation(changes("word"), changes("is_next"), changes("loss"), intact)
-
-
-def corpus_batch(checkpoint: Checkpoint, corpus: Corpus, *, rows: int = 16) -> Batch:
-    """Sentence pairs of a corpus with each asked token shown as [MASK], the same at every call. Raises CorpusError when
-    the text has no two neighbouring sentences."""
-    length = min(DataConfig().sequence_length, checkpoint.config.max_position_embeddings)
-    config = DataConfig(batch_size=rows, sequence_length=length, mask_share=1.0, random_share=0.0)
-    return PretrainingBatches(encode_corpus(corpus, checkpoint.tokenizer), checkpoint.tokenizer, config, seed=0)[0]
 
 
 @torch.no_grad()

@@ -44,26 +44,15 @@ def run(
     inputs: Inputs,
     positions: Tensor | None = _NO_POSITIONS,
     watch: Watch | None = None,
-    *,
-    held: int = 1,
 ) -> PretrainingOutput:
     """One forward pass. positions: (M,) at which words are scored, among all B * T; None for all. watch: see
-    `BertModel.forward`. held: the number of layers whose attention weights are in memory at once, if it is watched.
-    Raises InputError for too many weights."""
-    config, device, (rows, T) = checkpoint.config, checkpoint.model.device, inputs[0].shape
-    weights = rows * held * config.num_attention_heads * T * T
-    if watch and weights > MOST_WEIGHTS:
-        longest = int(T * (MOST_WEIGHTS / weights) ** 0.5)
-        raise InputError(
-            f"Attention over {T} tokens has {weights / 1e6:,.0f} million weights in this model; the limit is "
-            f"{MOST_WEIGHTS / 1e6:.0f} million. Shorten the text to {longest} tokens."
-        )
-    cost = _cost(checkpoint, torch.full((rows,), T), rows * T if positions is None else len(positions))
+    `BertModel.forward`."""
+    ids, mask, segments = (each.to(checkpoint.model.device) for each in inputs)
+    B, T = ids.shape
+    cost = _cost(checkpoint, torch.full((B,), T), B * T if positions is None else len(positions))
     before_passes.get()(cost)
-    ids, mask, segments = (each.to(device) for each in inputs)
+    attended = None if bool(mask.all()) else mask  # without padding, attention needs no mask
     with using_threads(cost.threads):
-        # Without padding, attention needs no mask.
-        attended = None if bool(mask.all()) else mask
         return checkpoint.model(ids, attended, segments, watch=watch, asked_positions=positions)
 
 
@@ -77,8 +66,17 @@ def numbers_of(
     held: int = 1,
 ) -> tuple[PretrainingOutput, Numbers]:
     """A pass over one input, and its numbers whose names are wanted, in their order and without a batch dimension.
-    change: is given each number first, and returns what takes its place. Others: see `run`."""
-    found: Numbers = {}
+
+    change: is given each number first, and returns what takes its place. positions: see `run`. held: how many layers'
+    attention weights are in memory at once. Raises InputError for too many weights.
+    """
+    T, found = len(encoding), Numbers()
+    weights = held * checkpoint.config.num_attention_heads * T * T
+    if weights > MOST_WEIGHTS:
+        raise InputError(
+            f"Attention over {T} tokens has {weights / 1e6:,.0f} million weights in this model; the limit is "
+            f"{MOST_WEIGHTS / 1e6:.0f} million. Shorten the text to {int(T * (MOST_WEIGHTS / weights) ** 0.5)} tokens."
+        )
 
     def keep(name: str, number: Tensor) -> Tensor:
         number = seen(change, name, number)
@@ -86,7 +84,7 @@ def numbers_of(
             found[name] = number[0]
         return number
 
-    return run(checkpoint, padded(checkpoint, [row_of(encoding)]), positions, keep, held=held), found
+    return run(checkpoint, padded(checkpoint, [row_of(encoding)]), positions, keep), found
 
 
 def is_state(name: str) -> bool:
@@ -100,11 +98,9 @@ def hidden_states(checkpoint: Checkpoint, encoding: Encoding) -> Tensor:
     return torch.stack(list(found.values())).float()
 
 
-def logits(
-    checkpoint: Checkpoint, inputs: Inputs, positions: Tensor = _NO_POSITIONS, watch: Watch | None = None
-) -> tuple[Tensor, Tensor]:
+def logits(checkpoint: Checkpoint, inputs: Inputs, positions: Tensor = _NO_POSITIONS) -> tuple[Tensor, Tensor]:
     """Log-probabilities of the tokens, (M, V), and logits of the pairs, (B, 2), float32 on the CPU; see `run`."""
-    output = run(checkpoint, inputs, positions, watch)
+    output = run(checkpoint, inputs, positions)
     return log_probabilities(checkpoint, output.prediction_logits).cpu(), output.seq_relationship_logits.float().cpu()
 
 

@@ -10,7 +10,6 @@ Shapes: L layers, C candidates, N words, V vocabulary. Probabilities are a softm
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
 
 import torch
 from tokenizers import Encoding
@@ -80,31 +79,17 @@ class LeaveOneOut:
     without: Tensor  # (N,) probabilities with each of them masked
 
 
-@overload
-def fill_mask(
-    checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5
-) -> list[list[Guess]]: ...
-@overload
-def fill_mask(
-    checkpoint: Checkpoint, text: list[str] | tuple[str, ...], text_pair: None = None, *, top_k: int = 5
-) -> list[list[list[Guess]]]: ...
-def fill_mask(
-    checkpoint: Checkpoint, text: str | Sequence[str], text_pair: str | None = None, *, top_k: int = 5
-) -> Any:
+def fill_mask(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5) -> list[list[Guess]]:
     """The likeliest tokens at each [MASK], in reading order: (token, probability), the best first.
 
-    text: a list of texts is read in as few passes as fit, and answered with a list for each. text_pair: the second
-    sentence of one text. Raises InputError when there is no [MASK], the input is too long, or the model has no
-    masked-word head.
+    Raises InputError when there is no [MASK], the input is too long, or the model has no masked-word head.
     """
-    texts = [text] if isinstance(text, str) else text
-    if text_pair is not None and not isinstance(text, str):
-        raise InputError("A list of texts has no text_pair; ask for each pair alone.")
-    encodings, positions = zip(*(_find_masks(checkpoint, each, text_pair) for each in texts)) if texts else ((), ())
-    guesses: list[list[list[Guess]]] = [[] for _ in texts]
-    for number, scores in word_scores(checkpoint, list(map(row_of, encodings)), positions):
-        guesses[number] = [list(likeliest(checkpoint, row, top_k)) for row in scores]
-    return guesses[0] if isinstance(text, str) else guesses
+    return _fill(checkpoint, [_find_masks(checkpoint, text, text_pair)], top_k)[0]
+
+
+def fill_masks(checkpoint: Checkpoint, texts: Sequence[str], *, top_k: int = 5) -> list[list[list[Guess]]]:
+    """What `fill_mask` gives for each of several texts, in as few forward passes as fit. Its errors are the same."""
+    return _fill(checkpoint, [_find_masks(checkpoint, text, None) for text in texts], top_k)
 
 
 def rate_guess(
@@ -191,6 +176,15 @@ def _find_masks(checkpoint: Checkpoint, text: str, text_pair: str | None, mask: 
     if not 0 <= mask < len(positions):
         raise InputError(f"There is no {MASK} number {mask} in the text; choose one from 0 to {len(positions) - 1}.")
     return encoding, positions
+
+
+def _fill(checkpoint: Checkpoint, asked: Sequence[tuple[Encoding, list[int]]], top_k: int) -> list[list[list[Guess]]]:
+    """The likeliest tokens at the masks of each input."""
+    rows, positions = [row_of(encoding) for encoding, _ in asked], [masks for _, masks in asked]
+    found = dict[int, list[list[Guess]]]()
+    for number, scores in word_scores(checkpoint, rows, positions):
+        found[number] = [list(likeliest(checkpoint, row, top_k)) for row in scores]
+    return [found[number] for number in range(len(rows))]
 
 
 def _guess_at_mask(

@@ -14,7 +14,7 @@ from torch import Tensor
 from bert_core.data.encoding import IS_NEXT
 from bert_core.errors import InputError, quoted
 from bert_core.model import Watch
-from bert_core.probes.attention import switched_off
+from bert_core.probes.attention import without
 from bert_core.probes.forward import Numbers, is_state, log_probabilities, numbers_of
 from bert_core.probes.reading import encode_text
 from bert_core.storage.checkpoint import Checkpoint
@@ -113,13 +113,10 @@ def follow(
             raise InputError(f"The text has {len(encoding)} tokens, and no token {number}.")
     if not set(zeroed) <= {(number, part) for number in range(L) for part in range(len(PARTS))}:
         raise InputError(f"A part to set to zero is a layer below {L} and one of {len(PARTS)} parts, both from 0.")
-    without_heads, without_parts, prefix = switched_off(checkpoint, heads_off), _zeroed(zeroed), f"blocks.{layer}."
+    change, prefix = _zeroed(without(checkpoint, heads_off), zeroed), f"blocks.{layer}."
 
     def wanted(name: str) -> bool:
         return is_state(name) or name.startswith((prefix, "embed.")) or name.endswith("hook_pattern")
-
-    def change(name: str, number: Tensor) -> Tensor:
-        return without_parts(name, without_heads(name, number))
 
     output, found = numbers_of(checkpoint, encoding, wanted, change, held=L)
     states = torch.stack([number for name, number in found.items() if is_state(name)])
@@ -148,12 +145,14 @@ def _inside(found: Numbers, prefix: str) -> Numbers:
     return inside
 
 
-def _zeroed(parts: Collection[tuple[int, int]]) -> Watch:
-    """A watch that sets these parts, (layer, index in PARTS), to 0."""
+def _zeroed(heads: Tensor, parts: Collection[tuple[int, int]]) -> Watch:
+    """A watch that multiplies the outputs of heads by (L, H), 0 or 1, and sets parts, (layer, index in PARTS), to 0."""
     off, block = {f"blocks.{layer}.{_OF_PARTS[part]}" for layer, part in parts}, torch.empty(0)
 
     def watch(name: str, number: Tensor) -> Tensor:
         nonlocal block  # the output of the last one, to which its residual is added
+        if name.endswith("attn.hook_z"):  # (B, T, H, d)
+            return number * heads[int(name.split(".")[1]), :, None].to(number.device)
         if name.endswith("_out"):
             block = number = number * (name not in off)
         return block if name in off else number

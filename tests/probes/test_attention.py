@@ -9,6 +9,7 @@ import pytest
 import torch
 from helpers import make_model, numbers_of
 
+from balcony.attention.head_switches import corpus_batch
 from balcony.attention.values import difference
 from bert_core.errors import InputError
 from bert_core.model import BertForPreTraining
@@ -19,7 +20,6 @@ from bert_core.probes.attention import (
     ablation_map,
     answers,
     average,
-    corpus_batch,
     head_facts,
     head_names,
     rollout,
@@ -149,7 +149,7 @@ def test_without_the_special_tokens_rows_sum_to_one_again():
 
 
 def test_with_all_heads_on_the_answers_are_those_of_the_probes(tiny_checkpoint, dialogue):
-    batch = corpus_batch(tiny_checkpoint, dialogue)
+    batch = corpus_batch(tiny_checkpoint, dialogue, rows=16)
     intact = answers(tiny_checkpoint, *TEXTS, position=2, batch=batch)
     [guesses] = fill_mask(tiny_checkpoint, "how [MASK] you", TEXTS[1], top_k=100)
     assert intact.word == pytest.approx(dict(guesses)["are"], abs=1e-5)
@@ -191,7 +191,7 @@ def test_at_a_typed_mask_the_best_guess_is_rated(tiny_checkpoint):
 
 
 def test_a_model_without_its_heads_answers_none(tiny_checkpoint, dialogue):
-    batch = corpus_batch(tiny_checkpoint, dialogue)
+    batch = corpus_batch(tiny_checkpoint, dialogue, rows=16)
     bare = dataclasses.replace(tiny_checkpoint, missing=frozenset({"mlm", "nsp"}))
     changes = ablation_map(bare, *TEXTS, position=2, batch=batch)
     assert (changes.word, changes.is_next, changes.loss) == (None, None, None)
