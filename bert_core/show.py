@@ -68,7 +68,7 @@ class ShownAttention:
     note: list[str]  # why not all layers are shown
     maps: AttentionMaps
     facts: HeadFacts
-    names: Sequence[Sequence[str]]  # see `head_names`
+    names: Sequence[Sequence[str]]  # of the heads of these layers
     average: Tensor  # (shown, T, T)
     rollout: Tensor  # (shown, T, T)
     mean: Tensor  # of all heads of all layers, (T, T)
@@ -77,16 +77,14 @@ class ShownAttention:
     def of(
         cls, maps: AttentionMaps, names: Sequence[Sequence[str]] | None = None, *, layer: int = 0
     ) -> "ShownAttention":
-        """names: of the heads of all layers, or of those that are shown. layer, errors: see `shown_layers`."""
+        """names: see `head_names`. layer, errors: see `shown_layers`."""
         L, H, T, _ = maps.weights.shape
         shown = shown_layers(L, H, T, layer)
         some = slice(shown.start, shown.stop)
         own, averages = dataclasses.replace(maps, weights=maps.weights[some]), average(maps.weights)
         together = f"all heads together have {maps.weights.numel():,} weights; the page shows {MAX_WEIGHTS:,}."
         note = [] if len(shown) == L else [f"One layer at a time is shown: {together}"]
-        names = names or [[""] * H] * len(shown)
-        names = names[some] if len(names) == L else names
-        flow = rollout(maps.weights)[some]
+        names, flow = (names or [[""] * H] * L)[some], rollout(maps.weights)[some]
         return cls(shown, L, note, own, head_facts(own), names, averages[some], flow, averages.mean(0))
 
 

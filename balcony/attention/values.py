@@ -54,7 +54,7 @@ def shown_names(checkpoint: Checkpoint, question: Question) -> list[list[str]]:
     found = []
     for layer in layers:
         with probe_lock:
-            found += head_names(checkpoint, *texts, layers=range(layer, layer + 1))
+            found.append(head_names(checkpoint, *texts, layers=range(layer, layer + 1))[layer])
     return found
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from balcony.batch.rows import BatchView, RowJudgement, RowView, view_batch
 from balcony.frame.page import Page, PageRequest
 from balcony.frame.tab import Tab
 from balcony.parts.downloads import exporter
@@ -13,7 +14,6 @@ from balcony.server.workspaces import functions
 from balcony.views import view
 from bert_core.config import DataConfig
 from bert_core.errors import InputError, RunError
-from bert_core.probes.batch import BatchView, RowJudgement, RowView
 from bert_core.runs.run import ENDED, Run
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -80,7 +80,8 @@ def batch_value(space: Workspace, run: Run, step: int | None, first: int, again:
             raise RunError("Your run ended before its first batch; start another one.")
         raise RunError(NO_MODEL_YET)
     at, checkpoint = found
-    batch = run.batch_at(max(1, at), again=again, rows=slice(first, first + PAIRS_SHOWN))
+    drawn, pairs = run.batch_at(max(1, at), again=again), slice(first, first + PAIRS_SHOWN)
+    batch = view_batch(drawn, checkpoint.tokenizer, pairs)
     with probe_lock:
         judged = batch.judge(checkpoint) if batch.rows else ()
     rows = [_row(row, judged_row) for row, judged_row in zip(batch.rows, judged, strict=True)]

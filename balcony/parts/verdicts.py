@@ -10,6 +10,7 @@ from typing import Literal
 
 from bert_core.probes.exam import Tally
 
+CHANCE = 0.01  # highest probability with which equal answers pass a test on counts
 SEEDS = 3  # the fewest for a comparison: with two, both runs of one side often fail by chance, and none of the other
 # Half the width of the 95 % interval around a difference, in standard errors: Student's t with 2 degrees of freedom,
 # the fewest that Welch's test can get from 3 runs on each side, so unequal spreads do not make it too narrow.
@@ -23,6 +24,23 @@ Memory = Literal["not asked", "diverged", "no better", "unmeasured", "memorised"
 Comparison = Literal["not asked", "no better", "saturated", "few seeds", "alike", "higher", "lower", "unclear"]
 
 
+def beats_baseline(tally: Tally) -> bool:
+    """Whether the model is right more often than the constant answer, by a one-sided sign test on the questions that
+    only one of the two answers right (McNemar 1947, exact)."""
+    model, baseline = tally.right - tally.both, tally.baseline - tally.both
+    n = model + baseline
+    return sum(math.comb(n, k) for k in range(model, n + 1)) <= CHANCE * 2**n
+
+
+def exceeds(one: Tally, other: Tally) -> bool:
+    """Whether the model is right more often on the first questions, by a one-sided test (Fisher 1922, exact)."""
+    asked, right = one.asked + other.asked, one.right + other.right
+    ways = sum(
+        math.comb(one.asked, k) * math.comb(other.asked, right - k) for k in range(one.right, min(one.asked, right) + 1)
+    )
+    return ways <= CHANCE * math.comb(asked, right)
+
+
 def judge_memory(seen: Tally, unseen: Tally | None, information: float) -> Memory:
     """Whether a model memorises or generalises, by words of its training text and of held-out text, if there is any.
 
@@ -30,13 +48,13 @@ def judge_memory(seen: Tally, unseen: Tally | None, information: float) -> Memor
     """
     if not seen.asked:
         return "not asked"
-    if not seen.beats_baseline:
+    if not beats_baseline(seen):
         return "diverged" if information < CONSTANT else "no better"
     if unseen is None or not unseen.asked:
         return "unmeasured"
-    if seen.exceeds(unseen):
-        return "both" if unseen.beats_baseline else "memorised"
-    return "generalises" if unseen.beats_baseline else "unclear"
+    if exceeds(seen, unseen):
+        return "both" if beats_baseline(unseen) else "memorised"
+    return "generalises" if beats_baseline(unseen) else "unclear"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from balcony.parts.verdicts import judge_memory
+from balcony.parts.verdicts import CHANCE, beats_baseline, judge_memory
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import Workspace, is_finetuning
 from balcony.server.workspaces import Workspaces, functions
@@ -15,7 +15,7 @@ from balcony.train.part_exam import MOST_WORDS, PartExam, examine_part
 from balcony.views import view
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
-from bert_core.probes.exam import CHANCE, Tally
+from bert_core.probes.exam import Tally
 from bert_core.runs.run import TRAINING, Run
 
 MOST_SENTENCES = 20_000  # of the held-out text, from its start
@@ -207,6 +207,6 @@ def _pair_verdicts(parts: list[Tally], constant: str) -> list[str]:
 
 def _how(tally: Tally) -> str:
     """How often the model is right beside the constant guess."""
-    if tally.beats_baseline:
+    if beats_baseline(tally):
         return "better"
     return "not clearly better" if tally.right > tally.baseline else "no better"

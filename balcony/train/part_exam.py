@@ -1,9 +1,13 @@
 """The exam of a part of a text, held out or not: some of its words and pairs, beside one constant answer, so that
 training text and held-out text can be compared."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from bert_core.data.batches import truncated_lengths
 from bert_core.data.encoding import IS_NEXT, EncodedCorpus
@@ -60,7 +64,7 @@ def examine_part(checkpoint: Checkpoint, part: EncodedCorpus, training: EncodedC
     drawn = np.random.default_rng(0).permutation(known)[:MOST_WORDS]
     of_sentence, has_next = np.searchsorted(part.offsets, drawn, side="right") - 1, part.has_next
     questions = [_question_around(checkpoint, part, has_next, *each, longest) for each in zip(drawn, of_sentence)]
-    words, information = ask_words(checkpoint, questions, frequent)
+    words, information = _ask(checkpoint, questions, frequent)
     labels = None if part.pair_labels is None else training.pair_labels
     constant_pair = labels is not None and bool((labels == IS_NEXT).mean() > 0.5)
     pairs, is_next = _new_pairs(part, ~repeated, labels is not None)
@@ -74,6 +78,21 @@ def examine_part(checkpoint: Checkpoint, part: EncodedCorpus, training: EncodedC
         tokens=len(tokens),
         unknown=len(tokens) - len(known),
     )
+
+
+def _ask(checkpoint: Checkpoint, questions: Sequence[Question], frequent: int) -> tuple[Tally, float]:
+    """The right guesses, and the `information` of a `PartExam`."""
+    mean = torch.zeros(checkpoint.tokenizer.get_vocab_size(), dtype=torch.float64)
+    entropy = 0.0
+
+    def see(scores: Tensor) -> None:
+        nonlocal mean, entropy
+        probabilities = scores.double().exp()
+        mean += probabilities / len(questions)
+        entropy += float(torch.special.entr(probabilities).sum()) / len(questions)
+
+    words = ask_words(checkpoint, questions, frequent, see)
+    return words, float(torch.special.entr(mean).sum()) - entropy if questions else math.nan
 
 
 def _question_around(

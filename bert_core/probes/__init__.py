@@ -1,1 +1,1 @@
-"""Probes of a finished model: masked words, sentence pairs, attention, vectors, the exam, a batch as text."""
+"""Probes of a finished model: masked words, sentence pairs, attention, vectors, the exam."""

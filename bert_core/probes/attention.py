@@ -17,11 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from bert_core.data.batches import Batch
-from bert_core.data.encoding import IS_NEXT
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, token_id
 from bert_core.errors import InputError
 from bert_core.model import BertSelfAttention
-from bert_core.probes.forward import hidden_states, logits, numbers_of, padded
+from bert_core.probes.forward import hidden_states, logits, numbers_of, pair_scores, word_scores
 from bert_core.probes.reading import encode_text, masked_row, row_of, token_text
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -124,13 +123,14 @@ def head_names(
 
     A head is named after the target that is furthest above chance, among those where its weight is at least NAMED_FROM
     of the way from chance to 1 and exceeds that of RANDOM_HEADS heads with random weights of the same size. In a model
-    with random weights, at most 2 % of the heads get a name. layers: numbers from 0 of the only ones whose heads are
-    named. Raises InputError for an empty or too long input.
+    with random weights, at most 2 % of the heads get a name. layers: numbers from 0 of those that are looked at; the
+    heads of others have no name. Raises InputError for an empty or too long input.
     """
     maps = attention(checkpoint, text, text_pair)
     states = hidden_states(checkpoint, encode_text(checkpoint, text, text_pair)).cpu().double()
     at_once = max(1, _WEIGHTS_AT_ONCE // len(maps.tokens) ** 2)
-    blocks, names = checkpoint.model.bert.encoder.layer, list[list[str]]()
+    blocks = checkpoint.model.bert.encoder.layer
+    names = [[""] * maps.weights.shape[1] for _ in blocks]
 
     def above_chance(weights: Tensor) -> Tensor:  # (H, T, T) -> (targets, H)
         return head_facts(dataclasses.replace(maps, weights=weights[None])).above_chance[:, 0]
@@ -143,7 +143,7 @@ def head_names(
             limit = limit.maximum(above_chance(random).amax(1, keepdim=True))
         above = above_chance(maps.weights[number])
         best, which = above.where(above > limit, -1).max(0)  # (H,)
-        names.append([list(_TARGETS)[i] if way > 0 else "" for way, i in zip(best.tolist(), which.tolist())])
+        names[number] = [list(_TARGETS)[i] if way > 0 else "" for way, i in zip(best.tolist(), which.tolist())]
     return names
 
 
@@ -236,13 +236,12 @@ def answers(
         if not 0 <= position < len(encoding) or encoding.tokens[position] in SPECIAL:
             raise InputError(f"Token {position} is not a word of this text; choose one of its words.")
         row = masked_row(checkpoint, row_of(encoding), position, position + 1)
-        [words], _ = logits(checkpoint, padded(checkpoint, [row]), torch.tensor([position]))
+        [(_, [words])] = word_scores(checkpoint, [row], [[position]])
         own = encoding.ids[position] if encoding.tokens[position] != MASK else int(words.argmax())
         answer = answer or token_text(checkpoint.tokenizer, own)
         word = words[token_id(checkpoint.tokenizer, answer)].exp().item()
     if text_pair and "nsp" not in checkpoint.missing:
-        _, [pair] = logits(checkpoint, padded(checkpoint, [row_of(encoding)]))
-        is_next = pair.softmax(-1)[IS_NEXT].item()
+        is_next = pair_scores(checkpoint, [row_of(encoding)]).item()
     if batch is not None and "mlm" not in checkpoint.missing:
         asked, labels = batch.asked()
         words, _ = logits(checkpoint, (batch.input_ids, batch.attention_mask, batch.token_type_ids), asked)

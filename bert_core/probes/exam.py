@@ -1,23 +1,22 @@
 """The exam: mask every word of a text once, and judge every ordered pair of its sentences, or every labelled pair."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import torch
+from torch import Tensor
 
 from bert_core.config import check_seed
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import IS_NEXT, EncodedCorpus, encode_corpus
+from bert_core.errors import ignore
 from bert_core.probes.forward import require, word_scores
 from bert_core.probes.reading import Row, masked_row, pair_row, token_text
 from bert_core.probes.sentence_pairs import judge_pairs, label_pairs
 from bert_core.storage.checkpoint import Checkpoint
 
 EXAM_SENTENCES = 200  # limit; of a longer text, a window of this many sentences is examined
-CHANCE = 0.01  # highest probability with which equal answers pass a test on counts
 Question = tuple[Row, int]  # a row, and the position of the token that is asked
 Pairs = tuple[np.ndarray, np.ndarray]  # numbers of two sentences, (N, 2), and whether they are IsNext, (N,)
 
@@ -29,23 +28,6 @@ class Tally(NamedTuple):
     right: int
     baseline: int
     both: int
-
-    @property
-    def beats_baseline(self) -> bool:
-        """Whether the model is right more often, by a one-sided sign test on the questions that only one of the two
-        answers right (McNemar 1947, exact)."""
-        model, baseline = self.right - self.both, self.baseline - self.both
-        n = model + baseline
-        return sum(math.comb(n, k) for k in range(model, n + 1)) <= CHANCE * 2**n
-
-    def exceeds(self, other: "Tally") -> bool:
-        """Whether the model is right more often than on other questions, by a one-sided test (Fisher 1922, exact)."""
-        asked, right = self.asked + other.asked, self.right + other.right
-        ways = sum(
-            math.comb(self.asked, k) * math.comb(other.asked, right - k)
-            for k in range(self.right, min(self.asked, right) + 1)
-        )
-        return ways <= CHANCE * math.comb(asked, right)
 
 
 @dataclass(frozen=True)
@@ -82,7 +64,7 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
         if len(row[0]) <= checkpoint.config.max_position_embeddings:
             questions += [(row, position) for position in range(1, len(row[0]) - 1) if position != len(a) + 1]
     frequent = int(np.bincount([row[0][position] for row, position in questions]).argmax()) if questions else 0
-    words, _ = ask_words(checkpoint, questions, frequent)
+    words = ask_words(checkpoint, questions, frequent)
     if has_labels:
         pairs, is_next = labelled_pairs(encoded, numbers[::2] // 2)
     else:
@@ -94,20 +76,18 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
     return Exam(words, judged, asked_most, label, window)
 
 
-def ask_words(checkpoint: Checkpoint, questions: Sequence[Question], frequent: int = -1) -> tuple[Tally, float]:
-    """Mask one token at a time: the right guesses beside always `frequent`, and the nats that the guesses
-    contain about the words around them, the mean divergence of a guess from their mean; nan without a question."""
+def ask_words(
+    checkpoint: Checkpoint, questions: Sequence[Question], frequent: int, see: Callable[[Tensor], None] = ignore
+) -> Tally:
+    """Mask one token at a time: the right guesses beside always `frequent`. see: is given the log-probabilities of all
+    tokens, (V,), for each question."""
     rows = [masked_row(checkpoint, row, position, position + 1) for row, position in questions]
     labels = np.array([row[0][position] for row, position in questions], np.int64)
-    guesses, entropy = np.empty_like(labels), 0.0
-    mean = torch.zeros(checkpoint.tokenizer.get_vocab_size(), dtype=torch.float64)
+    guesses = np.empty_like(labels)
     for number, [scores] in word_scores(checkpoint, rows, [[position] for _, position in questions]):
         guesses[number] = int(scores.argmax())
-        probabilities = scores.double().exp()
-        mean += probabilities / len(questions)
-        entropy += float(torch.special.entr(probabilities).sum()) / len(questions)
-    information = float(torch.special.entr(mean).sum()) - entropy if questions else math.nan
-    return _tally(guesses == labels, labels == frequent), information
+        see(scores)
+    return _tally(guesses == labels, labels == frequent)
 
 
 def ordered_pairs(part: EncodedCorpus, numbers: np.ndarray, asked: np.ndarray) -> Pairs:

@@ -150,7 +150,7 @@ def batches(checkpoint: Checkpoint, rows: Sequence[Row]) -> Iterator[tuple[list[
         T = len(rows[number][0])
         widest = max(config.intermediate_size, 3 * config.hidden_size, config.num_attention_heads * T)
         numbers = max(T * widest, config.vocab_size)  # a row's largest tensor, or its word scores
-        if not groups or len(groups[-1]) == _ROWS or (len(groups[-1]) + 1) * numbers > _NUMBERS:
+        if not groups or len(groups[-1]) >= min(_ROWS, _NUMBERS // numbers):
             groups.append([])
         groups[-1].append(number)
     lengths = torch.tensor([len(rows[group[-1]][0]) for group in groups for _ in group])

@@ -181,9 +181,10 @@ def _find_masks(checkpoint: Checkpoint, text: str, text_pair: str | None, mask: 
 def _fill(checkpoint: Checkpoint, asked: Sequence[tuple[Encoding, list[int]]], top_k: int) -> list[list[list[Guess]]]:
     """The likeliest tokens at the masks of each input."""
     rows, positions = [row_of(encoding) for encoding, _ in asked], [masks for _, masks in asked]
-    found = dict[int, list[list[Guess]]]()
-    for number, scores in word_scores(checkpoint, rows, positions):
-        found[number] = [list(likeliest(checkpoint, row, top_k)) for row in scores]
+    found = {
+        number: [list(likeliest(checkpoint, row, top_k)) for row in scores]
+        for number, scores in word_scores(checkpoint, rows, positions)
+    }
     return [found[number] for number in range(len(rows))]
 
 

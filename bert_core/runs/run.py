@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from bert_core.config import MAX_SEED, Limits
+from bert_core.data.batches import Batch
 from bert_core.data.corpus import Corpus
 from bert_core.errors import OUT_OF_MEMORY, BertCoreError, ConfigError, RunError, one_line, reason_of
-from bert_core.probes.batch import BatchView, view_batch
 from bert_core.runs.job import SMALLER_STEP, Job, check_limits, check_steps
 from bert_core.runs.saved_state import TrainingState
 from bert_core.runs.snapshots import Snapshot, thinned
@@ -179,8 +179,8 @@ class Run:
         seconds = time.monotonic() - self._slice_began if self._slice_began is not None else 0.0
         return f"The step in progress has taken {seconds:.0f} s so far." if seconds > LONG_STEP_SECONDS else ""
 
-    def batch_at(self, step: int, *, again: int = 0, rows: slice = slice(None)) -> BatchView:
-        """The batch of a step, counted from 1, also of a step to come. rows: the pairs to show.
+    def batch_at(self, step: int, *, again: int = 0) -> Batch:
+        """The batch of a step, counted from 1, also of a step to come.
 
         again: 1, 2, ... hide other words of the same pairs. Raises RunError without such a step or without batches.
         """
@@ -191,7 +191,7 @@ class Run:
             raise RunError(f"again is {again}; it must be a number from 0 to {MAX_SEED}.")
         if not 1 <= step <= last:
             raise RunError(f"There is no step {step}; this run has the steps 1 to {last}.")
-        return view_batch(job.batches.copy(again)[step - 1], job.tokenizer, step, rows)
+        return job.batches.copy(again)[step - 1]
 
     def save(self, folder: str | Path) -> None:
         """Write the model, that of a task's best epoch, as a Hugging Face folder, with the state for `resume`, if it

@@ -14,6 +14,7 @@ from helpers import make_model, watched
 from tokenizers import Encoding
 
 from balcony.attention.head_switches import corpus_batch
+from balcony.batch.rows import view_batch
 from balcony.compare.definitions import examine
 from balcony.train.part_exam import examine_part
 from bert_core import device
@@ -25,7 +26,6 @@ from bert_core.errors import InputError
 from bert_core.model import set_parameter
 from bert_core.probes import reading
 from bert_core.probes.attention import ablation_map, attention, head_facts, head_names
-from bert_core.probes.batch import view_batch
 from bert_core.probes.exam import exam
 from bert_core.probes.forward import word_scores
 from bert_core.probes.masked_words import fill_mask, layer_lens, rate_guess
@@ -225,7 +225,7 @@ def test_embedding_rows_without_a_token_are_never_guessed(dialogue, word_tokeniz
     checkpoint = Checkpoint(make_model(BertConfig(vocab_size=size + 3, hidden_size=12)), word_tokenizer)
     bias = checkpoint.model.cls["predictions"].bias.data
     bias[word_tokenizer.token_to_id("romeo")] += 10
-    view = view_batch(corpus_batch(checkpoint, dialogue, rows=16), word_tokenizer, 1)
+    view = view_batch(corpus_batch(checkpoint, dialogue, rows=16), word_tokenizer)
     guesses, result, judged = (
         fill_mask(checkpoint, "how [MASK] you"),
         exam(checkpoint, dialogue),

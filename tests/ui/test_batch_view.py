@@ -8,12 +8,12 @@ import pytest
 import torch
 from helpers import finished
 
+from balcony.batch.rows import interleaved, view_batch
 from balcony.batch.tab import COLUMNS, PAIRS_SHOWN, batch_table, batch_value, shapes
 from balcony.server.workspace import Workspace
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
-from bert_core.probes.batch import interleaved
 from bert_core.runs.run import Run
 from bert_core.runs.train import prepare
 
@@ -73,7 +73,8 @@ def test_the_shapes_are_those_of_the_whole_batch_and_the_asked_words_are_found_b
     }
     configs = [RECIPE.model.replace(pooler=each) for each in ("first", "mean")]
     models: Any = [SimpleNamespace(config=each) for each in configs]
-    said = [shapes(run.batch_at(20), each)[-1][-1] for each in models]
+    view = view_batch(run.batch_at(20), run.snapshots[0].tokenizer)
+    said = [shapes(view, each)[-1][-1] for each in models]
     assert ["[CLS]" in said[0], "mean" in said[0], "[CLS]" in said[1], "mean" in said[1]] == [True, False, False, True]
     found = dict(zip(positions.tolist(), labels.tolist(), strict=True))
     for row in value["rows"] + batch_value(space, run, 20, PAIRS_SHOWN, 0)["rows"]:
@@ -96,7 +97,8 @@ def test_masked_replaced_and_kept_words_are_counted_apart(space: Workspace, run:
 def test_the_untrained_model_is_shown_the_first_batch(space: Workspace, run: Run) -> None:
     value = batch_value(space, run, 0, 0, 0)
     assert value["step"] == 0
-    assert [row["tokens"] for row in value["rows"]] == [list(row.tokens) for row in run.batch_at(1).rows[:PAIRS_SHOWN]]
+    shown = view_batch(run.batch_at(1), run.snapshots[0].tokenizer, slice(PAIRS_SHOWN)).rows
+    assert [row["tokens"] for row in value["rows"]] == [list(row.tokens) for row in shown]
 
 
 def test_a_large_batch_is_shown_in_parts(space: Workspace, run: Run) -> None:

@@ -13,7 +13,9 @@ from balcony.parts.verdicts import (
     Comparison,
     Memory,
     Spread,
+    beats_baseline,
     compare,
+    exceeds,
     failed,
     judge_memory,
 )
@@ -37,20 +39,20 @@ DRAWS = 1000
 def test_the_sign_test_counts_the_answers_on_which_model_and_baseline_differ(
     right: int, baseline: int, both: int, beats: bool
 ) -> None:
-    assert Tally(100, right, baseline, both).beats_baseline == beats
+    assert beats_baseline(Tally(100, right, baseline, both)) == beats
 
 
 def test_two_parts_are_compared_exactly() -> None:
     def tally(right: int, asked: int) -> Tally:
         return Tally(asked, right, 0, 0)
 
-    assert tally(5, 5).exceeds(tally(0, 5))  # 1 of 252 tables
-    assert not tally(4, 4).exceeds(tally(0, 4))  # 1 of 70
-    assert not tally(0, 5).exceeds(tally(5, 5))
-    assert tally(60, 100).exceeds(tally(40, 100))
-    assert not tally(55, 100).exceeds(tally(45, 100))
-    assert tally(200, 200).exceeds(tally(180, 200))
-    assert not tally(0, 10).exceeds(tally(0, 10))
+    assert exceeds(tally(5, 5), tally(0, 5))  # 1 of 252 tables
+    assert not exceeds(tally(4, 4), tally(0, 4))  # 1 of 70
+    assert not exceeds(tally(0, 5), tally(5, 5))
+    assert exceeds(tally(60, 100), tally(40, 100))
+    assert not exceeds(tally(55, 100), tally(45, 100))
+    assert exceeds(tally(200, 200), tally(180, 200))
+    assert not exceeds(tally(0, 10), tally(0, 10))
 
 
 @pytest.mark.parametrize(

@@ -56,9 +56,8 @@ class RowJudgement:
 
 @dataclass(frozen=True)
 class BatchView:
-    """The batch of a step, or a part of it."""
+    """A batch, or a part of it."""
 
-    step: int  # from 1
     rows: tuple[RowView, ...]  # one for each pair, in the order of `interleaved`
     shape: tuple[int, int]  # (B, T) of the whole batch
     asked: int  # M of the whole batch
@@ -79,7 +78,7 @@ class BatchView:
         return tuple(RowJudgement(tuple(found), p) for found, p in zip(guesses, is_next, strict=True))
 
 
-def view_batch(batch: Batch, tokenizer: Tokenizer, step: int, rows: slice = slice(None)) -> BatchView:
+def view_batch(batch: Batch, tokenizer: Tokenizer, rows: slice = slice(None)) -> BatchView:
     """The pairs `rows` of a batch, in the order of `interleaved`, with their tokens as text and their kinds."""
     B, T = batch.input_ids.shape
     M = len(batch.asked()[0])
@@ -93,7 +92,7 @@ def view_batch(batch: Batch, tokenizer: Tokenizer, step: int, rows: slice = slic
         asked = {i: token_text(tokenizer, true) for i, true in enumerate(labels) if true != IGNORED}
         is_next = None if label == IGNORED else label == IS_NEXT
         views.append(RowView(tokens, kinds, tuple(segments), is_next, asked, number))
-    return BatchView(step, tuple(views), (B, T), M, batch)
+    return BatchView(tuple(views), (B, T), M, batch)
 
 
 def interleaved(next_sentence_label: Tensor) -> Tensor:

@@ -6,10 +6,10 @@ import pytest
 import torch
 from helpers import numbers_of
 
+from balcony.batch.rows import interleaved, view_batch
 from bert_core.config import DataConfig
 from bert_core.data.batches import IGNORED, Batch, PretrainingBatches
 from bert_core.data.encoding import encode_corpus
-from bert_core.probes.batch import interleaved, view_batch
 
 
 @pytest.fixture
@@ -19,8 +19,7 @@ def batch(dialogue, word_tokenizer):
 
 
 def test_every_position_has_its_kind(batch, word_tokenizer):
-    view = view_batch(batch, word_tokenizer, step=4)
-    assert view.step == 4
+    view = view_batch(batch, word_tokenizer)
     found = set()
     order = interleaved(batch.next_sentence_label)
     parts = (part[order] for part in (batch.input_ids, batch.labels, batch.attention_mask))
@@ -64,14 +63,14 @@ def test_both_kinds_of_pairs_are_interleaved(labels, shown):
 
 def test_the_first_pairs_of_a_batch_are_of_both_kinds(batch, word_tokenizer):
     assert batch.next_sentence_label.tolist() == [0] * 7 + [1] * 6, "as the sampler draws them"
-    first = view_batch(batch, word_tokenizer, 4, slice(4)).rows
+    first = view_batch(batch, word_tokenizer, slice(4)).rows
     assert [row.is_next for row in first] == [True, False, True, False]
 
 
 @pytest.mark.parametrize("size", [13, 9])  # 7 and 6 pairs of a kind, 7 and 2
 def test_the_judgement_is_that_of_training_without_dropout(batch, tiny_checkpoint, size):
     batch = Batch(*(getattr(batch, part.name)[:size] for part in dataclasses.fields(Batch)))
-    view = view_batch(batch, tiny_checkpoint.tokenizer, step=4)
+    view = view_batch(batch, tiny_checkpoint.tokenizer)
     judged = view.judge(tiny_checkpoint)
     guesses = [guess for row in judged for guess in row.guesses]
     with torch.no_grad():
@@ -91,11 +90,11 @@ def test_the_judgement_is_that_of_training_without_dropout(batch, tiny_checkpoin
 
 
 def test_a_part_of_a_batch_is_judged_as_in_the_whole(batch, tiny_checkpoint):
-    whole = view_batch(batch, tiny_checkpoint.tokenizer, step=4)
-    part = view_batch(batch, tiny_checkpoint.tokenizer, 4, slice(5, 8))
+    whole = view_batch(batch, tiny_checkpoint.tokenizer)
+    part = view_batch(batch, tiny_checkpoint.tokenizer, slice(5, 8))
     assert (whole.shape[0], part.shape[0], len(part.rows)) == (13, 13, 3)
     assert part.rows == whole.rows[5:8]
     for judgement, alone in zip(whole.judge(tiny_checkpoint)[5:8], part.judge(tiny_checkpoint), strict=True):
         assert alone.is_next == pytest.approx(judgement.is_next, abs=1e-5)
         assert [guess.loss for guess in alone.guesses] == pytest.approx([g.loss for g in judgement.guesses], abs=1e-4)
-    assert view_batch(batch, tiny_checkpoint.tokenizer, 4, slice(13, 17)).rows == ()
+    assert view_batch(batch, tiny_checkpoint.tokenizer, slice(13, 17)).rows == ()
