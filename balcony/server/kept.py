@@ -10,6 +10,7 @@ import json
 import logging
 import re
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +22,6 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, RunError, one_line
 from bert_core.machine import replace
 from bert_core.runs.run import ACTIVE, Run
-from bert_core.storage.checkpoint import check_writable
 from bert_core.tasks.examples import TASKS, TaskData, TaskParts
 from bert_core.tasks.tables import Columns
 
@@ -60,8 +60,9 @@ class KeptRuns:
 
     def __init__(self, folder: Path, runs: Callable[[], Iterator[tuple[str, Run, str]]]) -> None:
         try:
-            check_writable(folder)
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):  # permissions alone do not tell: a disk may be read-only
+                pass
         except OSError as error:
             raise RunError(f"Runs cannot be kept in {folder} ({error.strerror}); choose another folder.") from None
         self._folder, self._runs = folder, runs

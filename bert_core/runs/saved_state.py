@@ -40,8 +40,6 @@ _MODEL, _BEST, _AVERAGES, _FILES = "model.", "best.", "average.", "file."
 _HISTORY, _EVALUATIONS, _FACTS = "history", "evaluations", "facts"
 
 _Columns = list[Annotated[str, Field(pattern=r"^\w+$", max_length=100)]]
-
-
 Source = TypeVar("Source", bound=Corpus | TaskParts)
 
 
@@ -94,18 +92,15 @@ class TrainingState:
             history=_columns(self.history),
             evaluations=_columns(self.evaluations),
         )
-        files = {f"{_FILES}{name}": content for name, content in small_files(self.model).items()}
-        texts = {**files, _FACTS: facts.model_dump_json().encode()}
+        texts = {f"{_FILES}{name}": content for name, content in small_files(self.model).items()}
+        texts[_FACTS] = facts.model_dump_json().encode()
         tensors = {name: torch.frombuffer(bytearray(text), dtype=torch.uint8) for name, text in texts.items()}
-        parts = {_MODEL: weights_of(self.model), _AVERAGES: self.trainer.averages}
-        if self.best is not None:
-            parts[_BEST] = weights_of(self.best)
-        for part, found in parts.items():
+        best = weights_of(self.best) if self.best else {}
+        for part, found in ((_MODEL, weights_of(self.model)), (_BEST, best), (_AVERAGES, self.trainer.averages)):
             tensors |= {f"{part}{name}": each.contiguous() for name, each in found.items()}
         for name, rows in ((_HISTORY, self.history), (_EVALUATIONS, self.evaluations)):
             if rows:
-                table = [[*vars(row).values()] for row in rows]
-                tensors[name] = torch.tensor(table, dtype=torch.float64)
+                tensors[name] = torch.tensor([[*vars(row).values()] for row in rows], dtype=torch.float64)
         save_file(tensors, folder / TRAINING_STATE)
         share(folder / TRAINING_STATE)
 
@@ -130,10 +125,10 @@ def read_training_state(folder: str | Path, limits: Limits = LOCAL) -> TrainingS
             "An earlier version of this program has saved this training, and this one cannot continue it; the model "
             "beside it works. Start the training again."
         )
-    names = (_FACTS, *(f"{_FILES}{name}" for name in SMALL_FILES))
-    texts = {name.removeprefix(_FILES): _text(stored[name], limits) for name in names if name in stored}
+    files = _part(stored, _FILES)
+    texts = {name: _text(files[name], limits) for name in SMALL_FILES if name in files}
     try:
-        facts = _Facts.model_validate_json(texts.pop(_FACTS))
+        facts = _Facts.model_validate_json(_text(stored[_FACTS], limits))
         settings = parse_json(texts[RECIPE], RECIPE)
         model = assemble(texts, lambda: _part(stored, _MODEL), path.parent.name, limits=limits)
     except (ValidationError, KeyError):
@@ -148,15 +143,13 @@ def read_training_state(folder: str | Path, limits: Limits = LOCAL) -> TrainingS
     evaluations = _rows(facts.evaluations, stored.get(_EVALUATIONS), facts.step + 1)
     if facts.step > recipe.training.total_steps or [row.step for row in history] != list(range(1, facts.step + 1)):
         raise _damaged()
-    best = None
-    if any(name.startswith(_BEST) for name in stored):
-        best = assemble(texts, lambda: _part(stored, _BEST), path.parent.name, limits=limits)
-    averages = _part(stored, _AVERAGES)
-    if not {each.dtype for each in averages.values()} <= {*FLOATS}:
+    weights, stored_averages = _part(stored, _BEST), _part(stored, _AVERAGES)
+    best = assemble(texts, lambda: weights, path.parent.name, limits=limits) if weights else None
+    if not {each.dtype for each in stored_averages.values()} <= {*FLOATS}:
         raise _damaged()
-    read = {name: each.read() for name, each in averages.items()}
-    check_finite(read, "The training cannot continue", "save the model again")
-    trainer = TrainerState(facts.step, facts.seconds, tuple(facts.updates), read)
+    averages = {name: each.read() for name, each in stored_averages.items()}
+    check_finite(averages, "The training cannot continue", "save the model again")
+    trainer = TrainerState(facts.step, facts.seconds, tuple(facts.updates), averages)
     return TrainingState(model, recipe, facts.text, trainer, history, evaluations, best)
 
 
@@ -181,14 +174,11 @@ def _rows(names: list[str], entry: Stored | None, most: int) -> list[StepRow]:
     is_table = entry.dtype == "F64" and entry.shape[1:] == (len(names),) and names[:1] == ["step"]
     if not is_table or entry.shape[0] > most:
         raise _damaged()
-    counts = {"step", "tokens"} & {*names}
-    rows = []
-    for numbers in entry.read(torch.float64).tolist():
-        values = dict(zip(names, numbers))
-        if not all(values[name].is_integer() for name in counts):
-            raise _damaged()
-        rows.append(StepRow(**values | {name: int(values[name]) for name in counts}))
-    return rows
+    table, counts = entry.read(torch.float64), [i for i, name in enumerate(names) if name in ("step", "tokens")]
+    if not torch.equal(table[:, counts], table[:, counts].trunc()) or not table[:, counts].isfinite().all():
+        raise _damaged()
+    rows = (dict(zip(names, numbers)) for numbers in table.tolist())
+    return [StepRow(**row | {names[i]: int(row[names[i]]) for i in counts}) for row in rows]
 
 
 def _damaged() -> CheckpointError:

@@ -3,13 +3,13 @@
 import contextlib
 import copy
 import dataclasses
+import functools
 import json
 import os
 import re
 import shutil
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from bert_core.config import CHECKPOINTS, HOME, LOCAL, BertConfig, Limits
 from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
 from bert_core.device import choose_device
-from bert_core.errors import CheckpointError, ConfigError, first_three, ignore, quoted
+from bert_core.errors import CheckpointError, ConfigError, ignore, quoted
 from bert_core.machine import replace, share, sync
 from bert_core.model import BertForPreTraining, draw
 from bert_core.storage.tokenizer_file import bert_flags, check_special_tokens, read_tokenizer
@@ -84,7 +84,6 @@ _FIXED_FIELDS: dict[str, tuple] = {
     "pooler_type": ("first_token_transform", "all_token_average", None),  # as Google's files have it
 }
 MEAN_POOLER = "The pooler reads the mean of all tokens; other programs, such as transformers, give it [CLS] instead."
-_ONE_ATTENTION = "use_torch_multi_head chooses between two ways to write attention; both give the same numbers."
 
 
 Writer = Callable[[Path], None]  # writes more files into a folder
@@ -110,12 +109,9 @@ class TaskHead:
     @property
     def settings(self) -> Json:
         """What config.json says of it, beside the architecture."""
-        if self.is_regression and not self.labels:
-            return {"id2label": {0: "LABEL_0"}, "label2id": {"LABEL_0": 0}, "problem_type": "regression"}
-        if not self.labels:
-            return {}
-        names = dict(enumerate(self.labels))
-        return {"id2label": names, "label2id": {name: i for i, name in names.items()}}
+        names = dict(enumerate(self.labels or ("LABEL_0",) * self.is_regression))
+        labels = {"id2label": names, "label2id": {name: i for i, name in names.items()}} if names else {}
+        return {**labels, "problem_type": "regression"} if self.is_regression else labels
 
     def add_to(self, model: BertForPreTraining) -> None:
         """Add the layer to a model, on the meta device."""
@@ -132,7 +128,7 @@ class Checkpoint:
     training as JSON data, if known. head: of a fine-tuned model; its files have neither of the pre-training heads.
     """
 
-    model: BertForPreTraining  # read by `_InEvalMode`
+    model: BertForPreTraining  # read by `_in_eval_mode`
     tokenizer: Tokenizer
     name: str = "model"
     notes: tuple[str, ...] = ()
@@ -166,24 +162,19 @@ class Checkpoint:
         return dataclasses.replace(self, model=copy.deepcopy(self.model).to(there))
 
 
-class _InEvalMode:
-    """The attribute `model` of a checkpoint. A model that is in training goes on as it is: whoever reads the attribute
-    gets another module in its place, with the same weights and in eval mode."""
-
-    def __get__(self, checkpoint: Checkpoint | None, owner: type) -> Any:
-        if checkpoint is None:  # the class is looked at, not one of its objects
-            return self
-        model: BertForPreTraining = vars(checkpoint)["model"]
-        if any(module.training for module in model.modules()):
-            shared = {id(each): each for each in (*model.parameters(), *model.buffers())}
-            model = vars(checkpoint)["model"] = copy.deepcopy(model, shared).eval()
-        return model
-
-    def __set__(self, checkpoint: Checkpoint, model: BertForPreTraining) -> None:
-        vars(checkpoint)["model"] = model
+def _in_eval_mode(checkpoint: Checkpoint) -> BertForPreTraining:
+    """Its model or, where that is in training, another module with the same weights in its place: whoever trains the
+    model goes on with it as it is."""
+    model: BertForPreTraining = vars(checkpoint)["model"]
+    if any(module.training for module in model.modules()):
+        shared = {id(each): each for each in (*model.parameters(), *model.buffers())}
+        model = vars(checkpoint)["model"] = copy.deepcopy(model, shared).eval()
+    return model
 
 
-Checkpoint.model = _InEvalMode()  # type: ignore[assignment]
+Checkpoint.model = property(  # type: ignore[assignment]
+    _in_eval_mode, lambda checkpoint, model: vars(checkpoint).update(model=model)
+)
 
 
 # --- Writing ---------------------------------------------------------------------------------------------------------
@@ -201,9 +192,15 @@ def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, also: Writer 
     folder = Path(folder).resolve()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(folder)
+        for path in folder.glob(f"{_UNFINISHED}*"):  # left by killed saves; a recent one may still go on
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > _STALE_SECONDS:
+                    shutil.rmtree(path, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as new:
-            _write_files(checkpoint, Path(new))
+            save_file(weights_of(checkpoint), Path(new, WEIGHTS), metadata={"format": "pt"})
+            share(Path(new, WEIGHTS))
+            for name, content in small_files(checkpoint).items():
+                Path(new, name).write_bytes(content)
             also(Path(new))
             _put_in_place(Path(new), folder)
     except (OSError, SafetensorError) as error:
@@ -216,7 +213,10 @@ def _put_in_place(new: Path, folder: Path) -> None:
     names = sorted(path.name for path in new.iterdir())
     for name in names:
         sync(new / name)
-    is_same = all(_is_same(new / name, folder / name) for name in (CONFIG, TOKENIZER, TOKENIZER_CONFIG))
+    is_same = all(
+        (folder / name).is_file() and (folder / name).read_bytes() == (new / name).read_bytes()
+        for name in (CONFIG, TOKENIZER, TOKENIZER_CONFIG)
+    )
     if not is_same:
         (folder / CONFIG).unlink(missing_ok=True)  # from here on, the folder holds no model
         sync(folder)
@@ -232,43 +232,19 @@ def _put_in_place(new: Path, folder: Path) -> None:
         sync(folder)
 
 
-def _is_same(new: Path, old: Path) -> bool:
-    return old.is_file() and old.read_bytes() == new.read_bytes()
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove what killed saves have left; a recent one may still go on."""
-    for path in folder.glob(f"{_UNFINISHED}*"):
-        with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > _STALE_SECONDS:
-                shutil.rmtree(path, ignore_errors=True)
-
-
 def check_saving(folder: Path) -> None:
     """Raise CheckpointError where `save_checkpoint` could not write this folder; it writes nothing itself."""
+    there = next(path for path in (folder.resolve(), *folder.resolve().parents) if os.path.exists(path))
     try:
-        check_writable(folder)
+        with tempfile.TemporaryFile(dir=there):  # permissions alone do not tell: a disk may be read-only
+            pass
     except OSError as error:
         raise CheckpointError(f"No model can be saved to {folder} ({_reason(error)}); choose another folder.") from None
-
-
-def check_writable(folder: Path) -> None:
-    """Raise OSError unless files can be made in a folder or, where there is none yet, it can be made itself."""
-    there = next(path for path in (folder.resolve(), *folder.resolve().parents) if os.path.exists(path))
-    with tempfile.TemporaryFile(dir=there):  # permissions alone do not tell: a disk may be read-only
-        pass
 
 
 def _reason(error: Exception) -> str:
     of_system = re.search(r"([^:]+) \(os error \d+\)", str(error))  # as Rust shows it
     return of_system[1].strip() if of_system else getattr(error, "strerror", None) or str(error)
-
-
-def _write_files(checkpoint: Checkpoint, folder: Path) -> None:
-    save_file(weights_of(checkpoint), folder / WEIGHTS, metadata={"format": "pt"})
-    share(folder / WEIGHTS)
-    for name, content in small_files(checkpoint).items():
-        (folder / name).write_bytes(content)
 
 
 def weights_of(checkpoint: Checkpoint) -> dict[str, Tensor]:
@@ -343,11 +319,8 @@ def load_checkpoint(
 def _load(folder: Path, max_positions: int | None, random_weights: bool, limits: Limits) -> Checkpoint:
     names = [name for name in SMALL_FILES if name == CONFIG or (folder / name).exists()]
     files = {name: read_limited(folder / name, limits) for name in names}
-    if not random_weights:
-        return assemble(files, lambda: open_weights(folder, limits), folder.name, max_positions, limits)
-    loaded = assemble(files, None, folder.name, max_positions, limits)
-    note = f"Only the tokenizer and the sizes are those of {folder.name}; all weights are random."
-    return dataclasses.replace(loaded, notes=(*loaded.notes, note))
+    weights = None if random_weights else functools.partial(open_weights, folder, limits)
+    return assemble(files, weights, folder.name, max_positions, limits)
 
 
 def assemble(
@@ -361,55 +334,44 @@ def assemble(
     other files; None draws all of them, and leaves the recipe and the head of a task out. max_positions, limits,
     errors: see `load_checkpoint`."""
     content = parse_json(files[CONFIG], CONFIG)
-    config = _read_config(content, limits)
-    known = config.max_position_embeddings
-    if max_positions is not None:
-        config = _with_positions(config, max_positions, limits)
-    notes = _config_notes(content, config)
+    config, known = _read_config(content, max_positions, limits.parameters)
+    notes = list[str]()
     tokenizer = _read_tokenizer(files, content.get("tokenizer_class"), limits, notes)
-    tokens = tokenizer.get_vocab_size()
-    if tokens > config.vocab_size:
+    tokens, ids = tokenizer.get_vocab_size(), config.vocab_size
+    if tokens > ids:
         raise CheckpointError(
-            f"The tokenizer has {tokens:,} tokens where {CONFIG} has a vocab_size of {config.vocab_size:,}; "
+            f"The tokenizer has {tokens:,} tokens where {CONFIG} has a vocab_size of {ids:,}; "
             "take both from the same model."
         )
-    if unused := config.vocab_size - tokens:
-        notes.append(f"The tokenizer has no text for the last {unused:,} of {config.vocab_size:,} ids.")
-    pad = token_id(tokenizer, PAD)
-    if config.pad_token_id != pad and content.get("pad_token_id") is not None:
-        notes.append(f"{CONFIG} has the pad_token_id {config.pad_token_id}; that of the tokenizer, {pad}, is used.")
     with torch.device("meta"):
-        model = BertForPreTraining(config.replace(pad_token_id=pad))
-    head = _read_head(content, notes) if weights else None
+        model = BertForPreTraining(config.replace(pad_token_id=token_id(tokenizer, PAD)))
+    head = _read_head(content) if weights else None
     if head:
         head.add_to(model)
     is_tied = content.get("tie_word_embeddings") in (True, None)
     missing = _fill(model, weights() if weights else None, known, notes, tied=is_tied)
-    if weights and missing:
-        *others, last = [f"the {title}" for part, title in PART_TITLES.items() if part in missing]
-        parts, are = (f"{', '.join(others)} and {last}", "they are") if others else (last, "it is")
-        notes.append(f"The files lack {parts}; {are} new and untrained here.")
-    if weights and (positions := config.max_position_embeddings) > known:
-        notes.append(f"The weights have {known:,} positions; {known + 1:,} to {positions:,} are new and untrained.")
-    recipe = _read_recipe(files, notes) if weights else None
-    return Checkpoint(model.eval(), tokenizer, name, tuple(notes), missing, recipe, head)
-
-
-def _config_notes(content: Json, config: BertConfig) -> list[str]:
-    """What is taken for a field that a config lacks, or read in another way than other programs do."""
-    lacking = [name for name in _HUGGING_FACE_DEFAULTS if content.get(name) is None]
-    notes = [f"{CONFIG} lacks {name}; BERT's {_HUGGING_FACE_DEFAULTS[name]} is used." for name in lacking]
+    notes += [
+        f"{CONFIG} lacks {size}; BERT's {usual} is used."
+        for size, usual in _HUGGING_FACE_DEFAULTS.items()
+        if content.get(size) is None
+    ]
     notes += [MEAN_POOLER] * (config.pooler == "mean")
-    return notes + [_ONE_ATTENTION] * ("use_torch_multi_head" in content)
-
-
-def _read_recipe(files: Mapping[str, bytes], notes: list[str]) -> Json | None:
-    """The settings of a model's training. It can be used without them."""
+    if tokens < ids:
+        notes.append(f"The tokenizer has no text for the last {ids - tokens:,} of {ids:,} ids.")
+    if not weights:
+        notes.append(f"Only the tokenizer and the sizes are those of {name}; all weights are random.")
+        return Checkpoint(model.eval(), tokenizer, name, tuple(notes), missing)
+    if missing:
+        parts = " and ".join(f"the {title}" for part, title in PART_TITLES.items() if part in missing)
+        notes.append(f"The files lack {parts}; what they lack is new and untrained here.")
+    if (positions := config.max_position_embeddings) > known:
+        notes.append(f"The weights have {known:,} positions; {known + 1:,} to {positions:,} are new and untrained.")
+    recipe = None
     try:
-        return parse_json(files[RECIPE], RECIPE) if RECIPE in files else None
-    except CheckpointError as error:
+        recipe = parse_json(files[RECIPE], RECIPE) if RECIPE in files else None
+    except CheckpointError as error:  # the model can be used without it
         notes.append(f"{error} The settings of its training are not known here.")
-        return None
+    return Checkpoint(model.eval(), tokenizer, name, tuple(notes), missing, recipe, head)
 
 
 def model_folder(name: str | Path) -> Path:
@@ -418,7 +380,8 @@ def model_folder(name: str | Path) -> Path:
     return next((place / name for place in places if os.path.isdir(place / name)), Path(name))
 
 
-def _read_config(content: Json, limits: Limits) -> BertConfig:
+def _read_config(content: Json, max_positions: int | None, most_parameters: int) -> tuple[BertConfig, int]:
+    """The sizes of the model, and how many positions its files have."""
     if "model_type" not in content and content.keys() >= _BERT_FIELDS:
         content = {**content, "model_type": "bert"}
     for field, allowed in _FIXED_FIELDS.items():
@@ -433,102 +396,72 @@ def _read_config(content: Json, limits: Limits) -> BertConfig:
         config = BertConfig(**{**_HUGGING_FACE_DEFAULTS, **given})
     except ConfigError as error:
         raise CheckpointError(f"{CONFIG}: {error}") from None
-    _check_size(config, f"{CONFIG} describes", limits)
-    return config
-
-
-def _check_size(config: BertConfig, subject: str, limits: Limits) -> None:
-    count, most = config.parameter_count(), limits.parameters
-    if count > most:
-        raise CheckpointError(f"{subject} {count:,} parameters; the limit is {most:,}. Use a smaller model.")
-
-
-def _with_positions(config: BertConfig, max_positions: int, limits: Limits) -> BertConfig:
-    try:
-        longer = config.replace(max_position_embeddings=max_positions)
-    except ConfigError as error:
-        raise CheckpointError(f"max_positions cannot be used: {error}") from None
-    if max_positions < config.max_position_embeddings:
-        raise CheckpointError(
-            f"max_positions is {max_positions:,}; the weights have {config.max_position_embeddings:,} positions. "
-            "Choose at least as many."
-        )
-    _check_size(longer, f"{max_positions:,} positions make", limits)
-    return longer
+    positions = config.max_position_embeddings
+    if max_positions is not None:
+        config = config.replace(max_position_embeddings=max_positions)
+        if max_positions < positions:
+            raise CheckpointError(
+                f"max_positions is {max_positions:,}; the weights have {positions:,} positions. Choose at least as "
+                "many."
+            )
+    if (count := config.parameter_count()) > most_parameters:
+        most = f"{most_parameters:,}"
+        raise CheckpointError(f"{CONFIG} describes {count:,} parameters; the limit is {most}. Use a smaller model.")
+    return config, positions
 
 
 def _read_tokenizer(files: Mapping[str, bytes], tokenizer_class: object, limits: Limits, notes: list[str]) -> Tokenizer:
     """tokenizer_class: that in config.json, for a folder whose tokenizer_config.json has none."""
-
-    def read(name: str) -> Json:
-        return parse_json(files[name], name) if name in files else {}
-
-    check_special_tokens({"added_tokens_decoder": [*read(ADDED_TOKENS)]}, ADDED_TOKENS)
-    check_special_tokens(read(SPECIAL_TOKENS_MAP), SPECIAL_TOKENS_MAP)
-    settings = {"tokenizer_class": tokenizer_class, **read(TOKENIZER_CONFIG)}
+    beside = (ADDED_TOKENS, SPECIAL_TOKENS_MAP, TOKENIZER_CONFIG)
+    added, special, given = (parse_json(files.get(name, b"{}"), name) for name in beside)
+    check_special_tokens({"added_tokens_decoder": [*added]}, ADDED_TOKENS)
+    check_special_tokens(special, SPECIAL_TOKENS_MAP)
+    settings = {"tokenizer_class": tokenizer_class, **given}
     for name in (TOKENIZER, VOCABULARY):
         if name in files:
             return read_tokenizer(files[name], name, settings, limits, notes.append)
     raise CheckpointError(f"The folder has neither {TOKENIZER} nor {VOCABULARY}; add one of them.")
 
 
-def _read_head(content: Json, notes: list[str]) -> TaskHead | None:
+def _read_head(content: Json) -> TaskHead | None:
     """The output layer that a config describes, if it is one of a task."""
     architecture = next(iter(part(content, "architectures", list, [])), None)
     if architecture not in tuple(TASK_HEADS):  # a file may have something that is no text
         return None
     problem, is_classifier = content.get("problem_type"), architecture == "BertForSequenceClassification"
-    is_regression = problem == "regression"
     if problem == "multi_label_classification" and is_classifier:
         raise CheckpointError(
             f"{CONFIG} describes a model that gives a text several labels, which this program does not support; choose "
             "one that gives it one label."
         )
-    labels: tuple[str, ...] = ()
-    if architecture in _WITH_LABELS and not is_regression:
-        labels = _read_labels(content, notes)
-        is_regression = len(labels) == 1 and is_classifier
+    has_labels = architecture in _WITH_LABELS and problem != "regression"
+    labels = _read_labels(content) if has_labels else ()
+    is_regression = problem == "regression" or (is_classifier and len(labels) == 1)
     return TaskHead(architecture, () if is_regression else labels, is_regression)
 
 
-def _read_labels(content: Json, notes: list[str]) -> tuple[str, ...]:
-    """The names of the outputs, as many and as `transformers` finds them; each is made to occur once."""
+def _read_labels(content: Json) -> tuple[str, ...]:
+    """The names of the outputs, as many and as `transformers` finds them; one that occurs again gets its number."""
     names, count = part(content, "id2label", dict, {}), content.get("num_labels")
-    ids = part(content, "label2id", dict, {})
-    by_id = {str(i): name for name, i in ids.items()}
-    if by_id and content.get("id2label") is None and len(by_id) == len(ids):
-        content = {**content, "id2label": by_id}
-        names = by_id
-        notes.append(f"{CONFIG} has no id2label; the names in label2id are used.")
-    elif ids and names and by_id != {i: str(name) for i, name in names.items()}:
-        notes.append(f"id2label and label2id of {CONFIG} give different names; those of id2label are used.")
-    if count is not None and (type(count) is not int or count < 1):
-        raise CheckpointError(f"{CONFIG} has num_labels {quoted(count)}; it must be a whole number from 1.")
+    is_named = content.get("id2label") is not None
+    if not is_named:
+        names = {str(i): name for name, i in part(content, "label2id", dict, {}).items()}
     if count is None:
         count = len(names) or 2
-    if count > MAX_OUTPUTS:
-        raise CheckpointError(f"{CONFIG} has {count:,} labels; the limit is {MAX_OUTPUTS:,}.")
-    if content.get("id2label") is None:
-        return tuple(f"LABEL_{i}" for i in range(count))
-    if {*names} != {str(i) for i in range(count)}:
+    if type(count) is not int or not 1 <= count <= MAX_OUTPUTS:
+        most = f"{MAX_OUTPUTS:,}"
+        raise CheckpointError(f"{CONFIG} has num_labels {quoted(count)}; it must be a whole number from 1 to {most}.")
+    ids = [str(i) for i in range(count)]
+    if (names or is_named) and {*names} != {*ids}:
         raise CheckpointError(f"{CONFIG} must have a name for each of its {count:,} outputs, from 0, in id2label.")
-    unnamed = [i for i in range(count) if not isinstance(names[str(i)], str | int | float)]
-    given = [f"LABEL_{i}" if i in unnamed else str(names[str(i)]) for i in range(count)]
-    if unnamed:
-        said = f"{CONFIG} has names of labels that are no texts; they are"
-        notes.append(f"{said}: {first_three(given[i] for i in unnamed)}.")
-    taken, seen, numbered = {*given}, Counter[str](), []
-    for i, name in enumerate(given):
-        seen[name] += 1
-        if seen[name] > 1:
-            while (label := f"{name} ({seen[name]})") in taken:
-                seen[name] += 1
-            given[i] = label
-            taken.add(label)
-            numbered.append(quoted(label))
-    if numbered:
-        notes.append(f"{CONFIG} has outputs with the same label; here they are numbered: {first_three(numbered)}.")
-    return tuple(given)
+    labels: dict[str, None] = {}  # in their order
+    for i in ids:
+        name = names.get(i)
+        label = str(name) if isinstance(name, str | int | float) else f"LABEL_{i}"
+        while label in labels:
+            label = f"{label} ({i})"
+        labels[label] = None
+    return (*labels,)
 
 
 def _fill(

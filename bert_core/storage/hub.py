@@ -1,5 +1,6 @@
 """Downloads models from the Hugging Face Hub when a person asks for one; nothing else here makes connections."""
 
+import contextlib
 import functools
 import os
 import re
@@ -45,7 +46,7 @@ def fetch_checkpoint(
         )
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     # Imported here, because the import takes a second and most people never download a model.
-    from huggingface_hub import constants, errors, snapshot_download
+    from huggingface_hub import errors, snapshot_download
 
     options = {"cache_dir": cache, "token": False, "etag_timeout": TIMEOUT_SECONDS, "max_workers": 2}
     fetch = functools.partial(snapshot_download, name, allow_patterns=list(_FETCHED), **options)
@@ -54,7 +55,12 @@ def fetch_checkpoint(
             files = fetch(dry_run=True, tqdm_class=_reporter(ignore, 0, name))
         except errors.DryRunError as error:
             raise error.__cause__ or error from None
-        total = _checked_total(name, {file.filename: file.file_size or 0 for file in files}, max_bytes)
+        sizes = {file.filename: file.file_size or 0 for file in files}
+        if CONFIG not in sizes or not any(file.endswith(".safetensors") for file in sizes):
+            raise CheckpointError(f"{name} has no {CONFIG} or no weights as safetensors; choose a model that has both.")
+        if (total := sum(sizes.values())) > max_bytes:
+            most = megabytes(max_bytes)
+            raise CheckpointError(f"{name} has {megabytes(total)}; the limit is {most}. Use a smaller one.")
         progress(0, total)
         revision = files[0].commit_hash  # the one whose sizes are checked
         folder = fetch(revision=revision, tqdm_class=_reporter(progress, total, name))
@@ -67,24 +73,14 @@ def fetch_checkpoint(
     except errors.HfHubHTTPError as error:
         raise CheckpointError(f"The Hub returned {error.response.status_code} for {name}; try again later.") from None
     except (errors.HTTPError, errors.LocalEntryNotFoundError, ConnectionError, TimeoutError):
-        try:
+        with contextlib.suppress(errors.LocalEntryNotFoundError):
             return Path(fetch(local_files_only=True))  # what an earlier call has downloaded
-        except errors.LocalEntryNotFoundError:
-            offline = f"{name} was not downloaded, because HF_HUB_OFFLINE is set; restart without it."
-            unreachable = f"The Hub cannot be reached, so {name} was not downloaded; check the network."
-            raise CheckpointError(offline if constants.is_offline_mode() else unreachable) from None
+        raise CheckpointError(
+            f"The Hub cannot be reached, so {name} was not downloaded; check the network, and that HF_HUB_OFFLINE is "
+            "not set."
+        ) from None
     except OSError as error:
         raise CheckpointError(f"{name} was not downloaded ({error.strerror or error}).") from None
-
-
-def _checked_total(name: str, sizes: dict[str, int], max_bytes: int) -> int:
-    """The bytes of the files to download. Raises CheckpointError over the limit, or without config or weights."""
-    if CONFIG not in sizes or not any(file.endswith(".safetensors") for file in sizes):
-        raise CheckpointError(f"{name} has no {CONFIG} or no weights as safetensors; choose a model that has both.")
-    total = sum(sizes.values())
-    if total > max_bytes:
-        raise CheckpointError(f"{name} has {megabytes(total)}; the limit is {megabytes(max_bytes)}. Use a smaller one.")
-    return total
 
 
 def _reporter(progress: Progress, total: int, name: str) -> type:
