@@ -16,11 +16,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
-from bert_core.config import BertConfig
+from bert_core.config import LOCAL, BertConfig, Limits
 from bert_core.model import BertForPreTraining
 from bert_core.runs.run import Run
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
-from bert_core.storage.tokenizer_file import read_tokenizer
+from bert_core.storage.tokenizer_file import TOKENIZER_CONFIG, read_tokenizer
 from bert_core.storage.untrusted import read_limited
 from bert_core.storage.weights import TASK_HEADS
 from bert_core.tasks.examples import TaskData
@@ -57,9 +57,10 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
     path.write_text(tokenizer.to_str(pretty=True), encoding="utf-8")
 
 
-def load_tokenizer(path: Path, *arguments: Any, **options: Any) -> Tokenizer:
-    """Read a tokenizer.json or a vocab.txt; arguments, options: see `read_tokenizer`."""
-    return read_tokenizer(read_limited(path), path.name, *arguments, **options)
+def load_tokenizer(path: Path, settings: object = None, limits: Limits = LOCAL, **options: Any) -> Tokenizer:
+    """Read a tokenizer.json or a vocab.txt. settings: in tokenizer_config.json."""
+    beside = json.dumps(settings or {}).encode()
+    return read_tokenizer({path.name: read_limited(path), TOKENIZER_CONFIG: beside}, None, limits, **options)
 
 
 def change_state(folder: Path, change: Callable[[dict[str, torch.Tensor], dict[str, Any]], object]) -> None:

@@ -27,7 +27,7 @@ from bert_core.device import choose_device
 from bert_core.errors import CheckpointError, ConfigError, ignore, quoted
 from bert_core.machine import replace, share, sync
 from bert_core.model import BertForPreTraining, draw
-from bert_core.storage.tokenizer_file import bert_flags, check_special_tokens, read_tokenizer
+from bert_core.storage.tokenizer_file import TOKENIZER, TOKENIZER_CONFIG, TOKENIZER_FILES, bert_flags, read_tokenizer
 from bert_core.storage.untrusted import Json, parse_json, part, read_limited, while_same
 from bert_core.storage.weights import (
     CONFIG,
@@ -42,11 +42,6 @@ from bert_core.storage.weights import (
     read_weights,
 )
 
-TOKENIZER = "tokenizer.json"
-TOKENIZER_CONFIG = "tokenizer_config.json"
-VOCABULARY = "vocab.txt"
-ADDED_TOKENS = "added_tokens.json"
-SPECIAL_TOKENS_MAP = "special_tokens_map.json"
 RECIPE = "recipe.json"
 TRAINING_STATE = "training_state.safetensors"  # written and read by `bert_core.runs.saved_state`
 
@@ -58,7 +53,6 @@ _WITH_LABELS = ("BertForSequenceClassification", "BertForTokenClassification")
 
 PART_TITLES = {"pooler": "pooler", "mlm": "masked-word head", "nsp": "next-sentence head"}
 
-TOKENIZER_FILES = (TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, ADDED_TOKENS, SPECIAL_TOKENS_MAP)
 SMALL_FILES = (CONFIG, *TOKENIZER_FILES, RECIPE)
 _FILES = (*SMALL_FILES, INDEX, TRAINING_STATE)
 MODEL_FILES = re.compile("|".join(map(re.escape, _FILES)) + r"|model(-[0-9]{5}-of-[0-9]{5})?\.safetensors")
@@ -336,7 +330,7 @@ def assemble(
     content = parse_json(files[CONFIG], CONFIG)
     config, known = _read_config(content, max_positions, limits.parameters)
     notes = list[str]()
-    tokenizer = _read_tokenizer(files, content.get("tokenizer_class"), limits, notes)
+    tokenizer = read_tokenizer(files, content.get("tokenizer_class"), limits, notes.append)
     tokens, ids = tokenizer.get_vocab_size(), config.vocab_size
     if tokens > ids:
         raise CheckpointError(
@@ -408,19 +402,6 @@ def _read_config(content: Json, max_positions: int | None, most_parameters: int)
         most = f"{most_parameters:,}"
         raise CheckpointError(f"{CONFIG} describes {count:,} parameters; the limit is {most}. Use a smaller model.")
     return config, positions
-
-
-def _read_tokenizer(files: Mapping[str, bytes], tokenizer_class: object, limits: Limits, notes: list[str]) -> Tokenizer:
-    """tokenizer_class: that in config.json, for a folder whose tokenizer_config.json has none."""
-    beside = (ADDED_TOKENS, SPECIAL_TOKENS_MAP, TOKENIZER_CONFIG)
-    added, special, given = (parse_json(files.get(name, b"{}"), name) for name in beside)
-    check_special_tokens({"added_tokens_decoder": [*added]}, ADDED_TOKENS)
-    check_special_tokens(special, SPECIAL_TOKENS_MAP)
-    settings = {"tokenizer_class": tokenizer_class, **given}
-    for name in (TOKENIZER, VOCABULARY):
-        if name in files:
-            return read_tokenizer(files[name], name, settings, limits, notes.append)
-    raise CheckpointError(f"The folder has neither {TOKENIZER} nor {VOCABULARY}; add one of them.")
 
 
 def _read_head(content: Json) -> TaskHead | None:

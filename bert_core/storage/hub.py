@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bert_core.errors import CheckpointError, ignore, megabytes, quoted
-from bert_core.storage.checkpoint import TOKENIZER_FILES
+from bert_core.storage.tokenizer_file import TOKENIZER_FILES
 from bert_core.storage.weights import CONFIG, INDEX, WEIGHTS
 
 MAX_BYTES = 2 * 2**30  # bert-large has 1.3 GB

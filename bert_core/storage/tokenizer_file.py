@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tokenizers import Tokenizer
@@ -22,6 +22,13 @@ from bert_core.data.tokenizer import (
 )
 from bert_core.errors import CheckpointError, first_three, ignore, quoted
 from bert_core.storage.untrusted import Json, parse_json, part
+
+TOKENIZER = "tokenizer.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
+VOCABULARY = "vocab.txt"
+ADDED_TOKENS = "added_tokens.json"
+SPECIAL_TOKENS_MAP = "special_tokens_map.json"
+TOKENIZER_FILES = (TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, ADDED_TOKENS, SPECIAL_TOKENS_MAP)
 
 Note = Callable[[str], None]  # called with a sentence
 
@@ -49,55 +56,52 @@ def bert_flags(tokenizer: Tokenizer) -> dict[str, bool | None]:
 
 
 def read_tokenizer(
-    data: bytes, name: str, settings: Json | None = None, limits: Limits = LOCAL, note: Note = ignore
+    files: Mapping[str, bytes], tokenizer_class: object = None, limits: Limits = LOCAL, note: Note = ignore
 ) -> Tokenizer:
-    """Build a tokenizer of at most `limits.tokens` tokens from the content of an untrusted tokenizer.json or vocab.txt.
+    """Build a tokenizer of at most `limits.tokens` tokens from the contents of untrusted files, by name: tokenizer.json
+    or vocab.txt, and the others of TOKENIZER_FILES that there are.
 
-    name: of the file. settings: the content of tokenizer_config.json, if there is one. As in `transformers`, if its
-    tokenizer_class is BertTokenizer or missing, a WordPiece vocabulary gets BERT's normalizer with the flags
-    do_lower_case, strip_accents and tokenize_chinese_chars of `settings`; otherwise tokenizer.json describes the
-    normalizer. note: called with what is read in another way than it is written. Raises CheckpointError with the file's
-    name and what cannot be used.
+    tokenizer_class: if tokenizer_config.json has none. As in `transformers`, if it is BertTokenizer or missing, a
+    WordPiece vocabulary gets BERT's normalizer with the flags do_lower_case, strip_accents and tokenize_chinese_chars
+    of tokenizer_config.json; otherwise tokenizer.json describes the normalizer. note: called with what is read in
+    another way than it is written. Raises CheckpointError with the file's name and what cannot be used.
     """
-    settings = settings or {}
-    is_vocab_txt = name.endswith(".txt")
-    content = {} if is_vocab_txt else parse_json(data, name)
-    check_special_tokens(settings, "tokenizer_config.json")
-    check_special_tokens(content, name)
+    others = (TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS_MAP, ADDED_TOKENS)
+    read = {name: parse_json(files.get(name, b"{}"), name) for name in others}
+    read[ADDED_TOKENS] = {"added_tokens": [*read[ADDED_TOKENS]]}
+    for name, content in read.items():
+        _check_special_tokens(content, name)
+    settings = {"tokenizer_class": tokenizer_class, **read[TOKENIZER_CONFIG]}
+    name = TOKENIZER if TOKENIZER in files else VOCABULARY
+    if name not in files:
+        raise CheckpointError(f"The folder has neither {TOKENIZER} nor {VOCABULARY}; add one of them.")
     try:
-        if is_vocab_txt:
-            tokenizer = _of_vocab_txt(data, settings, limits.tokens, note)
+        if name == TOKENIZER:
+            tokenizer = _of_tokenizer_json(read[TOKENIZER], settings, limits.tokens, note)
         else:
-            tokenizer = _of_tokenizer_json(content, settings, limits.tokens, note)
+            tokenizer = _of_vocab_txt(files[VOCABULARY], settings, limits.tokens, note)
     except CheckpointError as error:
         raise CheckpointError(f"{name}: {error}") from None
     _note_lost_tokens(tokenizer, note)
     return tokenizer
 
 
-def check_special_tokens(settings: Json, name: str) -> None:
+def _check_special_tokens(settings: Json, name: str) -> None:
     """Raise CheckpointError for tokens other than BERT's five in the settings of a tokenizer: other programs match
     added ones before they split a text into words. name: of the file with the settings."""
     for field, value in settings.items():
-        named = NAMED_TOKENS.get(field)
-        if named and (given := _content(value)) not in (named, None):
-            raise CheckpointError(f"{name}: its {field} is {quoted(given)}; it must be {named}.")
-        added: list[object] = []
-        if field in _ADDED:
-            entries = [*value.values()] if isinstance(value, dict) else value
-            added = entries if isinstance(entries, list) else [entries] * bool(entries)
-        elif field.endswith("_token") and isinstance(value, str | dict) and not named:
-            added = [value] * bool(value)
-        if foreign := [quoted(token) for token in map(_content, added) if token not in SPECIAL_TOKENS]:
+        is_token = field in NAMED_TOKENS or (field.endswith("_token") and isinstance(value, str | dict))
+        if not value or not (is_token or field in _ADDED):
+            continue
+        allowed = [NAMED_TOKENS[field]] if field in NAMED_TOKENS else SPECIAL_TOKENS
+        values = [*value.values()] if isinstance(value, dict) and not is_token else value
+        tokens = values if isinstance(values, list) else [values]
+        texts = [token.get("content") if isinstance(token, dict) else token for token in tokens]  # some have flags
+        if foreign := [quoted(text) for text in texts if text not in allowed]:
             raise CheckpointError(
-                f"{name}: its added tokens {first_three(foreign)} cannot be used, only BERT's five special ones; "
-                "choose a model whose vocabulary has all of its tokens."
+                f"{name}: its {field} is {first_three(foreign)}; it can be only {', '.join(allowed)}. Choose a model "
+                "whose vocabulary has all of its tokens."
             )
-
-
-def _content(token: object) -> object:
-    """The text of a token, which may be an object with flags."""
-    return token.get("content") if isinstance(token, dict) else token
 
 
 def _of_vocab_txt(data: bytes, settings: Json, most: int, note: Note) -> Tokenizer:
