@@ -20,7 +20,6 @@ from bert_core.data import encoding as encoding_module
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.device import choose_device
 from bert_core.errors import CheckpointError, ConfigError, CorpusError, RunError
-from bert_core.probes.batch import interleaved
 from bert_core.probes.masked_words import fill_mask
 from bert_core.runs import train
 from bert_core.runs.recipe import load_recipe
@@ -730,21 +729,6 @@ def test_a_text_of_one_short_document_has_nothing_to_hold_out(service, recipe):
     assert run.job.parts.validation is None
     assert run.job.parts.train == run.job.source
     assert run.evaluations() == []
-
-
-def test_the_batch_of_a_step_is_drawn_again(service, recipe):
-    run = finished(service.start(recipe, seed=5))
-    batch = prepare(recipe, seed=5).batches[6]
-    view = run.batch_at(7)
-    ids = [[run.snapshots[0].tokenizer.token_to_id(token) for token in row.tokens] for row in view.rows]
-    assert ids == batch.input_ids[interleaved(batch.next_sentence_label)].tolist()
-    assert run.batch_at(7).rows == view.rows
-    again = run.batch_at(7, again=1)
-    assert [row.is_next for row in again.rows] == [row.is_next for row in view.rows]
-    assert [sorted(row.labels) for row in again.rows] != [sorted(row.labels) for row in view.rows]
-    for step in (0, 61):
-        with pytest.raises(RunError, match="the steps 1 to 60"):
-            run.batch_at(step)
 
 
 def test_a_zero_gpu_space_trains_on_the_cpu(monkeypatch):
