@@ -45,7 +45,6 @@ from bert_core.runs.recipe import (
 )
 from bert_core.runs.run import Run
 from bert_core.runs.service import TrainingService
-from bert_core.runs.text_job import preview
 from bert_core.runs.train import finetune, prepare
 from bert_core.show import show
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint

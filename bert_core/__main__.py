@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -289,9 +289,15 @@ def _print_results(training: Training, last: StepRow) -> None:
     if test := training.job.test:
         batches = (test[k] for k in range(_TEST_BATCHES))
         *_, result = evaluate(training.newest.checkpoint().model, batches, last.step)
-        print(json.dumps({"test": vars(result)}))
+        _print_result({"test": vars(result)})
     summary = {"steps": last.step, "seconds": round(last.seconds, 3)}
-    print(json.dumps({**summary, "mlm_loss": last.mlm_loss, "nsp_loss": last.nsp_loss}))
+    _print_result({**summary, "mlm_loss": last.mlm_loss, "nsp_loss": last.nsp_loss})
+
+
+def _print_result(content: Mapping[str, object]) -> None:
+    """Print a line of JSON on standard output; a number that was not measured is null there, since JSON has no NaN."""
+    measured = json.loads(json.dumps(content), parse_constant=lambda _: None)
+    print(json.dumps(measured, ensure_ascii=False))
 
 
 _Show = Callable[[str], None]
@@ -416,7 +422,8 @@ def _save(training: Training, history: list[StepRow], output: Path) -> None:
     is_done = training.is_trained and not training.job.is_text
     save_checkpoint(model.checkpoint(), output, **({} if is_done else {"also": state.write}))
     try:
-        _write_csv(output / "metrics.csv", history, precision=training.trainer.config.precision)
+        if history:  # else it was interrupted before its first step
+            _write_csv(output / "metrics.csv", history, precision=training.trainer.config.precision)
         if training.points:
             _write_csv(output / "validation.csv", training.points)
     except PermissionError as error:  # of a table in a spreadsheet's program, on Windows
@@ -618,8 +625,8 @@ def _exam(options: argparse.Namespace) -> None:
     tallies = {"words": result.words, "pairs": result.pairs}
     constant = {"words": result.frequent, "pairs": result.label}
     always = {name: [constant[name], each.baseline, each.asked] for name, each in tallies.items()}
-    print(json.dumps({"always": always}, ensure_ascii=False))
-    print(json.dumps({name: [each.right, each.asked] for name, each in tallies.items()}))
+    _print_result({"always": always})
+    _print_result({name: [each.right, each.asked] for name, each in tallies.items()})
 
 
 def _finetune(options: argparse.Namespace) -> None:
@@ -631,7 +638,7 @@ def _finetune(options: argparse.Namespace) -> None:
     result, last = Finetuned.of(training, history), history[-1]
     summary = {"task": job.recipe.task, "examples": count, "steps": last.step, "seconds": round(last.seconds, 3)}
     _tell(*result.verdict)
-    print(json.dumps({**summary, "validation": result.validation, "test": result.test, "always": result.always}))
+    _print_result({**summary, "validation": result.validation, "test": result.test, "always": result.always})
 
 
 def _prepare_task(options: argparse.Namespace, show_stage: _Show) -> tuple[Job, TrainingState | None]:
@@ -724,7 +731,7 @@ def _evaluate(options: argparse.Namespace) -> None:
             for each in result.judged
         )
         options.output.write_text("".join(_json_lines(lines)), encoding="utf-8")
-    print(json.dumps({"task": task.name, "examples": len(data.examples), **result.measures, "always": result.always}))
+    _print_result({"task": task.name, "examples": len(data.examples), **result.measures, "always": result.always})
 
 
 if __name__ == "__main__":

@@ -259,7 +259,6 @@ def test_a_text_in_an_old_encoding_is_read_with_its_name(tmp_path, capsys):
         (["train", "--set", "training.steps", "--output", "x"], "has no value"),
         (["train", "--set", "training.learning_rate=0", "--output", "x"], "learning_rate is 0"),
         (["train", "--corpus", "nowhere.txt", "--output", "x"], "cannot be read"),
-        (["train", "--corpus", "gbk.txt", "--output", "x"], "gbk (“他在北京的大学”). Add for example --encoding gbk."),
         (["train", "--seed", "-1", "--output", "x"], "seed"),
         (["train", "--save-every", "0", "--output", "x"], "--save-every is 0"),
         (["exam", "nowhere", "--corpus", str(DIALOGUE)], "no folder 'nowhere'"),
@@ -267,7 +266,6 @@ def test_a_text_in_an_old_encoding_is_read_with_its_name(tmp_path, capsys):
 )
 def test_a_mistake_is_one_sentence_and_exit_code_one(arguments, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "gbk.txt").write_bytes("他在北京的大学".encode("gbk"))
     assert main(arguments) == 1
     captured = capsys.readouterr()
     assert message in captured.err
@@ -327,3 +325,35 @@ def test_a_training_is_resumed_on_the_very_same_text(kind, tmp_path, capsys, mon
         assert main(["train", "--corpus", "mine.txt", "--kind", kind, "--output", "a", "--set", *SHORT]) == 130
     assert main(["train", "--resume", "a", "--corpus", "mine.txt"]) == 0
     assert last_line(capsys)["steps"] == 7
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train", "--output", "a", "--set", *SHORT],
+        ["finetune", "--recipe", "subjects", "--checkpoint", "romeo-juliet", "--output", "a", "--set", "epochs=1"],
+    ],
+)
+def test_ctrl_c_before_the_first_step_saves_what_can_be_resumed(command, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    say = command_line._tell
+
+    def interrupt(*notes):
+        say(*notes)
+        if any("parameters, in float32 on cpu" in note for note in notes):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as cut:
+        cut.setattr(command_line, "_tell", interrupt)
+        assert main(command) == 130
+    assert f"Stopped at step 0; {command[0]} --resume a continues." in capsys.readouterr().err
+    assert main([command[0], "--resume", "a"]) == 0
+    assert last_line(capsys)["steps"] > 0
+
+
+def test_a_number_that_was_not_measured_is_null_in_the_last_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.txt").write_text("a b c d e f\n\nb c d e f a\n\nc d e f a b\n", encoding="utf-8")
+    settings = ["--set", *SHORT, "training.nsp_weight=0"]
+    assert main(["train", "--corpus", "one.txt", "--kind", "lines", "--output", "a", *settings]) == 0
+    assert last_line(capsys)["nsp_loss"] is None

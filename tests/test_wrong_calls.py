@@ -90,7 +90,6 @@ def calls(has: dict[str, Any]) -> dict[str, tuple[Callable, dict[str, Any]]]:
         "train_tokenizer": {"corpus": CORPUS, "kind": "word", "vocab_size": 20, "min_frequency": 1},
     }
     of_run = {
-        "batch_at": {"step": 1, "again": 0},
         "set_pace": {"steps_per_second": 1.0},
         "set_learning_rate": {"value": 0.1},
         "continue_for": {"steps": 1, "learning_rate": 0.1},

@@ -12,7 +12,7 @@ from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import NO_MODEL_YET, Workspace, is_finetuning
 from balcony.server.workspaces import functions
 from balcony.views import view
-from bert_core.config import DataConfig
+from bert_core.config import MAX_SEED, DataConfig
 from bert_core.errors import InputError, RunError
 from bert_core.runs.run import ENDED, Run
 from bert_core.storage.checkpoint import Checkpoint
@@ -80,8 +80,7 @@ def batch_value(space: Workspace, run: Run, step: int | None, first: int, again:
             raise RunError("Your run ended before its first batch; start another one.")
         raise RunError(NO_MODEL_YET)
     at, checkpoint = found
-    drawn, pairs = run.batch_at(max(1, at), again=again), slice(first, first + PAIRS_SHOWN)
-    batch = view_batch(drawn, checkpoint.tokenizer, pairs)
+    batch = batch_at(run, max(1, at), again, slice(first, first + PAIRS_SHOWN))
     with probe_lock:
         judged = batch.judge(checkpoint) if batch.rows else ()
     rows = [_row(row, judged_row) for row, judged_row in zip(batch.rows, judged, strict=True)]
@@ -98,6 +97,19 @@ def batch_value(space: Workspace, run: Run, step: int | None, first: int, again:
         "right": right_by_kind(rows),
         "legend": legend(run.recipe.data),
     }
+
+
+def batch_at(run: Run, step: int, again: int = 0, rows: slice = slice(None)) -> BatchView:
+    """The batch of a step, counted from 1, also of a step to come. rows: the pairs to show. again: 1, 2, ... hide other
+    words of the same pairs. Raises RunError without such a step or without batches."""
+    job, last = run.job, run.recipe.training.total_steps
+    if job is None or not job.is_text:
+        raise RunError("The batches of this run are not here: it is not prepared yet, or it was freed.")
+    if not 0 <= again <= MAX_SEED:
+        raise RunError(f"again is {again}; it must be a number from 0 to {MAX_SEED}.")
+    if not 1 <= step <= last:
+        raise RunError(f"There is no step {step}; this run has the steps 1 to {last}.")
+    return view_batch(job.batches.copy(again)[step - 1], job.tokenizer, rows)
 
 
 def _row(row: RowView, judged: RowJudgement) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import Workspace
 from balcony.server.workspaces import Workspaces
 from balcony.train.form import SHOWN_MODEL
+from balcony.train.preview import preview
 from balcony.train.settings import with_labels
 from balcony.train.tab import TrainTab
 from bert_core.config import DataConfig, check_seed
@@ -41,7 +42,6 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, ConfigError, CorpusError, percent
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
-from bert_core.runs.text_job import preview
 
 ALWAYS_SHOWN = ("mlm_accuracy", "mlm_loss", "nsp_accuracy", "nsp_loss", "seconds")
 MODELS_PER_RUN = 2  # that are never dropped: the first and the newest

@@ -29,6 +29,7 @@ from balcony.train.form import (
     select,
 )
 from balcony.train.monitor import monitor_value, run_monitor
+from balcony.train.preview import Preview, preview
 from balcony.train.saved_run import SavedRun, resumed
 from balcony.train.settings import values_of, with_labels, without_options
 from balcony.views import view
@@ -37,7 +38,6 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError, RunError
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import ACTIVE, Run
-from bert_core.runs.text_job import Preview, preview
 
 AUTOMATIC, FULL_SPEED = 0, -1  # paces; others are steps a second
 PACES = [

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from bert_core.config import MAX_SEED, Limits
-from bert_core.data.batches import Batch
+from bert_core.config import Limits
 from bert_core.data.corpus import Corpus
 from bert_core.errors import OUT_OF_MEMORY, BertCoreError, ConfigError, RunError, one_line, reason_of
 from bert_core.runs.job import SMALLER_STEP, Job, check_limits, check_steps
@@ -51,7 +50,6 @@ class Progress:
     reason: str
     step: int
     steps: int  # of all parts of the training
-    seconds: float  # training time so far
     tokens_per_second: float
     seconds_left: float | None  # an estimate, None while unknown
     runs_ahead: int  # how many are prepared before this one
@@ -152,16 +150,21 @@ class Run:
     def progress(self) -> Progress:
         """How far the run is now."""
         with self._changed:
-            done, steps = len(self._history), self.recipe.training.total_steps
             recent = self._history[-50:]
-            seconds = recent[-1].seconds if recent else 0.0
-            spent = seconds - recent[0].seconds if recent else 0.0
-            speed = sum(row.tokens for row in recent[1:]) / spent if spent else 0.0
+            spent = recent[-1].seconds - recent[0].seconds if recent else 0.0
             ahead, wait, sharing = self._service.place_of(self)
-            reason, left = self.reason or self._slice_note(), self.seconds_left
-            stage, lacking = self._stage, self.lacking
             return Progress(
-                self.status, reason, done, steps, seconds, speed, left, ahead, wait, stage, sharing, lacking
+                status=self.status,
+                reason=self.reason or self._slice_note(),
+                step=len(self._history),
+                steps=self.recipe.training.total_steps,
+                tokens_per_second=sum(row.tokens for row in recent[1:]) / spent if spent else 0.0,
+                seconds_left=self.seconds_left,
+                runs_ahead=ahead,
+                wait_seconds=wait,
+                preparing=self._stage,
+                sharing=sharing,
+                lacking=self.lacking,
             )
 
     @property
@@ -178,20 +181,6 @@ class Run:
             return note
         seconds = time.monotonic() - self._slice_began if self._slice_began is not None else 0.0
         return f"The step in progress has taken {seconds:.0f} s so far." if seconds > LONG_STEP_SECONDS else ""
-
-    def batch_at(self, step: int, *, again: int = 0) -> Batch:
-        """The batch of a step, counted from 1, also of a step to come.
-
-        again: 1, 2, ... hide other words of the same pairs. Raises RunError without such a step or without batches.
-        """
-        job, last = self.job, self.recipe.training.total_steps
-        if job is None or not job.is_text:
-            raise RunError("The batches of this run are not here: it is not prepared yet, or it was freed.")
-        if not 0 <= again <= MAX_SEED:
-            raise RunError(f"again is {again}; it must be a number from 0 to {MAX_SEED}.")
-        if not 1 <= step <= last:
-            raise RunError(f"There is no step {step}; this run has the steps 1 to {last}.")
-        return job.batches.copy(again)[step - 1]
 
     def save(self, folder: str | Path) -> None:
         """Write the model, that of a task's best epoch, as a Hugging Face folder, with the state for `resume`, if it

@@ -7,20 +7,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-import numpy as np
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from bert_core.config import LOCAL, DataConfig, Limits
-from bert_core.data.batches import Batch, PretrainingBatches, truncated_lengths
+from bert_core.config import DataConfig
+from bert_core.data.batches import Batch, PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import MANY_UNKNOWN, encode_corpus, notes_on_unknown
 from bert_core.data.tokenizer import MASK, notes_on_words, train_tokenizer
 from bert_core.device import training_bytes
-from bert_core.errors import CorpusError, ignore, noting, percent
+from bert_core.errors import CorpusError, ignore, percent
 from bert_core.model import BertForPreTraining
-from bert_core.runs.job import Job, check_limits
+from bert_core.runs.job import Job
 from bert_core.runs.recipe import BY_SIZE, GOING_ON_RATE, Recipe
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import MEAN_POOLER, Checkpoint
@@ -33,7 +32,7 @@ HELD_OUT_SHARE = 0.1
 MIN_DOCUMENTS = 8
 MIN_SENTENCES = 200
 MIN_BYTES = 12_000
-MAX_PREVIEWED = 20_000  # sentences
+_NOTED = 20_000  # sentences whose words are looked at
 _LAST_STEPS = 20  # whose mean loss is that at the end
 _ABOVE_CHANCE = 1.01  # times the loss of chance
 
@@ -225,7 +224,7 @@ def _text_notes(
     if batches.encoded.pair_labels is not None and recipe.data.negatives != DataConfig().negatives:
         notes += ("The pairs of this text have labels of their own, so the setting data.negatives is not used.",)
     if start is None:
-        notes += tuple(notes_on_words(text.part(0, MAX_PREVIEWED).sentences, recipe.tokenizer.kind))
+        notes += tuple(notes_on_words(text.part(0, _NOTED).sentences, recipe.tokenizer.kind))
     elif not recipe.random_weights:
         notes += (
             f"Training goes on from {start.name} with a learning rate of {recipe.training.learning_rate:g}; with a "
@@ -269,64 +268,3 @@ def _scheduled(recipe: Recipe, steps_per_epoch: float) -> tuple[Recipe, tuple[st
         return recipe, ()
     note = f"A warm-up of {warmup:,} steps is too long for {steps:,}; it is shortened to {steps // 10:,}."
     return recipe.override({"training.warmup_steps": steps // 10}), (note,)
-
-
-@dataclass(frozen=True)
-class Preview:
-    """What a text and a recipe give, before training."""
-
-    documents: int
-    sentences: int
-    tokens: int
-    vocabulary: int
-    unknown_share: float  # fraction of the words that are [UNK]
-    cut_share: float  # of the tokens of neighbouring sentences, those over sequence_length; 0 for packed segments
-    parameters: int
-    seconds: float  # estimated training time
-    held_out_documents: int  # for the validation curve
-    held_out_sentences: int  # with 0, the text can only be memorised
-    warnings: tuple[str, ...]
-
-
-def preview(
-    recipe: Recipe,
-    corpus: Corpus,
-    device: str = "cpu",
-    limits: Limits = LOCAL,
-    *,
-    start: Checkpoint | None = None,
-) -> Preview:
-    """Prepare a text without a model and count; the first MAX_PREVIEWED sentences stand for a longer text. start: as
-    for `prepare`.
-
-    Raises BertCoreError when the text cannot be trained on, or the run would exceed the limits.
-    """
-    corpus = corpus.first(recipe.corpus.most_documents)
-    part = corpus.part(0, MAX_PREVIEWED)
-    times = len(corpus.sentences) / len(part.sentences)
-    with noting(corpus.notes):
-        text = prepare_text(recipe, part, device, start, times=times)
-        check_limits(text, limits)
-    encoded, held_out = text.batches.encoded, text.parts.validation
-    first = np.flatnonzero(encoded.has_next if recipe.data.segments == "sentences" else [])
-    a, b = encoded.lengths_of(first), encoded.lengths_of(first + 1)
-    kept = sum(side.sum() for side in truncated_lengths(a, b, text.recipe.data.sequence_length - 3))
-    warnings = [*text.notes]
-    if times > 1:
-        warnings.append(
-            f"Estimated from the first {len(part.sentences):,} of {len(corpus.sentences):,} sentences; the vocabulary "
-            "of the whole text may be larger."
-        )
-    return Preview(
-        documents=len(corpus.documents),
-        sentences=round(len(encoded) * times),
-        tokens=round(len(encoded.ids) * times),
-        vocabulary=text.config.vocab_size,
-        unknown_share=encoded.unknown_share,
-        cut_share=1 - float(kept) / float((a + b).sum()) if len(first) else 0.0,
-        parameters=text.config.parameter_count(),
-        seconds=text.seconds(text.recipe.training.total_steps),
-        held_out_documents=round(len(held_out.documents) * times) if held_out else 0,
-        held_out_sentences=round(len(held_out.sentences) * times) if held_out else 0,
-        warnings=tuple(warnings),
-    )

@@ -18,8 +18,8 @@ from browser_steps import (
 )
 from playwright.sync_api import Page, Request, expect
 
+from balcony.train.preview import preview
 from bert_core.runs.recipe import load_recipe
-from bert_core.runs.text_job import preview
 
 ENDLESS = "50000"
 SENTENCES = ("Words of: Sentence", "Words of: Second sentence")

@@ -7,6 +7,7 @@ import pytest
 
 from balcony.frame.masking import mask_words
 from balcony.frame.question import Question
+from balcony.train.preview import preview
 from bert_core.config import BertConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.sentences import split_sentences
@@ -16,7 +17,6 @@ from bert_core.probes.attention import attention
 from bert_core.probes.masked_words import fill_mask
 from bert_core.probes.reading import read_words, unknown_words
 from bert_core.runs.recipe import recipe_named
-from bert_core.runs.text_job import preview
 from bert_core.storage.checkpoint import Checkpoint
 
 SENTENCES = {

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from helpers import wait
 
+from balcony.train.preview import preview
 from bert_core.config import LOCAL, PUBLIC, Limits
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError
@@ -14,7 +15,6 @@ from bert_core.runs import run as run_module
 from bert_core.runs.recipe import Recipe, load_recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.runs.service import TrainingService
-from bert_core.runs.text_job import preview
 from bert_core.training.trainer import Trainer
 
 TEXT = Corpus([["a b c d", "b c d e", "c d e f"]])

@@ -10,6 +10,8 @@ import transformers
 from conftest import DIALOGUE
 
 from balcony.compare.definitions import load_experiments
+from balcony.train import preview as preview_module
+from balcony.train.preview import preview
 from bert_core import device
 from bert_core.config import ASSETS
 from bert_core.data.batches import IGNORED
@@ -17,7 +19,6 @@ from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, CorpusError
 from bert_core.runs import text_job
 from bert_core.runs.recipe import Recipe, load_recipe, recipe_for, recipe_names
-from bert_core.runs.text_job import preview
 from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.training.objective import read_rows
@@ -325,7 +326,7 @@ def test_the_recipe_of_the_paper_packs_its_segments(recipe):
 
 
 def test_a_long_text_is_previewed_from_its_beginning(monkeypatch):
-    monkeypatch.setattr(text_job, "MAX_PREVIEWED", 60)
+    monkeypatch.setattr(preview_module, "MAX_PREVIEWED", 60)
     words = ("one", "two", "three", "four", "five", "six", "seven")
     lines = [f"{words[i % 7]} {words[i * i % 7]} {words[i % 3]}" for i in range(240)]
     changed = {"training.epochs": 3, "training.warmup_steps": 2, "corpus.validation_share": 0.1}

@@ -1,6 +1,5 @@
 """The background service: determinism beside other work, controls, fairness, failure of one run alone."""
 
-import dataclasses
 import math
 import os
 import random
@@ -730,19 +729,6 @@ def test_a_text_of_one_short_document_has_nothing_to_hold_out(service, recipe):
     assert run.job.parts.validation is None
     assert run.job.parts.train == run.job.source
     assert run.evaluations() == []
-
-
-def test_the_batch_of_a_step_is_drawn_again(service, recipe):
-    run = finished(service.start(recipe, seed=5))
-    batch = prepare(recipe, seed=5).batches[6]
-    drawn, again = run.batch_at(7), run.batch_at(7, again=1)
-    for field in dataclasses.fields(batch):
-        assert torch.equal(getattr(drawn, field.name), getattr(batch, field.name))
-    assert torch.equal(again.next_sentence_label, batch.next_sentence_label)
-    assert not torch.equal(again.labels, batch.labels)
-    for step in (0, 61):
-        with pytest.raises(RunError, match="the steps 1 to 60"):
-            run.batch_at(step)
 
 
 def test_a_zero_gpu_space_trains_on_the_cpu(monkeypatch):

@@ -8,8 +8,8 @@ import pytest
 import torch
 from helpers import finished
 
-from balcony.batch.rows import interleaved, view_batch
-from balcony.batch.tab import COLUMNS, PAIRS_SHOWN, batch_table, batch_value, shapes
+from balcony.batch.rows import interleaved
+from balcony.batch.tab import COLUMNS, PAIRS_SHOWN, batch_at, batch_table, batch_value, shapes
 from balcony.server.workspace import Workspace
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
@@ -73,8 +73,7 @@ def test_the_shapes_are_those_of_the_whole_batch_and_the_asked_words_are_found_b
     }
     configs = [RECIPE.model.replace(pooler=each) for each in ("first", "mean")]
     models: Any = [SimpleNamespace(config=each) for each in configs]
-    view = view_batch(run.batch_at(20), run.snapshots[0].tokenizer)
-    said = [shapes(view, each)[-1][-1] for each in models]
+    said = [shapes(batch_at(run, 20), each)[-1][-1] for each in models]
     assert ["[CLS]" in said[0], "mean" in said[0], "[CLS]" in said[1], "mean" in said[1]] == [True, False, False, True]
     found = dict(zip(positions.tolist(), labels.tolist(), strict=True))
     for row in value["rows"] + batch_value(space, run, 20, PAIRS_SHOWN, 0)["rows"]:
@@ -97,8 +96,7 @@ def test_masked_replaced_and_kept_words_are_counted_apart(space: Workspace, run:
 def test_the_untrained_model_is_shown_the_first_batch(space: Workspace, run: Run) -> None:
     value = batch_value(space, run, 0, 0, 0)
     assert value["step"] == 0
-    shown = view_batch(run.batch_at(1), run.snapshots[0].tokenizer, slice(PAIRS_SHOWN)).rows
-    assert [row["tokens"] for row in value["rows"]] == [list(row.tokens) for row in shown]
+    assert [row["tokens"] for row in value["rows"]] == [list(row.tokens) for row in batch_at(run, 1).rows[:PAIRS_SHOWN]]
 
 
 def test_a_large_batch_is_shown_in_parts(space: Workspace, run: Run) -> None:
@@ -160,3 +158,18 @@ def test_a_run_without_weights_or_batches_is_refused(space: Workspace, run: Run,
     waiting.stop()
     with pytest.raises(RunError, match="ended before its first batch"):
         batch_value(space, waiting, None, 0, 0)
+
+
+def test_the_batch_of_a_step_is_drawn_again(service: TrainingService) -> None:
+    run = finished(service.start(RECIPE, seed=5))
+    batch = prepare(RECIPE, seed=5).batches[6]
+    view = batch_at(run, 7)
+    ids = [[run.snapshots[0].tokenizer.token_to_id(token) for token in row.tokens] for row in view.rows]
+    assert ids == batch.input_ids[interleaved(batch.next_sentence_label)].tolist()
+    assert batch_at(run, 7).rows == view.rows
+    again = batch_at(run, 7, again=1)
+    assert [row.is_next for row in again.rows] == [row.is_next for row in view.rows]
+    assert [sorted(row.labels) for row in again.rows] != [sorted(row.labels) for row in view.rows]
+    for step in (0, 21):
+        with pytest.raises(RunError, match="the steps 1 to 20"):
+            batch_at(run, step)

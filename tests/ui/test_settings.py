@@ -30,6 +30,7 @@ from balcony.train.form import (
     recipe_of,
 )
 from balcony.train.form import typed as typed_text
+from balcony.train.preview import preview
 from balcony.train.settings import label_of, overrides, settings_value, values_of, with_labels
 from balcony.train.tab import AUTOMATIC, FIRST_RUN_SECONDS, FULL_SPEED, MEASURED, UNMEASURED, TrainTab, duration
 from bert_core import load_recipe
@@ -38,7 +39,6 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError, InputError
 from bert_core.runs.job import check_limits
 from bert_core.runs.recipe import BY_SIZE, FinetuningRecipe, Recipe, finetuning_recipe, recipe_for, recipe_names
-from bert_core.runs.text_job import preview
 from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import Checkpoint
 

@@ -57,7 +57,7 @@ def test_the_command_in_it_repeats_the_training(tmp_path, monkeypatch, capsys):
     result, _, page = reported(start, recipe.source(), recipe, seed=3, epochs=1, most_examples=24)
     command = shlex.split(Elements(page).texts["pre"][0])
     assert command[:3] == ["python", "-m", "bert_core"]
-    assert {"data.most_examples=24", "training.epochs=1"} < set(command[command.index("--set") :])
+    assert {"data.most_examples=24", "training.epochs=1.0"} < set(command[command.index("--set") :])
     monkeypatch.chdir(ASSETS.parent)
     folder = tmp_path / "repeated"
     assert main([str(folder) if word == "repeated" else word for word in command[3:]]) == 0

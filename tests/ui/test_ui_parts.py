@@ -30,6 +30,7 @@ from balcony.server.workspaces import Workspaces
 from balcony.train.form import encoding_of
 from balcony.train.guess_board import GuessBoard
 from balcony.train.monitor import baselines, run_guesses
+from balcony.train.preview import preview
 from balcony.train.tab import preview_value
 from bert_core import TrainingService, load_checkpoint, load_recipe, save_checkpoint
 from bert_core.config import CHECKPOINTS, BertConfig
@@ -38,7 +39,6 @@ from bert_core.data.tokenizer import SPECIAL_TOKENS, Scheme, build_tokenizer
 from bert_core.errors import CheckpointError, InputError
 from bert_core.probes.attention import without_heads
 from bert_core.probes.masked_words import fill_mask, rate_guess
-from bert_core.runs.text_job import preview
 from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.objective import HELD_OUT, StepRow
