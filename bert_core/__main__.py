@@ -39,6 +39,7 @@ from bert_core.runs.recipe import (
     recipe_names,
 )
 from bert_core.runs.saved_state import TrainingState, read_training_state
+from bert_core.runs.snapshots import Snapshot
 from bert_core.runs.train import Evaluation, Finetuned, Training, prepare
 from bert_core.storage.checkpoint import (
     CONFIG,
@@ -398,17 +399,20 @@ def _run(training: Training, history: list[StepRow], output: Path, stop: _Stop) 
         try:
             for event in training:
                 match event:
-                    case Evaluation() if not training.job.is_text:
-                        _tell(_epoch_line(event.row))
+                    case Snapshot():  # the rows of its step come next
+                        continue
+                    case Evaluation(row=row):
+                        _tell(*[_epoch_line(row)] * (not training.job.is_text))
+                        continue
                     case [*_, StepRow() as last]:
                         history += event
                         _show_step(bar, last, show_line)
-                    case _ if stop.is_interrupted:
-                        break
-                    case _ if stop.is_save_due:
-                        stop.saved = trainer.step
-                        if rank() == 0 and trainer.step < steps:
-                            _save(training, history, output)
+                if stop.is_interrupted:
+                    break
+                if stop.is_save_due:
+                    stop.saved = trainer.step
+                    if rank() == 0 and trainer.step < steps:
+                        _save(training, history, output)
         except LostProcess as error:
             return error
         except RunError as error:

@@ -357,3 +357,16 @@ def test_a_number_that_was_not_measured_is_null_in_the_last_line(tmp_path, capsy
     settings = ["--set", *SHORT, "training.nsp_weight=0"]
     assert main(["train", "--corpus", "one.txt", "--kind", "lines", "--output", "a", *settings]) == 0
     assert last_line(capsys)["nsp_loss"] is None
+
+
+def test_what_is_saved_has_a_row_for_each_of_its_steps(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save, saved = command_line._save, []
+
+    def note(training, history, output):
+        saved.append((training.trainer.step, [row.step for row in history]))
+        save(training, history, output)
+
+    monkeypatch.setattr(command_line, "_save", note)
+    assert main(["train", "--output", "a", "--save-every", "2", "--set", *SHORT]) == 0
+    assert saved == [(step, list(range(1, step + 1))) for step in (2, 4, 6, 7)]
