@@ -205,7 +205,7 @@ def test_a_late_answer_of_start_leaves_a_newer_preview(page: Page) -> None:
 
 def test_text_that_cannot_be_trained_on(page: Page) -> None:
     alert = page.locator("#preview").get_by_role("alert")
-    choose_source(page, "Paste a text")
+    paste(page, "")
     expect(page.locator("#preview")).to_contain_text("Paste a text first.")
     expect(alert).to_have_count(0)  # nothing is wrong before a person could paste one
     for text, sentence in (("", "Paste a text first"), ("Only one sentence here", "single sentence")):

@@ -64,7 +64,7 @@ def test_a_text_that_is_written_later_is_translated_before_it_is_painted(chinese
             own.translate = false;
             document.body.append(box, own);
             for (const text of ["Start", "step 18", "Romeo and Juliet, quick, step 1,800",
-                    "This looks like subtitles: what is not its text is read as words too; save the text alone.",
+                    "Words cut after 100 characters: 12; 3% of the text is left out.",
                     "Line 2 of Your examples has an empty text; fill it in or take the line out.", "ABC Start", ""]) {
                 box.textContent = box.title = own.textContent = text;
                 await null;
@@ -80,8 +80,8 @@ def test_a_text_that_is_written_later_is_translated_before_it_is_painted(chinese
         ["开始", "开始", "Start"],
         ["第 18 步", "第 18 步", "step 18"],
         ["罗密欧与朱丽叶，快速，第 1,800 步"] * 2 + ["Romeo and Juliet, quick, step 1,800"],
-        ["这看起来像字幕：其中不属于正文的内容也会被当作词读取；请只保存正文。"] * 2
-        + ["This looks like subtitles: what is not its text is read as words too; save the text alone."],
+        ["超过 100 个字符的词已截断：12 个；略去了文本的 3%。"] * 2
+        + ["Words cut after 100 characters: 12; 3% of the text is left out."],
         ["您的样本的第 2 行：有空文本；请填上它，或去掉这一行。"] * 2
         + ["Line 2 of Your examples has an empty text; fill it in or take the line out."],
         ["ABC Start"] * 3,
