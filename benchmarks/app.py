@@ -34,9 +34,9 @@ from serving import FIRST_LOSS, PATIENCE, ROOT, Server, Visitor, chromium, free_
 from workshop import workshop
 
 from balcony.server.guard import PAGE_BURST
+from balcony.server.workspaces import FREE_AFTER
 from bert_core import BertConfig, BertForPreTraining, load_checkpoint, load_recipe, save_checkpoint
 from bert_core.probes.sentence_pairs import pair_matrix
-from bert_core.runs.run import FREE_AFTER
 from bert_core.storage.checkpoint import Checkpoint
 
 SHIPPED = ROOT / "checkpoints" / "romeo-juliet"
