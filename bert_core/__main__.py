@@ -402,7 +402,8 @@ def _run(training: Training, history: list[StepRow], output: Path, stop: _Stop) 
                     case Snapshot():  # the rows of its step come next
                         continue
                     case Evaluation(row=row):
-                        _tell(*[_epoch_line(row)] * (not training.job.is_text))
+                        if not training.job.is_text:
+                            _tell(_epoch_line(row))
                         continue
                     case [*_, StepRow() as last]:
                         history += event

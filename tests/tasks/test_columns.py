@@ -20,16 +20,6 @@ from bert_core.tasks.token_classification import TaggedExample
 CLASSIFY, REGRESS, CHOOSE, ANSWER, TAG = TASKS
 
 
-@pytest.fixture
-def read(tmp_path):
-    def read(text, task=CLASSIFY, name="task.txt", **options):
-        path = tmp_path / name
-        path.write_bytes(text.encode())
-        return load_task(path, task, **options)
-
-    return read
-
-
 def rows(data):
     return [(each.text, each.pair, each.label) for each in data.examples]
 

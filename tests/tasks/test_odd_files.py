@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from bert_core import load_task
 from bert_core.errors import CorpusError
 from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.runs.train import prepare
@@ -13,16 +12,6 @@ from bert_core.tasks.examples import TASKS, TaskParts
 CLASSIFY, REGRESS, CHOOSE, ANSWER, TAG = TASKS
 TEXTS = ("we had good bread", "he lost his house", "a lovely day", "the rain ruined all", "he sang a song")
 LABELS = ("pos", "neg", "pos", "neg", "pos")
-
-
-@pytest.fixture
-def read(tmp_path):
-    def read(text, task=CLASSIFY, name="task.txt", **options):
-        path = tmp_path / name
-        path.write_bytes(text.encode())
-        return load_task(path, task, **options)
-
-    return read
 
 
 def lines(form, texts=TEXTS, labels=LABELS):
