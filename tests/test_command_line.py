@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 import os
 import re
 import signal
@@ -175,9 +174,8 @@ def test_an_interrupted_training_is_saved_and_continues_bit_for_bit(tmp_path, ca
     assert (more["steps"], more["mlm_loss"], more["nsp_loss"]) == (9, last.mlm_loss, last.nsp_loss)
 
 
-def test_on_a_terminal_a_bar_shows_both_losses_and_the_last_line_stays_json(tmp_path, capsys, monkeypatch):
+def test_progress_is_a_bar_on_a_terminal_and_seldom_a_line_elsewhere(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(train, "SLICE_SECONDS", 0)
-    monkeypatch.setattr(command_line, "_FIRST_LINE", math.inf)
     arguments = ["train", "--output", str(tmp_path / "m"), "--overwrite", "--corpus", str(DIALOGUE), "--set", *SHORT]
     assert main(arguments) == 0
     notes = capsys.readouterr().err.splitlines()
@@ -185,41 +183,15 @@ def test_on_a_terminal_a_bar_shows_both_losses_and_the_last_line_stays_json(tmp_
     assert [note.partition(" at the end")[0] for note in notes[-2:]] == ["The MLM loss", "The NSP loss"]
     assert all(note.endswith("that of guessing.") for note in notes[-2:])
     assert not any("%" in note for note in notes), "a short training prints no progress without a terminal"
-    monkeypatch.setattr(command_line, "_FIRST_LINE", 0)
-    monkeypatch.setattr(command_line, "_LINES", 0)
-    assert main(arguments) == 0
-    lines = capsys.readouterr().err.splitlines()
-    assert {"training the tokenizer, 0%", "encoding the text, 0%"} < set(lines)
-    assert re.fullmatch(r"step 7 of 7, MLM loss \d\.\d{3}, NSP loss \d\.\d{3}", lines[-3])
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    assert main(arguments) == 0
-    captured = capsys.readouterr()
-    summary = json.loads(captured.out.strip().splitlines()[-1])
-    for stage in ("reading the text", "training the tokenizer", "encoding the text"):
-        assert stage in captured.err
-    assert "7/7" in captured.err
-    losses = f"MLM loss {summary['mlm_loss']:.3f}, NSP loss {summary['nsp_loss']:.3f}"
-    assert losses in captured.err
-
-
-def test_lines_of_progress_come_soon_and_then_every_few_seconds(capsys):
-    now = 0.0
-    show = command_line._lines(lambda: now)
-    printed = []
-    for tenths in range(300):
-        now = tenths / 10
-        show(f"{now:g}")
-        printed += capsys.readouterr().err.split()
-    assert printed == [f"{0.5 + 5 * n:g}" for n in range(6)]
-
-
-def test_a_new_stage_is_shown_before_its_work(capsys):
-    now = 0.0
-    show = command_line._lines(lambda: now)
-    for line in ("reading, 0%", "reading, 9%", "making the vocabulary", "encoding, 0%"):
-        now += 1
-        show(line)
-    assert capsys.readouterr().err.splitlines() == ["reading, 0%", "making the vocabulary", "encoding, 0%"]
+    for is_terminal in (False, True):
+        monkeypatch.setattr(command_line, "_SECONDS", 0)
+        monkeypatch.setattr("sys.stderr.isatty", lambda is_terminal=is_terminal: is_terminal)
+        assert main(arguments) == 0
+        captured = capsys.readouterr()
+        summary = json.loads(captured.out.strip().splitlines()[-1])
+        assert "reading the text" in captured.err
+        assert ("7/7" if is_terminal else "step 7 of 7, MLM loss ") in captured.err
+        assert f"MLM loss {summary['mlm_loss']:.3f}, NSP loss {summary['nsp_loss']:.3f}" in captured.err
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -228,7 +228,7 @@ def test_training_that_goes_on_may_get_more_positions_and_no_other_size(tmp_path
     begin = ["train", "--start", SHIPPED, "--output", str(tmp_path / "longer"), "--set", "training.steps=2"]
     known = load_checkpoint(SHIPPED).config.max_position_embeddings
     more = ["data.batch_size=3", f"data.sequence_length={known + 7}"]
-    assert main([*begin, *more, f"model.max_position_embeddings={known + 7}"]) == 0
+    assert main([*begin, *more, "--max-positions", str(known + 7)]) == 0
     assert f"{known + 1:,} to {known + 7:,} are new and untrained" in capsys.readouterr().err
     assert load_checkpoint(tmp_path / "longer").config.max_position_embeddings == known + 7
     assert main([*begin, "model.num_hidden_layers=3", "--overwrite"]) == 1
@@ -245,7 +245,7 @@ def test_a_config_and_a_vocabulary_are_enough_to_begin_with_random_weights(files
     assert main([*begin, "--set", "training.steps=1"]) == 1
     assert "--random-weights" in capsys.readouterr().err
     assert main([*begin[:3], *begin[5:], "--random-weights"]) == 1
-    assert "goes with --start" in capsys.readouterr().err
+    assert "go with --start" in capsys.readouterr().err
     random = [*begin, "--random-weights", "--seed", "5", "--set", "training.steps=3", "data.batch_size=3"]
     assert main([*random, "model.num_hidden_layers=3"]) == 1
     assert "model.num_hidden_layers cannot be set" in capsys.readouterr().err

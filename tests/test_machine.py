@@ -201,15 +201,6 @@ def test_an_output_without_an_encoding_is_left_alone(monkeypatch):
     command_line.write_utf8()
 
 
-def test_a_closed_pipe_has_another_error_on_windows(monkeypatch):
-    invalid = OSError(errno.EINVAL, "Invalid argument")
-    assert command_line._is_closed_pipe(BrokenPipeError())
-    assert not command_line._is_closed_pipe(invalid)
-    monkeypatch.setattr(sys, "platform", "win32")
-    assert command_line._is_closed_pipe(invalid)
-    assert not command_line._is_closed_pipe(OSError(errno.EINVAL, "Invalid argument", "a:b"))
-
-
 def test_ctrl_break_ends_a_program_where_the_system_has_it(monkeypatch):
     monkeypatch.setattr(signal, "SIGBREAK", signal.SIGUSR1, raising=False)
     heard, before = [], signal.getsignal(signal.SIGUSR1)
