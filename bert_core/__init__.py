@@ -22,7 +22,6 @@ from bert_core.probes.attention import (
     ablation_map,
     across,
     attention,
-    average,
     head_facts,
     head_names,
     rollout,

@@ -22,13 +22,8 @@ from torch import Tensor
 from bert_core.config import ASSETS
 from bert_core.errors import InputError
 from bert_core.probes.attention import (
-    FACTS,
-    NAMED_FROM,
-    PATTERNS,
-    RANDOM_HEADS,
     AttentionMaps,
     HeadFacts,
-    average,
     head_facts,
     rollout,
 )
@@ -36,10 +31,6 @@ from bert_core.probes.attention import (
 Theme = Literal["auto", "light", "dark"]
 MAX_WEIGHTS = 4_000_000  # 12 layers of 12 heads over 166 tokens; a spreadsheet opens a million rows
 MOST_IN_THUMBNAIL = 64  # tokens; of more, a pixel shows the largest weight of several
-LABEL_HINT = (
-    f"A head is labelled if its weight there is at least {NAMED_FROM:.0%} of the way from uniform to 1, and above that "
-    f"of {RANDOM_HEADS} heads with random weights."
-)
 _SCRIPTS = ("attention/saved_page.js", "language/translator.js")  # the latter for a page saved in another language
 _IMPORT = re.compile(r'(\bfrom |\bimport[ (])"(\.[^"]*)"')
 _FRAME = (  # so that styles and scripts of the page and those of the notebook do not meet
@@ -81,7 +72,7 @@ class ShownAttention:
         L, H, T, _ = maps.weights.shape
         shown = shown_layers(L, H, T, layer)
         some = slice(shown.start, shown.stop)
-        own, averages = dataclasses.replace(maps, weights=maps.weights[some]), average(maps.weights)
+        own, averages = dataclasses.replace(maps, weights=maps.weights[some]), maps.weights.mean(1)
         together = f"all heads together have {maps.weights.numel():,} weights; the page shows {MAX_WEIGHTS:,}."
         note = [] if len(shown) == L else [f"One layer at a time is shown: {together}"]
         names, flow = (names or [[""] * H] * L)[some], rollout(maps.weights)[some]
@@ -139,11 +130,8 @@ def grid_value(shown: ShownAttention, picked: tuple[int, int]) -> dict[str, Any]
         "weights": packed((weights.sqrt() * 255).round().clamp(0, 255).byte()),
         "picked": list(picked),
         "facts": {name: _numbers(values) for name, values in shown.facts.facts.items()},
-        "titles": FACTS,
         "most": {"entropy": round(shown.facts.chance["entropy"], 4)},
         "names": shown.names,
-        "patterns": PATTERNS,
-        "label_hint": LABEL_HINT,
         "notes": shown.note,
     }
 

@@ -8,7 +8,7 @@ from balcony.frame.masking import mask_words, maskable
 from balcony.frame.page import Page, PageRequest
 from balcony.frame.question import TEXTS, Question
 from balcony.parts.downloads import exporter
-from balcony.parts.export import Numbers, ablation_numbers, measured, python_code
+from balcony.parts.export import Numbers, ablation_numbers, python_code
 from balcony.server.probe_lock import probe_lock
 from balcony.views import view
 from bert_core.config import DataConfig
@@ -88,15 +88,14 @@ def switches_value(checkpoint: Checkpoint, question: Question, corpus: Corpus, a
     with probe_lock:
         batch = batch_for(checkpoint, corpus)
         ask = functools.partial(answers, position=position, batch=batch)
-        intact = ask(checkpoint, *question.texts)
-        found = ask(checkpoint, *question.texts, off=off, answer=intact.answer)
+        answer, intact = ask(checkpoint, *question.texts)
+        _, without = ask(checkpoint, *question.texts, off=off, answer=answer)
     changes = None
     if work <= AT_ONCE or at_once:
         with probe_lock:
             each = batch if work <= WITH_LOSS else None
             changes = ablation_map(checkpoint, *question.texts, position=position, batch=each)
-    titles, without = titles_of(intact.answer), measured(found)
-    shown = {name: [value, without[name]] for name, value in measured(intact).items()}
+    titles, shown = titles_of(answer), {name: [value, without[name]] for name, value in intact.items()}
     return {
         "layers": L,
         "heads": H,
@@ -105,7 +104,7 @@ def switches_value(checkpoint: Checkpoint, question: Question, corpus: Corpus, a
         "rows": {name: [round(value, 5) for value in values] for name, values in shown.items()},
         "maps": None if changes is None else maps_of(changes),
         "waits": "" if changes is not None else WAITS,
-        "notes": [LOSS_LEFT_OUT] if changes is not None and "loss" in shown and changes.loss is None else [],
+        "notes": [LOSS_LEFT_OUT] if changes is not None and changes.changes.keys() != shown.keys() else [],
     }
 
 
@@ -118,7 +117,7 @@ def titles_of(answer: str) -> dict[str, str]:
 
 
 def maps_of(changes: Ablation) -> dict[str, list[list[float]]]:
-    maps = measured(changes).items()
+    maps = changes.changes.items()
     return {name: [[round(value, 5) for value in row] for row in values.tolist()] for name, values in maps}
 
 
@@ -166,7 +165,7 @@ def switches_code(checkpoint: Checkpoint, question: Question, position: int) -> 
     return python_code(
         checkpoint.name,
         ["ablation_map"],
-        f"changes = ablation_map(checkpoint, {question.texts_code}, position={position})",
-        "changes.intact.word, changes.intact.is_next  # the whole model",
-        "changes.word, changes.is_next  # (layers, heads): the change without that head",
+        f"found = ablation_map(checkpoint, {question.texts_code}, position={position})",
+        "found.intact  # the answers of the whole model",
+        "found.changes['word']  # (layers, heads): the change without that head",
     )

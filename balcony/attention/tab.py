@@ -116,8 +116,7 @@ def with_difference(grid: dict[str, Any], apart: Tensor | None) -> dict[str, Any
     if apart is None:
         return grid
     facts = {"difference": [[round(fraction, 4) for fraction in row] for row in apart.tolist()]}
-    titles = {"difference": "Difference from the other model"}
-    return grid | {"facts": grid["facts"] | facts, "titles": grid["titles"] | titles}
+    return grid | {"facts": grid["facts"] | facts}
 
 
 def no_heads(sentence: str) -> dict[str, Any]:

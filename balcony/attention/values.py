@@ -124,12 +124,12 @@ def attention_code(checkpoint: Checkpoint, question: Question) -> str:
     texts = mask_words(checkpoint, question)[0].texts_code
     return python_code(
         checkpoint.name,
-        ["attention", "average", "head_facts", "head_names", "rollout", "without_special"],
+        ["attention", "head_facts", "head_names", "rollout", "without_special"],
         f"maps = attention(checkpoint, {texts})",
         "facts = head_facts(maps)  # facts.facts['entropy'][layer, head]",
         f"names = head_names(checkpoint, {texts})  # names[layer][head]",
         "flow = rollout(maps.weights)  # (layers, T, T)",
         *(["maps = without_special(maps)"] if question.hide_special else []),
         f"one = maps.weights[{layer}, {head}]  # (T, T): layer {layer + 1}, head {head + 1}; rows attend to columns",
-        f"mean = average(maps.weights)[{layer}]  # (T, T)",
+        f"mean = maps.weights[{layer}].mean(0)  # (T, T)",
     )

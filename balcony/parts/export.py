@@ -18,7 +18,7 @@ import numpy as np
 
 from balcony.server.files import folder_name
 from bert_core.errors import InputError
-from bert_core.probes.attention import Ablation, Answers, AttentionMaps
+from bert_core.probes.attention import Ablation, AttentionMaps
 from bert_core.show import MAX_WEIGHTS
 
 BYTE_ORDER_MARK = "\ufeff"
@@ -113,23 +113,17 @@ def ablation_numbers(changes: Ablation) -> Numbers:
 
     JSON: {"answer": the hidden word, "intact": {name: number}, "changes": {name: layers x heads}}.
     """
-    maps, intact = measured(changes), measured(changes.intact)
+    maps = changes.changes
     heads = [(layer, head) for values in [*maps.values()][:1] for layer, head in np.ndindex(*values.shape)]
     return Numbers(
         ("layer", "head", *maps),
         ((i + 1, j + 1, *(_rounded(values[i, j].item()) for values in maps.values())) for i, j in heads),
         lambda: {
-            "answer": changes.intact.answer,
-            "intact": {name: _rounded(value) for name, value in intact.items()},
+            "answer": changes.answer,
+            "intact": {name: _rounded(value) for name, value in changes.intact.items()},
             "changes": {name: _rounded(values.tolist()) for name, values in maps.items()},
         },
     )
-
-
-def measured(answers: Answers | Ablation) -> dict[str, Any]:
-    """The answers that were measured, by name."""
-    found = {name: getattr(answers, name) for name in ("word", "is_next", "loss")}
-    return {name: values for name, values in found.items() if values is not None}
 
 
 def guesses_numbers(text: str, text_pair: str | None, guesses: Sequence[Sequence[tuple[str, float]]]) -> Numbers:

@@ -31,8 +31,10 @@ class GuessBoard:
     def at(self, checkpoint: Checkpoint) -> list[list[Any]]:
         """[guess, probability, right] per sentence, of the run's model at any step."""
         with probe_lock:
-            scores = dict(word_scores(checkpoint, self._rows, [[word.first] for word in self._words]))
-        guesses = [likeliest(checkpoint, scores[number][0], 1)[0] for number in range(len(self._rows))]
+            positions = [[word.first] for word in self._words]
+            guesses = word_scores(
+                checkpoint, self._rows, positions, lambda _, scores: likeliest(checkpoint, scores[0], 1)[0]
+            )
         return [
             [guess, round(probability, 6), int(guess == word.pieces[0])]
             for (guess, probability), word in zip(guesses, self._words, strict=True)

@@ -4,7 +4,6 @@ Shapes: L layers, H heads, T tokens, D hidden size, d = D / H, B rows of a pass.
 much token i attends to each token.
 """
 
-import copy
 import dataclasses
 import functools
 import math
@@ -14,26 +13,19 @@ from itertools import accumulate
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from bert_core.data.batches import Batch
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, token_id
 from bert_core.errors import InputError
 from bert_core.model import BertSelfAttention
-from bert_core.probes.forward import hidden_states, logits, numbers_of, pair_scores, word_scores
+from bert_core.probes.forward import both, hidden_states, logits, numbers_of, pair_scores, word_scores
 from bert_core.probes.reading import encode_text, masked_row, row_of, token_text
 from bert_core.storage.checkpoint import Checkpoint
 
-_TARGETS = {
-    "next": "the next word",
-    "previous": "the previous word",
-    "same": "the same word",
-    "cls": "[CLS]",
-    "sep": "[SEP]",
-    "other": "the other sentence",
-}
-FACTS = {"entropy": "Entropy (nats)"} | {key: f"Weight on {target}" for key, target in _TARGETS.items()}
-PATTERNS = {key: f"attends to {target}" for key, target in _TARGETS.items()}
+Heads = Sequence[tuple[int, int]]  # (layer, head) of each, from 0
+
+TARGETS = ("next", "previous", "same", "cls", "sep", "other")  # of a head: words, [CLS], [SEP] or the other sentence
 NAMED_FROM = 0.4  # fraction of the way from uniform attention to all of it on one target
 RANDOM_HEADS = 300  # a random head exceeds all of them on a target once in 301 times, on one of six in 2 %
 SPECIAL = (CLS, SEP, PAD)
@@ -51,43 +43,33 @@ class AttentionMaps:
 
 @dataclass(frozen=True)
 class HeadFacts:
-    """facts: each of FACTS, (L, H); nan if no token has such a target. chance: those of a uniform head."""
+    """facts: "entropy" in nats, and the weight on each of TARGETS, (L, H); nan if no token has such a target. chance:
+    those of a uniform head."""
 
     facts: dict[str, Tensor]
     chance: dict[str, float]
 
     @property
     def above_chance(self) -> Tensor:
-        """How far each weight of PATTERNS is from chance, 0, to 1, (targets, L, H); -1 if no token has the target."""
-        ways = [(self.facts[name] - self.chance[name]) / max(1 - self.chance[name], 1e-9) for name in _TARGETS]
+        """How far each weight is from chance, 0, to 1, (targets, L, H); -1 if no token has the target."""
+        ways = [(self.facts[name] - self.chance[name]) / max(1 - self.chance[name], 1e-9) for name in TARGETS]
         return torch.stack(ways).nan_to_num(-1)
 
 
 @dataclass(frozen=True)
-class Answers:
-    """A model's answers; None for those that are not asked for, or for which it has no output layer."""
-
-    word: float | None = None  # probability of the token `answer` at the masked position
-    answer: str = ""
-    is_next: float | None = None  # P(IsNext) of the pair
-    loss: float | None = None  # MLM loss on a batch, in nats
-
-
-@dataclass(frozen=True)
 class Ablation:
-    """The changes of the answers when only one head is switched off, (L, H) each, and the answers with all heads."""
+    """A model's answers when one head at a time is switched off; see `answers`."""
 
-    word: Tensor | None
-    is_next: Tensor | None
-    loss: Tensor | None
-    intact: Answers
+    answer: str
+    intact: dict[str, float]  # with all heads
+    changes: dict[str, Tensor]  # (L, H) each
 
 
 def attention(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> AttentionMaps:
     """Every head's attention weights for one or two sentences. Raises InputError for an empty or too long input."""
-    encoding, L = encode_text(checkpoint, text, text_pair), checkpoint.config.num_hidden_layers
-    _, found = numbers_of(checkpoint, encoding, lambda name: name.endswith("hook_pattern"), held=L)
-    return AttentionMaps(encoding.tokens, encoding.type_ids, torch.stack(list(found.values())).float().cpu())
+    encoding = encode_text(checkpoint, text, text_pair)
+    weights = numbers_of(checkpoint, encoding, ["*.hook_pattern"])
+    return AttentionMaps(encoding.tokens, encoding.type_ids, torch.stack([*weights.values()]))
 
 
 def head_facts(maps: AttentionMaps) -> HeadFacts:
@@ -119,17 +101,16 @@ def head_facts(maps: AttentionMaps) -> HeadFacts:
 def head_names(
     checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, layers: range | None = None
 ) -> list[list[str]]:
-    """L lists of H names: the target that a head clearly attends to in this input, a key of PATTERNS, or "".
+    """L lists of H names: the target that a head clearly attends to in this input, one of TARGETS, or "".
 
     A head is named after the target that is furthest above chance, among those where its weight is at least NAMED_FROM
     of the way from chance to 1 and exceeds that of RANDOM_HEADS heads with random weights of the same size. In a model
     with random weights, at most 2 % of the heads get a name. layers: numbers from 0 of those that are looked at; the
     heads of others have no name. Raises InputError for an empty or too long input.
     """
-    maps = attention(checkpoint, text, text_pair)
-    states = hidden_states(checkpoint, encode_text(checkpoint, text, text_pair)).cpu().double()
+    maps, blocks = attention(checkpoint, text, text_pair), checkpoint.model.bert.encoder.layer
+    states = hidden_states(checkpoint, encode_text(checkpoint, text, text_pair)).double()
     at_once = max(1, _WEIGHTS_AT_ONCE // len(maps.tokens) ** 2)
-    blocks = checkpoint.model.bert.encoder.layer
     names = [[""] * maps.weights.shape[1] for _ in blocks]
 
     def above_chance(weights: Tensor) -> Tensor:  # (H, T, T) -> (targets, H)
@@ -143,13 +124,8 @@ def head_names(
             limit = limit.maximum(above_chance(random).amax(1, keepdim=True))
         above = above_chance(maps.weights[number])
         best, which = above.where(above > limit, -1).max(0)  # (H,)
-        names[number] = [list(_TARGETS)[i] if way > 0 else "" for way, i in zip(best.tolist(), which.tolist())]
+        names[number] = [TARGETS[i] if way > 0 else "" for way, i in zip(best.tolist(), which.tolist())]
     return names
-
-
-def average(weights: Tensor) -> Tensor:
-    """The mean over the heads of each layer, (L, T, T)."""
-    return weights.mean(1)
 
 
 def rollout(weights: Tensor) -> Tensor:
@@ -187,29 +163,20 @@ def without_special(maps: AttentionMaps) -> AttentionMaps:
     return AttentionMaps([maps.tokens[i] for i in shown], [maps.token_type_ids[i] for i in shown], weights.float())
 
 
-def without(checkpoint: Checkpoint, heads: Sequence[tuple[int, int]]) -> Tensor:
-    """(L, H), 0 for these heads, (layer, head) from 0, and 1 for all others. Raises InputError for a missing one."""
+def without_heads(checkpoint: Checkpoint, heads: Heads) -> Checkpoint:
+    """The checkpoint with some heads switched off for every probe: what they hand on is 0. Its weights stay,
+    also in a file. Raises InputError for a head that is missing."""
     L, H = checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads
-    scale = torch.ones(L, H)
+    scales = {f"blocks.{layer}.attn.hook_z": torch.ones(H, 1) for layer in range(L)}
     for layer, head in heads:
         if not (0 <= layer < L and 0 <= head < H):
             raise InputError(f"The model has {L} layers of {H} heads, and no head {head + 1} in layer {layer + 1}.")
-        scale[layer, head] = 0
-    return scale
+        scales[f"blocks.{layer}.attn.hook_z"][head] = 0
 
+    def switch_off(name: str, number: Tensor) -> Tensor:
+        return number * scales[name].to(number) if name in scales else number  # (B, T, H, d)
 
-def without_heads(checkpoint: Checkpoint, heads: Sequence[tuple[int, int]]) -> Checkpoint:
-    """The checkpoint with some heads, (layer, head) from 0, switched off, for any question. What the output projections
-    read of them is 0; it shares all other weights with the given one. Raises InputError for a head that is missing."""
-    without(checkpoint, heads)  # or it raises
-    size = checkpoint.config.hidden_size // checkpoint.config.num_attention_heads
-    model = copy.deepcopy(checkpoint.model, {id(each): each for each in checkpoint.model.parameters()})
-    for layer, head in heads:
-        dense = model.bert.encoder.layer[layer].attention.output.dense
-        weight = dense.weight.detach().clone()
-        weight[:, head * size : (head + 1) * size] = 0
-        dense.weight = nn.Parameter(weight)
-    return dataclasses.replace(checkpoint, model=model)
+    return dataclasses.replace(checkpoint, watch=both(checkpoint.watch, switch_off))
 
 
 def answers(
@@ -217,36 +184,38 @@ def answers(
     text: str,
     text_pair: str | None = None,
     *,
-    off: Sequence[tuple[int, int]] = (),
+    off: Heads = (),
     position: int | None = None,
     answer: str = "",
     batch: Batch | None = None,
-) -> Answers:
-    """A model's answers with some heads, (layer, head) from 0, switched off.
+) -> tuple[str, dict[str, float]]:
+    """What a model answers with the heads `off` switched off: a token, and those of these numbers that are asked for
+    and for which the model has an output layer:
 
-    position: of the token that is masked and rated, where [CLS] is 0. answer: the token that is rated there; none for
-    the text's own, or at a [MASK] in the text the best guess. P(IsNext) is computed when there is a second sentence.
-    batch: of training, for the loss. Raises InputError as `attention` does, for a head that is missing, and for a
-    position that is not a word's.
+    "word": the token's probability at a masked position, that of a word, where [CLS] is 0. The token is `answer`; "" is
+        the text's own or, at a [MASK] in the text, the best guess.
+    "is_next": P(IsNext), of two sentences.
+    "loss": the MLM loss on a batch of training, in nats.
+
+    Raises InputError as `attention` does, for a head that is missing, and for a position that is not a word's.
     """
-    encoding = encode_text(checkpoint, text, text_pair)
+    encoding, found = encode_text(checkpoint, text, text_pair), dict[str, float]()
     checkpoint = without_heads(checkpoint, off) if off else checkpoint
-    word = is_next = loss = None
     if position is not None and "mlm" not in checkpoint.missing:
         if not 0 <= position < len(encoding) or encoding.tokens[position] in SPECIAL:
             raise InputError(f"Token {position} is not a word of this text; choose one of its words.")
         row = masked_row(checkpoint, row_of(encoding), position, position + 1)
-        [(_, [words])] = word_scores(checkpoint, [row], [[position]])
-        own = encoding.ids[position] if encoding.tokens[position] != MASK else int(words.argmax())
+        [scores] = word_scores(checkpoint, [row], [[position]], lambda _, scores: scores[0])
+        own = encoding.ids[position] if encoding.tokens[position] != MASK else int(scores.argmax())
         answer = answer or token_text(checkpoint.tokenizer, own)
-        word = words[token_id(checkpoint.tokenizer, answer)].exp().item()
+        found["word"] = scores[token_id(checkpoint.tokenizer, answer)].exp().item()
     if text_pair and "nsp" not in checkpoint.missing:
-        is_next = pair_scores(checkpoint, [row_of(encoding)]).item()
+        found["is_next"] = pair_scores(checkpoint, [row_of(encoding)]).item()
     if batch is not None and "mlm" not in checkpoint.missing:
         asked, labels = batch.asked()
         words, _ = logits(checkpoint, (batch.input_ids, batch.attention_mask, batch.token_type_ids), asked)
-        loss = -words.gather(1, labels[:, None]).mean().item()
-    return Answers(word, answer, is_next, loss)
+        found["loss"] = -words.gather(1, labels[:, None]).mean().item()
+    return answer, found
 
 
 def ablation_map(
@@ -260,27 +229,22 @@ def ablation_map(
     """How the answers change when one head at a time is switched off. Arguments and errors are those of `answers`."""
     L, H = checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads
     ask = functools.partial(answers, checkpoint, text, text_pair, position=position, batch=batch)
-    intact = ask()
-    alone = [ask(off=[(layer, head)], answer=intact.answer) for layer in range(L) for head in range(H)]
-
-    def changes(name: str) -> Tensor | None:
-        before = getattr(intact, name)
-        return None if before is None else torch.tensor([getattr(each, name) - before for each in alone]).view(L, H)
-
-    return Ablation(changes("word"), changes("is_next"), changes("loss"), intact)
+    answer, intact = ask()
+    alone = [ask(off=[(layer, head)], answer=answer)[1] for layer in range(L) for head in range(H)]
+    changes = {name: torch.tensor([each[name] - number for each in alone]) for name, number in intact.items()}
+    return Ablation(answer, intact, {name: change.view(L, H) for name, change in changes.items()})
 
 
 @torch.no_grad()
 def _random_heads(attention: BertSelfAttention, inputs: Tensor, heads: int, generator: torch.Generator) -> Tensor:
     """Attention weights (heads, T, T) of heads with normal query and key weights of the layer's root mean squares. The
     products of its inputs (T, D) with normal numbers are distributed as those of R^T, where inputs^T = Q R."""
-    (T, D), device, projected = inputs.shape, next(attention.parameters()).device, []
+    projected = []
     for project in (attention.query, attention.key):
-        bias = project(torch.zeros(1, D, device=device))  # of a linear layer, and of an adapter on it
-        weight = project(torch.eye(D, device=device)) - bias
-        weight, bias = (each.cpu().double().square().mean().sqrt() for each in (weight, bias))
-        scaled = torch.cat([inputs * weight, bias.expand(T, 1)], 1)  # (T, D + 1)
+        weight, bias = (each.cpu().double().square().mean().sqrt() for each in (project.weight, project.bias))
+        scaled = torch.cat([inputs * weight, bias.expand(len(inputs), 1)], 1)  # (T, D + 1)
         root = torch.linalg.qr(scaled.T, mode="r").R.T.float()
-        projected.append(root @ torch.randn(heads, root.shape[1], D // attention.num_heads, generator=generator))
+        size = inputs.shape[1] // attention.num_heads
+        projected.append(root @ torch.randn(heads, root.shape[1], size, generator=generator))
     query, key = projected
-    return (query @ key.transpose(1, 2) / math.sqrt(query.shape[-1])).softmax(-1)
+    return (query @ key.transpose(1, 2) / math.sqrt(size)).softmax(-1)

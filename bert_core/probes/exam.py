@@ -83,11 +83,13 @@ def ask_words(
     tokens, (V,), for each question."""
     rows = [masked_row(checkpoint, row, position, position + 1) for row, position in questions]
     labels = np.array([row[0][position] for row, position in questions], np.int64)
-    guesses = np.empty_like(labels)
-    for number, [scores] in word_scores(checkpoint, rows, [[position] for _, position in questions]):
-        guesses[number] = int(scores.argmax())
-        see(scores)
-    return _tally(guesses == labels, labels == frequent)
+
+    def guess(_: int, scores: Tensor) -> int:
+        see(scores[0])
+        return int(scores[0].argmax())
+
+    guesses = word_scores(checkpoint, rows, [[position] for _, position in questions], guess)
+    return _tally(np.array(guesses, np.int64) == labels, labels == frequent)
 
 
 def ordered_pairs(part: EncodedCorpus, numbers: np.ndarray, asked: np.ndarray) -> Pairs:

@@ -5,6 +5,8 @@ Shapes: B rows of a pass, T tokens, M asked positions, V tokens of the vocabular
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
+from fnmatch import fnmatchcase
+from typing import TypeVar
 
 import torch
 from tokenizers import Encoding
@@ -21,8 +23,10 @@ from bert_core.storage.checkpoint import PART_TITLES, Checkpoint
 Guess = tuple[str, float]  # a token and its probability
 Inputs = tuple[Tensor, Tensor, Tensor]  # ids, mask and segments, (B, T) each
 Numbers = dict[str, Tensor]
+Result = TypeVar("Result")
 
-_NO_POSITIONS = torch.empty(0, dtype=torch.long)  # for a pass without word scores
+STATES = ("hook_full_embed", "*.hook_normalized_resid_post")  # names of the hidden states
+_NOWHERE = torch.empty(0, dtype=torch.long)  # for a pass without word scores
 _ROWS = 256  # limit of one forward pass
 _NUMBERS = 2**24  # limit of one tensor in a pass of several rows: 64 MiB in float32
 MOST_WEIGHTS = 2**26  # of attention in one pass: 256 MiB in float32
@@ -40,38 +44,35 @@ def require(checkpoint: Checkpoint, *heads: str) -> None:
 
 @torch.no_grad()
 def run(
-    checkpoint: Checkpoint,
-    inputs: Inputs,
-    positions: Tensor | None = _NO_POSITIONS,
-    watch: Watch | None = None,
+    checkpoint: Checkpoint, inputs: Inputs, positions: Tensor | None = _NOWHERE, watch: Watch | None = None
 ) -> PretrainingOutput:
-    """One forward pass. positions: (M,) at which words are scored, among all B * T; None for all. watch: see
-    `BertModel.forward`."""
+    """One pass. positions: (M,) where words are scored, among all B * T; None for all. watch: see `BertModel.forward`;
+    it comes after the checkpoint's own."""
     ids, mask, segments = (each.to(checkpoint.model.device) for each in inputs)
     B, T = ids.shape
     cost = _cost(checkpoint, torch.full((B,), T), B * T if positions is None else len(positions))
     before_passes.get()(cost)
     attended = None if bool(mask.all()) else mask  # without padding, attention needs no mask
+    watch = both(checkpoint.watch, watch)
     with using_threads(cost.threads):
         return checkpoint.model(ids, attended, segments, watch=watch, asked_positions=positions)
 
 
 def numbers_of(
-    checkpoint: Checkpoint,
-    encoding: Encoding,
-    wanted: Callable[[str], bool],
-    change: Watch | None = None,
-    *,
-    positions: Tensor | None = _NO_POSITIONS,
-    held: int = 1,
-) -> tuple[PretrainingOutput, Numbers]:
-    """A pass over one input, and its numbers whose names are wanted, in their order and without a batch dimension.
+    checkpoint: Checkpoint, encoding: Encoding, names: Sequence[str], change: Watch | None = None
+) -> Numbers:
+    """The named numbers of a pass over one input, in their order and without a batch dimension, float32 on the CPU.
 
-    change: is given each number first, and returns what takes its place. positions: see `run`. held: how many layers'
-    attention weights are in memory at once. Raises InputError for too many weights.
+    names: those of `BertModel.forward`, "logits" (T, V) and "nsp_logits" (2,); * stands for any characters. change: is
+    given each number first, and returns what takes its place. Raises InputError for attention of too many weights.
     """
-    T, found = len(encoding), Numbers()
-    weights = held * checkpoint.config.num_attention_heads * T * T
+
+    def is_wanted(name: str) -> bool:
+        return any(fnmatchcase(name, wanted) for wanted in names)
+
+    T, config, found = len(encoding), checkpoint.config, Numbers()
+    held = sum(is_wanted(f"blocks.{layer}.attn.hook_pattern") for layer in range(config.num_hidden_layers))
+    weights = max(1, held) * config.num_attention_heads * T * T
     if weights > MOST_WEIGHTS:
         raise InputError(
             f"Attention over {T} tokens has {weights / 1e6:,.0f} million weights in this model; the limit is "
@@ -80,42 +81,44 @@ def numbers_of(
 
     def keep(name: str, number: Tensor) -> Tensor:
         number = seen(change, name, number)
-        if wanted(name):
-            found[name] = number[0]
+        if is_wanted(name):
+            found[name] = number
         return number
 
-    return run(checkpoint, padded(checkpoint, [row_of(encoding)]), positions, keep), found
-
-
-def is_state(name: str) -> bool:
-    """Whether a number is a hidden state: the embeddings, or the output of a layer."""
-    return name.endswith(("hook_full_embed", "hook_normalized_resid_post"))
+    inputs = padded(checkpoint, [row_of(encoding)])
+    output = run(checkpoint, inputs, None if is_wanted("logits") else _NOWHERE, keep)
+    keep("logits", output.prediction_logits[..., : checkpoint.tokenizer.get_vocab_size()])
+    keep("nsp_logits", output.seq_relationship_logits)
+    return {name: number[0].float().cpu() for name, number in found.items()}
 
 
 def hidden_states(checkpoint: Checkpoint, encoding: Encoding) -> Tensor:
-    """Every layer's hidden states for one input, (L + 1, T, D) float32 on the model's device, the embeddings first."""
-    _, found = numbers_of(checkpoint, encoding, is_state)
-    return torch.stack(list(found.values())).float()
+    """Every layer's hidden states for one input, (L + 1, T, D), the embeddings first."""
+    return torch.stack([*numbers_of(checkpoint, encoding, STATES).values()])
 
 
-def logits(checkpoint: Checkpoint, inputs: Inputs, positions: Tensor = _NO_POSITIONS) -> tuple[Tensor, Tensor]:
+def logits(checkpoint: Checkpoint, inputs: Inputs, positions: Tensor = _NOWHERE) -> tuple[Tensor, Tensor]:
     """Log-probabilities of the tokens, (M, V), and logits of the pairs, (B, 2), float32 on the CPU; see `run`."""
     output = run(checkpoint, inputs, positions)
     return log_probabilities(checkpoint, output.prediction_logits).cpu(), output.seq_relationship_logits.float().cpu()
 
 
 def word_scores(
-    checkpoint: Checkpoint, rows: Sequence[Row], positions: Sequence[Sequence[int]]
-) -> Iterator[tuple[int, Tensor]]:
-    """Yield each row's number and the log-probabilities of all tokens at its asked positions, (M, V) on the CPU.
-
-    Short rows come first. positions: the asked positions of each row.
-    """
+    checkpoint: Checkpoint,
+    rows: Sequence[Row],
+    positions: Sequence[Sequence[int]],
+    read: Callable[[int, Tensor], Result],
+) -> list[Result]:
+    """What `read` makes of each row: of its number, and of the log-probabilities of all tokens at its asked positions,
+    (M, V) on the CPU. They are given one row after another, since all together may need much memory."""
+    found: dict[int, Result] = {}
     for group, inputs in batches(checkpoint, rows):
         T = inputs[0].shape[1]
         asked = [row * T + position for row, number in enumerate(group) for position in positions[number]]
         scores, _ = logits(checkpoint, inputs, torch.tensor(asked, dtype=torch.long))
-        yield from zip(group, scores.split([len(positions[number]) for number in group]))
+        for number, own in zip(group, scores.split([len(positions[number]) for number in group])):
+            found[number] = read(number, own)
+    return [found[number] for number in range(len(rows))]
 
 
 def pair_scores(checkpoint: Checkpoint, rows: Sequence[Row]) -> Tensor:
@@ -132,7 +135,7 @@ def log_probabilities(checkpoint: Checkpoint, logits: Tensor) -> Tensor:
 
 
 def likeliest(checkpoint: Checkpoint, scores: Tensor, top_k: int) -> tuple[Guess, ...]:
-    """The likeliest tokens, the best first. scores: (V,) log-probabilities. Raises InputError for a top_k below 1."""
+    """The likeliest tokens of log-probabilities (V,), the best first. Raises InputError for a top_k below 1."""
     if top_k < 1:
         raise InputError(f"top_k is {top_k}; ask for at least 1 guess.")
     best = scores.topk(min(top_k, len(scores)))
@@ -141,32 +144,38 @@ def likeliest(checkpoint: Checkpoint, scores: Tensor, top_k: int) -> tuple[Guess
 
 
 def batches(checkpoint: Checkpoint, rows: Sequence[Row]) -> Iterator[tuple[list[int], Inputs]]:
-    """Yield groups of rows for one forward pass each: the numbers of the rows, and the rows padded to the longest.
-
-    Short rows come first, so that groups need little padding; the limits of a group bound the memory of its pass.
-    """
+    """The numbers of the rows of each pass, and these rows padded to the longest. Short rows come first, so that there
+    is little padding; limits bound the memory of a pass."""
     config, groups = checkpoint.config, list[list[int]]()
-    for number in sorted(range(len(rows)), key=lambda number: len(rows[number][0])):
-        T = len(rows[number][0])
+    lengths = [len(ids) for ids, _ in rows]
+    for number in sorted(range(len(rows)), key=lengths.__getitem__):
+        T = lengths[number]
         widest = max(config.intermediate_size, 3 * config.hidden_size, config.num_attention_heads * T)
         numbers = max(T * widest, config.vocab_size)  # a row's largest tensor, or its word scores
         if not groups or len(groups[-1]) >= min(_ROWS, _NUMBERS // numbers):
             groups.append([])
         groups[-1].append(number)
-    lengths = torch.tensor([len(rows[group[-1]][0]) for group in groups for _ in group])
-    before_passes.get()(_cost(checkpoint, lengths, len(rows)))
+    padded_lengths = [lengths[group[-1]] for group in groups for _ in group]
+    before_passes.get()(_cost(checkpoint, torch.tensor(padded_lengths), len(rows)))
     for group in groups:
         yield group, padded(checkpoint, [rows[number] for number in group])
 
 
 def padded(checkpoint: Checkpoint, rows: Sequence[Row]) -> Inputs:
-    """Rows as the inputs of a forward pass, padded to the longest."""
+    """Rows as the inputs of a pass, padded to the longest."""
 
     def pad(lists: Iterable[list[int]], value: int) -> Tensor:
         return pad_sequence([torch.tensor(each) for each in lists], True, value).to(checkpoint.model.device)
 
     ids, segments = zip(*rows)
     return pad(ids, checkpoint.config.pad_token_id), pad(([1] * len(each) for each in ids), 0), pad(segments, 0)
+
+
+def both(first: Watch | None, second: Watch | None) -> Watch | None:
+    """A watch that gives each number to the first, and what that returns to the second."""
+    if first is None or second is None:
+        return first or second
+    return lambda name, number: second(name, first(name, number))
 
 
 def _cost(checkpoint: Checkpoint, lengths: Tensor, scored: int) -> Cost:

@@ -8,7 +8,7 @@ Shapes: L layers, C candidates, N words, V vocabulary. Probabilities are a softm
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor
 from bert_core.data.tokenizer import MASK, UNK, token_id
 from bert_core.errors import InputError
 from bert_core.probes.forward import Guess, hidden_states, likeliest, log_probabilities, require, word_scores
-from bert_core.probes.reading import Word, encode_text, masked_row, read_words, row_of, token_text, tokenize
+from bert_core.probes.reading import Row, Word, encode_text, masked_row, read_words, row_of, token_text, tokenize
 from bert_core.storage.checkpoint import Checkpoint
 
 
@@ -84,12 +84,22 @@ def fill_mask(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *
 
     Raises InputError when there is no [MASK], the input is too long, or the model has no masked-word head.
     """
-    return _fill(checkpoint, [_find_masks(checkpoint, text, text_pair)], top_k)[0]
+    return _fill(checkpoint, [(text, text_pair)], top_k)[0]
 
 
 def fill_masks(checkpoint: Checkpoint, texts: Sequence[str], *, top_k: int = 5) -> list[list[list[Guess]]]:
     """What `fill_mask` gives for each of several texts, in as few forward passes as fit. Its errors are the same."""
-    return _fill(checkpoint, [_find_masks(checkpoint, text, None) for text in texts], top_k)
+    return _fill(checkpoint, [(text, None) for text in texts], top_k)
+
+
+def _fill(checkpoint: Checkpoint, texts: Sequence[tuple[str, str | None]], top_k: int) -> list[list[list[Guess]]]:
+    found = [_find_masks(checkpoint, *each) for each in texts]
+
+    def guesses(_: int, scores: Tensor) -> list[list[Guess]]:
+        return [[*likeliest(checkpoint, row, top_k)] for row in scores]
+
+    rows, positions = [row_of(encoding) for encoding, _ in found], [masks for _, masks in found]
+    return word_scores(checkpoint, rows, positions, guesses)
 
 
 def rate_guess(
@@ -100,8 +110,7 @@ def rate_guess(
     mask: number of the [MASK] in reading order, from 0. A word of several pieces needs as many neighbouring [MASK]s,
     of which `mask` is the first. Raises InputError when there are too few, or the vocabulary lacks the word.
     """
-    encoding, positions = _find_masks(checkpoint, text, text_pair, mask)
-    return _guess_at_mask(checkpoint, encoding, positions, mask, guess)[1]
+    return _at_mask(checkpoint, text, text_pair, mask, guess)[-1]
 
 
 @torch.no_grad()
@@ -121,15 +130,15 @@ def layer_lens(
     tokens and those of `words` that are one known token. mask and errors as for `rate_guess`.
     """
     encoding, positions = _find_masks(checkpoint, text, text_pair, mask)
-    states = hidden_states(checkpoint, encoding)[:, positions[mask]]  # (L + 1, D)
+    states = hidden_states(checkpoint, encoding)[:, positions[mask]].to(checkpoint.model.device)  # (L + 1, D)
     scores = log_probabilities(checkpoint, checkpoint.model.score_words(states)).cpu()  # (L + 1, V)
-    ids = [token_id(checkpoint.tokenizer, token) for token, _ in likeliest(checkpoint, scores[-1], top_k)]
+    tokens = [token for token, _ in likeliest(checkpoint, scores[-1], top_k)]
     for word in words:
-        encoded = tokenize(checkpoint, word, add_special_tokens=False)
-        if len(encoded) == 1 and encoded.tokens != [UNK]:
-            ids += [i for i in encoded.ids if i not in ids]
+        pieces = tokenize(checkpoint, word, add_special_tokens=False).tokens
+        tokens += pieces if len(pieces) == 1 and pieces[0] not in (UNK, *tokens) else []
+    ids = [token_id(checkpoint.tokenizer, token) for token in tokens]
     return LayerLens(
-        candidates=tuple(token_text(checkpoint.tokenizer, i) for i in ids),
+        candidates=tuple(tokens),
         probabilities=scores[:, ids].exp(),
         ranks=(scores[:, :, None] > scores[:, None, ids]).sum(1) + 1,
         best=tuple(likeliest(checkpoint, row, 1)[0] for row in scores),
@@ -142,11 +151,15 @@ def sweep(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, to
     Raises InputError for an empty or too long text.
     """
     require(checkpoint, "mlm")
-    encoding, swept = encode_text(checkpoint, text, text_pair), []
-    for word, scores in _each_masked(checkpoint, encoding, text, text_pair):
+    encoding = encode_text(checkpoint, text, text_pair)
+
+    def rated(word: Word, scores: Tensor) -> SweptWord:
         own = _rated(checkpoint, encoding.ids[word.first : word.last], scores) if word.is_known else None
-        swept.append(SweptWord(word, own, tuple(likeliest(checkpoint, row, top_k) for row in scores)))
-    swept.sort(key=lambda entry: entry.word.first)
+        return SweptWord(word, own, tuple(likeliest(checkpoint, row, top_k) for row in scores))
+
+    words, rows = _each_masked(checkpoint, encoding, text, text_pair)
+    positions = [range(word.first, word.last) for word in words]
+    swept = word_scores(checkpoint, rows, positions, lambda number, scores: rated(words[number], scores))
     logs = [entry.own.log_probability for entry in swept if entry.own]
     return Sweep(tuple(swept), sum(logs) / len(logs) if logs else math.nan)
 
@@ -158,12 +171,12 @@ def leave_one_out(
 
     answer: the word that is rated; None takes the likeliest token. mask and errors as for `rate_guess`.
     """
-    encoding, positions = _find_masks(checkpoint, text, text_pair, mask)
-    ids, rated = _guess_at_mask(checkpoint, encoding, positions, mask, answer)
-    each = _each_masked(checkpoint, encoding, text, text_pair, positions[mask : mask + len(ids)])
-    without = {word: _rated(checkpoint, ids, scores).probability for word, scores in each}
-    words = tuple(sorted(without, key=lambda word: word.first))
-    return LeaveOneOut(rated.pieces, rated.probability, words, torch.tensor([without[word] for word in words]))
+    encoding, positions, ids, rated = _at_mask(checkpoint, text, text_pair, mask, answer)
+    words, rows = _each_masked(checkpoint, encoding, text, text_pair)
+    without = word_scores(
+        checkpoint, rows, [positions] * len(rows), lambda _, scores: _rated(checkpoint, ids, scores).probability
+    )
+    return LeaveOneOut(rated.pieces, rated.probability, tuple(words), torch.tensor(without))
 
 
 def _find_masks(checkpoint: Checkpoint, text: str, text_pair: str | None, mask: int = 0) -> tuple[Encoding, list[int]]:
@@ -178,23 +191,15 @@ def _find_masks(checkpoint: Checkpoint, text: str, text_pair: str | None, mask: 
     return encoding, positions
 
 
-def _fill(checkpoint: Checkpoint, asked: Sequence[tuple[Encoding, list[int]]], top_k: int) -> list[list[list[Guess]]]:
-    """The likeliest tokens at the masks of each input."""
-    rows, positions = [row_of(encoding) for encoding, _ in asked], [masks for _, masks in asked]
-    found = {
-        number: [list(likeliest(checkpoint, row, top_k)) for row in scores]
-        for number, scores in word_scores(checkpoint, rows, positions)
-    }
-    return [found[number] for number in range(len(rows))]
-
-
-def _guess_at_mask(
-    checkpoint: Checkpoint, encoding: Encoding, positions: list[int], mask: int, word: str | None
-) -> tuple[list[int], WordGuess]:
-    """The ids of a word's pieces, and the word rated at a [MASK] and those after it; None takes the likeliest token."""
-    [(_, scores)] = word_scores(checkpoint, [row_of(encoding)], [positions])
+def _at_mask(
+    checkpoint: Checkpoint, text: str, text_pair: str | None, mask: int, word: str | None
+) -> tuple[Encoding, list[int], list[int], WordGuess]:
+    """A word rated at a [MASK] and those after it, None for the likeliest token; with the input, and the positions and
+    ids of the word's pieces."""
+    encoding, positions = _find_masks(checkpoint, text, text_pair, mask)
+    [scores] = word_scores(checkpoint, [row_of(encoding)], [positions[mask:]], lambda _, scores: scores)
     if word is None:
-        ids = [int(scores[mask].argmax())]
+        ids = [int(scores[0].argmax())]
     else:
         pieces = tokenize(checkpoint, word, add_special_tokens=False)
         ids, named = pieces.ids, repr(word.strip()[:60])
@@ -202,19 +207,15 @@ def _guess_at_mask(
             raise InputError(f"The model never learned the word {named}; try another.")
         if positions[mask : mask + len(ids)] != list(range(positions[mask], positions[mask] + len(ids))):
             raise InputError(f"The model reads {named} as {len(ids)} pieces; put {len(ids)} {MASK} in a row.")
-    return ids, _rated(checkpoint, ids, scores[mask : mask + len(ids)])
+    return encoding, positions[mask : mask + len(ids)], ids, _rated(checkpoint, ids, scores[: len(ids)])
 
 
 def _each_masked(
-    checkpoint: Checkpoint, encoding: Encoding, text: str, text_pair: str | None, asked: Sequence[int] = ()
-) -> Iterator[tuple[Word, Tensor]]:
-    """Mask each word of the input that is not special: the word, and the log-probabilities at the asked positions, or
-    at its own, (M, V)."""
+    checkpoint: Checkpoint, encoding: Encoding, text: str, text_pair: str | None
+) -> tuple[list[Word], list[Row]]:
+    """The words of an input that are not special, and for each of them the row with it masked."""
     words = [word for word in read_words(checkpoint, text, text_pair) if not word.is_special]
-    rows = [masked_row(checkpoint, row_of(encoding), word.first, word.last) for word in words]
-    positions = [asked or range(word.first, word.last) for word in words]
-    for number, scores in word_scores(checkpoint, rows, positions):
-        yield words[number], scores
+    return words, [masked_row(checkpoint, row_of(encoding), word.first, word.last) for word in words]
 
 
 def _rated(checkpoint: Checkpoint, ids: Sequence[int], scores: Tensor) -> WordGuess:

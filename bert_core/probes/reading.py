@@ -86,9 +86,7 @@ def read_words(checkpoint: Checkpoint, text: str, text_pair: str | None = None) 
 
 def unknown_words(checkpoint: Checkpoint, text: str) -> list[str]:
     """The words of a text that the vocabulary lacks, each once, in reading order; the model reads them as [UNK]."""
-    encoding = tokenize(checkpoint, text, add_special_tokens=False)
-    found = (offsets for token, offsets in zip(encoding.tokens, encoding.offsets) if token == UNK)
-    return list(dict.fromkeys(text[start : end_of_marks(text, end)] for start, end in found))
+    return list(dict.fromkeys(word.text for word in read_words(checkpoint, text) if not word.is_known))
 
 
 def row_of(encoding: Encoding) -> Row:

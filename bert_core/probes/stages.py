@@ -14,8 +14,8 @@ from torch import Tensor
 from bert_core.data.encoding import IS_NEXT
 from bert_core.errors import InputError, quoted
 from bert_core.model import Watch
-from bert_core.probes.attention import without
-from bert_core.probes.forward import Numbers, is_state, log_probabilities, numbers_of
+from bert_core.probes.attention import Heads, without_heads
+from bert_core.probes.forward import STATES, Numbers, log_probabilities, numbers_of
 from bert_core.probes.reading import encode_text
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -51,7 +51,6 @@ _OF_WORDS = {
     "mlm_head.ln.hook_normalized": "transformed",
 }
 _OF_OUTPUTS = {"logits": "mlm", "nsp_logits": "nsp"}  # with the heads that compute them
-_OF_HEADS = ("query", "key", "value", "context")  # (T, H, d) there, (H, T, d) here
 # The parts of a layer besides its heads. Without a residual, LayerNorm gets the block's output alone.
 PARTS = ("attention", "attention residual", "feed-forward", "feed-forward residual")
 _OF_PARTS = ("hook_attn_out", "hook_resid_mid", "hook_mlp_out", "hook_resid_post")
@@ -95,15 +94,15 @@ def follow(
     layer: int = 0,
     position: int | None = None,
     attending: int = 0,
-    heads_off: Sequence[tuple[int, int]] = (),
+    heads_off: Heads = (),
     zeroed: Collection[tuple[int, int]] = (),
 ) -> Stages:
     """Follow one or two sentences through a model.
 
     layer: the layer, from 0, whose inner numbers are returned. position: of the token at which words are scored, where
-    [CLS] is 0. attending: the token whose attention in all layers is returned. heads_off: heads, (layer, head) from 0,
-    whose output is set to zero. zeroed: the same for other parts, (layer, index in PARTS). Raises InputError for an
-    empty or too long text, or if one of these does not exist.
+    [CLS] is 0. attending: the token whose attention in all layers is returned. heads_off: heads whose output is set to
+    zero. zeroed: the same for other parts, (layer, index in PARTS). Raises InputError for an empty or too long text, or
+    if one of these does not exist.
     """
     L, encoding = checkpoint.config.num_hidden_layers, encode_text(checkpoint, text, text_pair)
     if not 0 <= layer < L:
@@ -113,47 +112,40 @@ def follow(
             raise InputError(f"The text has {len(encoding)} tokens, and no token {number}.")
     if not set(zeroed) <= {(number, part) for number in range(L) for part in range(len(PARTS))}:
         raise InputError(f"A part to set to zero is a layer below {L} and one of {len(PARTS)} parts, both from 0.")
-    change, prefix = _zeroed(without(checkpoint, heads_off), zeroed), f"blocks.{layer}."
-
-    def wanted(name: str) -> bool:
-        return is_state(name) or name.startswith((prefix, "embed.")) or name.endswith("hook_pattern")
-
-    output, found = numbers_of(checkpoint, encoding, wanted, change, held=L)
-    states = torch.stack([number for name, number in found.items() if is_state(name)])
-    rows = torch.stack([number[:, attending] for name, number in found.items() if name.endswith("hook_pattern")])
+    names = [*STATES, "embed.*", f"blocks.{layer}.*", "*.hook_pattern", "pooler.*", "nsp_logits"]
+    found = numbers_of(without_heads(checkpoint, heads_off), encoding, names, _zeroed(zeroed))
+    states = torch.stack([number for name, number in found.items() if any(fnmatchcase(name, each) for each in STATES)])
+    rows = [number[:, attending] for name, number in found.items() if name.endswith("hook_pattern")]
     embeddings = {key: found[hook] for hook, key in _OF_EMBEDDINGS.items() if key != "output"}
-    embeddings["sum"] = embeddings["word"] + embeddings["segment"] + embeddings["position"]
-    words = {} if position is None or "mlm" in checkpoint.missing else _words(checkpoint, states[:, position])
-    pair: Numbers = {}
-    if "nsp" not in checkpoint.missing:
-        [logits] = output.seq_relationship_logits
-        pair = {"pooled": output.pooler_output[0], "logits": logits, "probabilities": logits.softmax(-1)}
-    groups = embeddings, _inside(found, prefix), words, pair, _norms(checkpoint, layer)
-    embedded, numbers, words, pair, norms = (
-        {name: each.detach().float().cpu() for name, each in group.items()} for group in groups
+    pair = {"pooled": found["pooler.hook_pooler_out"], "logits": found["nsp_logits"]}
+    return Stages(
+        tokens=encoding.tokens,
+        ids=encoding.ids,
+        segments=encoding.type_ids,
+        embeddings=embeddings | {"sum": torch.stack([*embeddings.values()]).sum(0)},
+        states=states,
+        layer=_inside({key: found[f"blocks.{layer}.{hook}"] for hook, key in _OF_A_LAYER.items()}),
+        words={} if position is None or "mlm" in checkpoint.missing else _words(checkpoint, states[:, position]),
+        pair={} if "nsp" in checkpoint.missing else pair | {"probabilities": pair["logits"].softmax(-1)},
+        norms=_norms(checkpoint, layer),
+        attention=torch.stack(rows),
     )
-    read = encoding.tokens, encoding.ids, encoding.type_ids
-    return Stages(*read, embedded, states.float().cpu(), numbers, words, pair, norms, rows.float().cpu())
 
 
-def _inside(found: Numbers, prefix: str) -> Numbers:
-    """The numbers of the layer whose names begin so, by their names in `Stages`."""
-    inside = {key: found[prefix + hook] for hook, key in _OF_A_LAYER.items() if key != "input"}
-    inside |= {name: inside[name].transpose(0, 1) for name in _OF_HEADS}
-    inside["products"] = inside["query"] @ inside["key"].transpose(1, 2)
-    inside["joined"] = inside["context"].transpose(0, 1).flatten(1)
-    return inside
+def _inside(numbers: Numbers) -> Numbers:
+    """A layer's numbers with the heads first, and with those that follow from them."""
+    numbers |= {name: numbers[name].transpose(0, 1) for name in ("query", "key", "value", "context")}  # (H, T, d)
+    products = numbers["query"] @ numbers["key"].transpose(1, 2)
+    return numbers | {"products": products, "joined": numbers["context"].transpose(0, 1).flatten(1)}
 
 
-def _zeroed(heads: Tensor, parts: Collection[tuple[int, int]]) -> Watch:
-    """A watch that multiplies the outputs of heads by (L, H), 0 or 1, and sets parts, (layer, index in PARTS), to 0."""
+def _zeroed(parts: Collection[tuple[int, int]]) -> Watch:
+    """A watch that sets parts, (layer, index in PARTS), to 0."""
     off, block = {f"blocks.{layer}.{_OF_PARTS[part]}" for layer, part in parts}, torch.empty(0)
 
     def watch(name: str, number: Tensor) -> Tensor:
         nonlocal block  # the output of the last one, to which its residual is added
-        if name.endswith("attn.hook_z"):  # (B, T, H, d)
-            return number * heads[int(name.split(".")[1]), :, None].to(number.device)
-        if name.endswith("_out"):
+        if name.endswith(("hook_attn_out", "hook_mlp_out")):
             block = number = number * (name not in off)
         return block if name in off else number
 
@@ -182,13 +174,12 @@ def activations(
     hooks = [*_OF_EMBEDDINGS, *(f"blocks.{number}.{hook}" for number in range(L) for hook in _OF_A_LAYER)]
     every = [*hooks, *(name for name, head in _OF_OUTPUTS.items() if head not in checkpoint.missing)]
     patches, asked = patches or {}, ["*"] if names is None else names
-    matched = {pattern: [name for name in every if fnmatchcase(name, pattern)] for pattern in asked}
-    for unknown in [*(each for each in asked if not matched[each]), *(each for each in patches if each not in hooks)]:
+    unknown = [name for name in asked if not any(fnmatchcase(each, name) for each in every)]
+    if unknown := [*unknown, *(name for name in patches if name not in hooks)]:
         raise InputError(
-            f"There is no activation {quoted(unknown)}; there are {', '.join(_OF_EMBEDDINGS)}, and of each layer, "
+            f"There is no activation {quoted(unknown[0])}; there are {', '.join(_OF_EMBEDDINGS)}, and of each layer, "
             f"blocks.0 to blocks.{L - 1}, {', '.join(_OF_A_LAYER)}."
         )
-    wanted = set().union(*matched.values())
 
     def patched(name: str, number: Tensor) -> Tensor:
         if name not in patches:
@@ -200,11 +191,8 @@ def activations(
             raise InputError(f"The patch of {name} has the {got}; it must be a tensor of {tuple(own.shape)}.")
         return new.to(number.device, number.dtype)[None]
 
-    output, found = numbers_of(checkpoint, encoding, wanted.__contains__, patched, positions=None, held=2 * L)
-    [logits], [nsp_logits] = output.prediction_logits, output.seq_relationship_logits
-    outputs = {"logits": logits[:, : checkpoint.tokenizer.get_vocab_size()], "nsp_logits": nsp_logits}
-    found |= {name: each for name, each in outputs.items() if name in wanted}
-    return {name: value.float().cpu() for name, value in found.items()}
+    found = numbers_of(checkpoint, encoding, asked, patched)
+    return {name: number for name, number in found.items() if name in every}
 
 
 @torch.no_grad()
@@ -216,9 +204,10 @@ def _words(checkpoint: Checkpoint, states: Tensor) -> Numbers:
         found[_OF_WORDS[name]] = number[-1]
         return number
 
-    logits = checkpoint.model.score_words(states, keep).float()  # (L + 1, V)
+    logits = checkpoint.model.score_words(states.to(checkpoint.model.device), keep)  # (L + 1, V)
     by_layer = log_probabilities(checkpoint, logits)
-    return found | {"logits": logits[-1, : by_layer.shape[1]], "log_probabilities": by_layer[-1], "by_layer": by_layer}
+    found |= {"logits": logits[-1, : by_layer.shape[1]], "log_probabilities": by_layer[-1], "by_layer": by_layer}
+    return {name: number.float().cpu() for name, number in found.items()}
 
 
 def _norms(checkpoint: Checkpoint, layer: int) -> Numbers:
@@ -227,4 +216,4 @@ def _norms(checkpoint: Checkpoint, layer: int) -> Numbers:
     block, head = bert.encoder.layer[layer], checkpoint.model.cls["predictions"]
     norms = {"embeddings": bert.embeddings.LayerNorm, "attention": block.attention.output.LayerNorm}
     norms |= {"output": block.output.LayerNorm, "transform": head.transform["LayerNorm"]}
-    return {name: torch.stack([norm.weight, norm.bias]) for name, norm in norms.items()}
+    return {name: torch.stack([norm.weight, norm.bias]).detach().float().cpu() for name, norm in norms.items()}

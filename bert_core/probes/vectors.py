@@ -49,7 +49,7 @@ class WordInContexts:
 def encode(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> HiddenStates:
     """Every layer's hidden states for one or two sentences. Raises InputError when the input is empty or too long."""
     encoding = encode_text(checkpoint, text, text_pair)
-    return HiddenStates(encoding.tokens, hidden_states(checkpoint, encoding).cpu())
+    return HiddenStates(encoding.tokens, hidden_states(checkpoint, encoding))
 
 
 @torch.no_grad()
@@ -67,7 +67,9 @@ def sentence_vectors(checkpoint: Checkpoint, texts: Sequence[str], pooling: str 
     rows = [row_of(encode_text(checkpoint, text)) for text in texts]
     vectors = torch.empty(len(rows), checkpoint.config.hidden_size)
     for group, (ids, mask, segments) in batches(checkpoint, rows):
-        states = checkpoint.model.bert(ids, mask, segments).last_hidden_state.float()  # (B, T, D)
+        states = checkpoint.model.bert(
+            ids, mask, segments, watch=checkpoint.watch
+        ).last_hidden_state.float()  # (B, T, D)
         parts = mask.float()  # (B, T)
         if pooling == "cls":
             parts[:, 1:] = 0
@@ -102,8 +104,8 @@ def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -
         if len(occurrences) + len(found) > MAX_OCCURRENCES:
             raise InputError(f"The word occurs more than {MAX_OCCURRENCES} times, the limit; shorten the sentences.")
         encoding = encode_text(checkpoint, text)
-        alone = checkpoint.model.bert.embeddings.word_embeddings.weight[encoding.ids].float()  # (T, D)
-        levels = torch.cat([alone[None], hidden_states(checkpoint, encoding)]).cpu()  # (L + 2, T, D)
+        alone = checkpoint.model.bert.embeddings.word_embeddings.weight[encoding.ids].float().cpu()  # (T, D)
+        levels = torch.cat([alone[None], hidden_states(checkpoint, encoding)])  # (L + 2, T, D)
         for i in found:
             first, last = words[i], words[i + len(wanted) - 1]
             occurrences.append(Occurrence(number, first.start, last.end))

@@ -26,7 +26,7 @@ from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
 from bert_core.device import choose_device
 from bert_core.errors import CheckpointError, ConfigError, ignore, quoted
 from bert_core.machine import replace, share, sync
-from bert_core.model import BertForPreTraining, draw
+from bert_core.model import BertForPreTraining, Watch, draw
 from bert_core.storage.tokenizer_file import TOKENIZER, TOKENIZER_CONFIG, TOKENIZER_FILES, bert_flags, read_tokenizer
 from bert_core.storage.untrusted import Json, parse_json, part, read_limited, while_same
 from bert_core.storage.weights import (
@@ -120,6 +120,7 @@ class Checkpoint:
     notes: what the files lacked and what replaces it, one sentence each. missing: which of "pooler", "mlm" and "nsp"
     the files lacked; these parts are random, and probes that need them raise an error. recipe: the settings of the
     training as JSON data, if known. head: of a fine-tuned model; its files have neither of the pre-training heads.
+    watch: what every probe lets its passes go through, see `BertModel.forward`; no file has it.
     """
 
     model: BertForPreTraining  # read by `_in_eval_mode`
@@ -129,6 +130,7 @@ class Checkpoint:
     missing: frozenset[str] = frozenset()
     recipe: Mapping[str, Any] | None = None
     head: TaskHead | None = None
+    watch: Watch | None = None
 
     def __repr__(self) -> str:
         config, kind = self.config, self.head.architecture if self.head else type(self.model).__name__

@@ -18,7 +18,7 @@ from balcony.frame.question import Question
 from bert_core import save_checkpoint, show
 from bert_core.errors import InputError
 from bert_core.model import BertForPreTraining
-from bert_core.probes.attention import attention, head_names, without_special
+from bert_core.probes.attention import NAMED_FROM, RANDOM_HEADS, TARGETS, attention, head_names, without_special
 
 pages = importlib.import_module("bert_core.show")  # bert_core.show is the function of that name
 
@@ -58,6 +58,13 @@ def test_a_fact_that_a_head_lacks_is_null(tiny_checkpoint):
     assert pages.grid_value(attention, (0, 0))["facts"]["other"][0][0] is None
 
 
+def test_the_page_says_what_gives_a_head_its_label():
+    said = pages.modules("attention/head_grid.js")["attention/head_grid.js"]
+    assert f"at least {NAMED_FROM:.0%} of the way" in said
+    assert f"that of {RANDOM_HEADS} heads" in said
+    assert all(f"\n  {target}: " in said for target in TARGETS)
+
+
 def test_a_smaller_model_shows_its_last_head(tiny_config):
     assert values.nearest_head((11, 1), tiny_config) == (1, 1)
     assert values.nearest_head((0, 11), tiny_config) == (0, 2)
@@ -72,8 +79,7 @@ def test_two_models_heads_are_subtracted_where_tokens_and_heads_are_the_same(tin
     torch.testing.assert_close(apart, gap)
     grid = with_difference(pages.grid_value(other, (0, 0)), apart)
     assert grid["facts"]["difference"][1][2] == pytest.approx(gap[1, 2].item(), abs=1e-4)
-    assert list(grid["titles"]) == list(grid["facts"])
-    assert "difference" not in pages.grid_value(other, (0, 0))["titles"]
+    assert "difference" not in pages.grid_value(other, (0, 0))["facts"]
     assert f"On average, {gap.mean():.0%}" in values.difference_note(apart)
     layer, head = divmod(int(gap.argmax()), 3)
     assert f"to {gap.max():.0%} (layer {layer + 1}, head {head + 1})." in values.difference_note(apart)

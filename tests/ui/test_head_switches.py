@@ -26,9 +26,9 @@ def test_answers_stand_beside_those_without_the_heads_that_are_off(tiny_checkpoi
     )
     assert value["off"] == [[1, 2], [0, 0]], "a smaller model has fewer switches"
     for setting, off in enumerate(([], [(1, 2), (0, 0)])):
-        found = answers(tiny_checkpoint, *ASKED.texts, off=off, position=2, answer="are")
-        assert value["rows"]["word"][setting] == pytest.approx(found.word, abs=1e-4)
-        assert value["rows"]["is_next"][setting] == pytest.approx(found.is_next, abs=1e-4)
+        _, found = answers(tiny_checkpoint, *ASKED.texts, off=off, position=2, answer="are")
+        assert value["rows"]["word"][setting] == pytest.approx(found["word"], abs=1e-4)
+        assert value["rows"]["is_next"][setting] == pytest.approx(found["is_next"], abs=1e-4)
     assert value["rows"]["loss"][0] != value["rows"]["loss"][1]
     assert set(value["maps"]) == set(value["titles"]) == {"word", "is_next", "loss"}
     json.dumps(value, allow_nan=False)
@@ -66,15 +66,14 @@ def test_a_text_without_pairs_has_no_corpus_loss(tiny_checkpoint):
 
 
 def test_files_and_python_give_the_same_changes(tiny_checkpoint, tmp_path):
-    changes = ablation_map(tiny_checkpoint, *ASKED.texts, position=2)
-    content = json.loads(write("json", ablation_numbers(changes)))
-    rows = list(csv.DictReader(io.StringIO(write("csv", ablation_numbers(changes)))))
+    found = ablation_map(tiny_checkpoint, *ASKED.texts, position=2)
+    content = json.loads(write("json", ablation_numbers(found)))
+    rows = list(csv.DictReader(io.StringIO(write("csv", ablation_numbers(found)))))
     assert (content["answer"], len(rows)) == ("are", 6)
     assert list(rows[0]) == ["layer", "head", "word", "is_next"]
-    assert (
-        content["changes"]["word"][1][2] == float(rows[5]["word"]) == pytest.approx(changes.word[1, 2].item(), abs=1e-6)
-    )
+    changes = found.changes["word"]
+    assert content["changes"]["word"][1][2] == float(rows[5]["word"]) == pytest.approx(changes[1, 2].item(), abs=1e-6)
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     scope = {}
     exec(switches_code(dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model")), ASKED, 2), scope)
-    assert (scope["changes"].word - changes.word).abs().max() < 1e-6
+    assert (scope["found"].changes["word"] - changes).abs().max() < 1e-6

@@ -81,11 +81,11 @@ def test_a_large_weight_without_an_effect_and_one_with():
             f"{percent(weight.item())} of its weight to “{word}”" in said
             or f"{percent(weight.item())} to “{word}”" in said
         )
-    whole = answers(model, *texts, position=position)
+    answer, _ = answers(model, *texts, position=position)
     settings = ([], [(1, 0)], [(1, 4)])
-    each = [answers(model, *texts, off=off, position=position, answer=whole.answer) for off in settings]
-    intact, first, fifth = (percent(found.word) for found in each)
-    assert (whole.answer, f"gives “edge” {intact}" in said) == ("edge", True)
+    each = [answers(model, *texts, off=off, position=position, answer=answer)[1] for off in settings]
+    intact, first, fifth = (percent(found["word"]) for found in each)
+    assert (answer, f"gives “edge” {intact}" in said) == ("edge", True)
     assert f"Without head 1 “edge” still has {first}, without head 5 only {fifth}" in said
 
 

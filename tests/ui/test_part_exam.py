@@ -90,9 +90,9 @@ def test_a_long_pair_is_cut_around_the_asked_word(
     asked = {}
     score = exam_module.word_scores
 
-    def spy(checkpoint: Checkpoint, rows: list, positions: list) -> object:
+    def spy(checkpoint: Checkpoint, rows: list, positions: list, read: object) -> object:
         asked["rows"], asked["positions"] = rows, positions
-        return score(checkpoint, rows, positions)
+        return score(checkpoint, rows, positions, read)
 
     monkeypatch.setattr(exam_module, "word_scores", spy)
     assert examine_part(tiny_checkpoint, text, text, longest).words.asked == 7 + 1 + 8 + 9

@@ -18,12 +18,9 @@ import { change, grid, headOf, headsOf, isOff, onChange, settings } from "./head
  * @property {string} weights base64; a byte for each weight, 255 times its root
  * @property {Head} picked
  * @property {Record<string, (number | null)[][]>} facts numbers by layer and head
- * @property {Record<string, string>} titles of the facts
  * @property {Record<string, number>} most the largest value that a fact can have, if that is not 1
  * @property {string[][] | null} names the pattern of each head, "" for none; null: they come later
  * @property {string} [unnamed] why they do not come
- * @property {Record<string, string>} patterns what each pattern does
- * @property {string} label_hint what a pattern is, shown when a head has one
  * @property {string} [clear] a model to try where no head has a pattern, "" for none; a page that is saved does not say
  * @property {string[]} notes
  * @property {string} [caption]
@@ -31,6 +28,29 @@ import { change, grid, headOf, headsOf, isOff, onChange, settings } from "./head
 
 /** @type {Record<string, string>} */
 const GLYPHS = { next: "→", previous: "←", same: "=", cls: "C", sep: "S", other: "⇄" };
+/** @type {Record<string, string>} */
+const PATTERNS = {
+  next: "attends to the next word",
+  previous: "attends to the previous word",
+  same: "attends to the same word",
+  cls: "attends to [CLS]",
+  sep: "attends to [SEP]",
+  other: "attends to the other sentence",
+};
+/** @type {Record<string, string>} */
+const FACTS = {
+  entropy: "Entropy (nats)",
+  next: "Weight on the next word",
+  previous: "Weight on the previous word",
+  same: "Weight on the same word",
+  cls: "Weight on [CLS]",
+  sep: "Weight on [SEP]",
+  other: "Weight on the other sentence",
+  difference: "Difference from the other model",
+};
+const LABEL_HINT =
+  "A head is labelled if its weight there is at least 40% of the way from uniform to 1, and above that of 300 heads " +
+  "with random weights.";
 
 /** Its place below a head that is sorted: the layer and the number. @param {Head} head */
 const shortOf = ([layer, head]) => `${layer + 1}.${head + 1}`;
@@ -76,7 +96,7 @@ class HeadGrid {
     const { first, of, heads } = (this.value = next);
     this.bytes = bytesOf(next.weights);
     if (!this.tools.isConnected) fill(this.root, this.title, this.tools, this.frame, this.key, this.notes);
-    options(this.choose, [["", "weights only"], ...Object.entries(next.titles)]);
+    options(this.choose, [["", "weights only"], ...Object.keys(next.facts).map((fact) => [fact, FACTS[fact]])]);
     options(this.layer, numbered(of), first);
     fill(this.title, next.caption || (next.layers === of ? "All heads" : `Heads of layer ${first + 1} of ${of}`));
     if (settings.picked[0] >= of || settings.picked[1] >= heads) settings.picked = next.picked;
@@ -109,12 +129,11 @@ class HeadGrid {
 
   /** @param {Head} at */
   nameOf(at) {
-    const { patterns, titles } = this.value,
-      number = this.factOf(at),
+    const number = this.factOf(at),
       pattern = this.patternOf(at);
     return (
-      `Layer ${at[0] + 1}, head ${at[1] + 1}${pattern ? `: ${patterns[pattern]}` : ""}` +
-      (this.fact ? `. ${titles[this.fact]}: ${number === null ? "none" : number.toFixed(3)}` : "")
+      `Layer ${at[0] + 1}, head ${at[1] + 1}${pattern ? `: ${PATTERNS[pattern]}` : ""}` +
+      (this.fact ? `. ${FACTS[this.fact]}: ${number === null ? "none" : number.toFixed(3)}` : "")
     );
   }
 
@@ -170,7 +189,7 @@ class HeadGrid {
 
   /** What frames and signs mean. */
   legends() {
-    const { titles, names, unnamed, patterns, label_hint: hint } = this.value,
+    const { names, unnamed } = this.value,
       ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => Number((part * this.most).toFixed(2)));
     /** @type {Map<string, number>} */
     const counts = new Map();
@@ -179,7 +198,7 @@ class HeadGrid {
       el(
         "span",
         el("b", GLYPHS[pattern], " "),
-        el("span", patterns[pattern]),
+        el("span", PATTERNS[pattern]),
         ": ",
         el("span", count === 1 ? "1 head" : `${count} heads`),
       ),
@@ -192,8 +211,8 @@ class HeadGrid {
           "p.b-empty",
           `Below each head: its layer and its number. ${shortOf(first)} is head ${first[1] + 1} of layer ${first[0] + 1}.`,
         ),
-      this.fact && legend(`Frame: ${titles[this.fact]}`, ticks, (number) => number / this.most),
-      found.length > 0 && el("div.b-legend", found, el("span", hint)),
+      this.fact && legend(`Frame: ${FACTS[this.fact]}`, ticks, (number) => number / this.most),
+      found.length > 0 && el("div.b-legend", found, el("span", LABEL_HINT)),
       !names && (unnamed ? note(unnamed, true) : coming),
       names && !found.length && this.value.clear !== undefined && this.none(),
     ];
