@@ -368,7 +368,7 @@ def _read_text(options: argparse.Namespace, show_stage: _Show, recipe: Recipe | 
         most_documents=config.most_documents,
     )
     first = ", ".join(map(_shown, corpus.sentences[:3]))
-    _tell(*corpus.notes, f"It begins with {first}. Its longest sentence: {_shown(corpus.longest)}.")
+    _tell(*corpus.notes, f"It begins with {first}. Its longest sentence: {_shown(max(corpus.sentences, key=len))}.")
     return dataclasses.replace(corpus, notes=())
 
 

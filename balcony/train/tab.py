@@ -444,7 +444,7 @@ def preview_value(found: Preview, corpus: Corpus, assumed: str) -> dict[str, Any
 
 def reading_value(corpus: Corpus) -> dict[str, Any]:
     """How a text was read: its first sentences and its longest one."""
-    return {"first": [*map(_cut, corpus.sentences[:FIRST_SENTENCES])], "longest": _cut(corpus.longest)}
+    return {"first": [*map(_cut, corpus.sentences[:FIRST_SENTENCES])], "longest": _cut(max(corpus.sentences, key=len))}
 
 
 def _cut(sentence: str) -> str:

@@ -56,19 +56,11 @@ _PHRASE_END = re.compile(rf"(?<=[\u0e01-\u0edf])(?<!{_NOT_A_LETTER})\s+(?=[\u0e0
 _FIRST_LETTER = 100  # characters, among which the first letter is looked for
 
 
-def split_sentences(paragraph: str) -> list[str]:
+def split_sentences(paragraph: str, phrases: bool = True) -> list[str]:
     """Split a paragraph into sentences: after the marks of many scripts, in Thai and Lao also between phrases.
 
     Closing quotes stay with their sentence. Common abbreviations, initials and ordinal numbers end none.
     """
-    sentences = split_at_marks(paragraph)
-    if paragraph.isascii():
-        return sentences
-    return [phrase for sentence in sentences for phrase in _PHRASE_END.split(sentence)]
-
-
-def split_at_marks(paragraph: str) -> list[str]:
-    """The same without phrases of Thai and Lao."""
     sentences: list[str] = []
     letters = (character for character in paragraph[:_FIRST_LETTER] if character.lower() != character.upper())
     start, has_capitals = len(paragraph) - len(paragraph.lstrip()), next(letters, "").isupper()
@@ -76,8 +68,11 @@ def split_at_marks(paragraph: str) -> list[str]:
         if _ends_sentence(paragraph, start, end, has_capitals):
             sentences.append(paragraph[start : end.end()].strip())
             start = end.end()
-    rest = paragraph[start:].strip()
-    return [*sentences, rest] if rest else sentences
+    if rest := paragraph[start:].strip():
+        sentences.append(rest)
+    if paragraph.isascii() or not phrases:
+        return sentences
+    return [phrase for sentence in sentences for phrase in _PHRASE_END.split(sentence)]
 
 
 def _ends_sentence(paragraph: str, start: int, end: re.Match[str], has_capitals: bool) -> bool:

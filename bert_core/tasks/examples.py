@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_core.config import LOCAL, Limits
-from bert_core.data.decoding import decode, without_invisible
+from bert_core.data.decoding import decode
 from bert_core.errors import CorpusError, first_three, megabytes, noting, quoted
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.multiple_choice import MultipleChoice
@@ -221,10 +221,7 @@ def load_task(
     if columns and not kind.usual:
         raise CorpusError(f"A {task} file has columns of its own; leave out the choice of columns.")
     notes: list[str] = []
-    text = _read(path, encoding, notes, min(MAX_BYTES, limits.upload_bytes))
-    if not kind.keeps_characters:
-        text, invisible = without_invisible(text)
-        notes += [f"Characters without width taken out of words: {invisible:,}."] if invisible else []
+    text = _read(path, encoding, notes, min(MAX_BYTES, limits.upload_bytes), kind.keeps_characters)
     file = TaskFile(text, path.name, labelled, limits.items, kind.usual, columns, has_header, separator, notes=notes)
     if train and train.columns:
         file.learned = train.columns.names
@@ -237,12 +234,12 @@ def load_task(
     return TaskData(task, examples, path.name, tuple(notes), file.columns, tuple(file.blanks))
 
 
-def _read(path: Path, encoding: str | None, notes: list[str], most: int) -> str:
+def _read(path: Path, encoding: str | None, notes: list[str], most: int, keeps_characters: bool) -> str:
     """The text of a file, with line feeds as ends of lines."""
     try:
         if path.stat().st_size > most:
             raise CorpusError(f"{path.name} has more than {megabytes(most)}; use a part of it.")
-        text, found = decode(path.read_bytes(), path.name, encoding)
+        text, found = decode(path.read_bytes(), path.name, encoding, keeps_characters)
     except OSError as error:
         raise CorpusError(f"{path.name} cannot be read ({error.strerror or error}).") from None
     notes += found

@@ -42,6 +42,6 @@ def test_what_was_read_comes_before_a_refusal_that_follows_from_it(tmp_path):
     assert corpus.notes[0].startswith("Read as lines: each line is a sentence.")
     path = tmp_path / "none.txt"
     path.write_bytes(b"\xef\xbb\xbf\x02\x03")
-    with pytest.raises(CorpusError, match="not plain text") as caught:
+    with pytest.raises(CorpusError, match="is empty") as caught:
         read_corpus(path)
-    assert caught.value.notes == ["Read as UTF-8 with a byte order mark."]
+    assert caught.value.notes == ["Controls and characters without width left out: 2."]
