@@ -20,23 +20,23 @@ LESSON_BYTES = 256 * 1024
 MOST_STEPS = 60
 LONGEST = 4000  # characters of a title, text, question or choice
 MOST_CHOICES = 8
-# Parts of the page that a step can hide: the name of each in a file, its title in the editor and its CSS selector.
+# Parts of the page that a step can hide: the name of each in a file, and its CSS selector.
 PARTS = {
-    "tabs": ("Tabs", "#tabs > .tab-wrapper"),
-    "model": ("Model and its step", "#frame .b-model, #frame .b-time"),
-    "sentences": ("Sentences", "#question"),
-    "form": ("Text and settings of a run", "#form, #preview"),
-    "curves": ("Curves", "#run-curves"),
-    "exam": ("Memorising or learning", "#exam"),
-    "own-guess": ("My guess", "#masked-own"),
-    "closer-view": ("A closer view", "#masked-beside"),
-    "across": ("Attention across the pair", "#next-across"),
-    "matrix": ("Which sentence follows which", "#next-all"),
-    "maps": ("All heads", "#attention-stage, #attention-hide"),
-    "heads": ("List of heads", "#attention-heads"),
-    "head": ("The large head", "#attention-map"),
-    "switches": ("Heads switched off", "#attention-switches"),
-    "downloads": ("Save buttons", ".b-save"),
+    "tabs": "#tabs > .tab-wrapper",
+    "model": "#frame .b-model, #frame .b-time",
+    "sentences": "#question",
+    "form": "#form, #preview",
+    "curves": "#run-curves",
+    "exam": "#exam",
+    "own-guess": "#masked-own",
+    "closer-view": "#masked-beside",
+    "across": "#next-across",
+    "matrix": "#next-all",
+    "maps": "#attention-stage, #attention-hide",
+    "heads": "#attention-heads",
+    "head": "#attention-map",
+    "switches": "#attention-switches",
+    "downloads": ".b-save",
 }
 _STRINGS = ("text", "ask", "answer")
 
@@ -62,7 +62,7 @@ def lesson_bar(page: Page, given: dict[str, Any] | None = None) -> None:
         "begin": GIVEN if given else "",
         "parts": PARTS,
         "most": LESSON_BYTES + 1,
-        **{name: json.loads((ASSETS / f"{name}.json").read_text(encoding="utf-8")) for name in ("terms", "tour")},
+        "terms": json.loads((ASSETS / "terms.json").read_text(encoding="utf-8")),
     }
     served = functions(page.workspaces, lesson, known=False)
     view("lessons/lesson_bar", options=options, server_functions=served, elem_id="lesson")

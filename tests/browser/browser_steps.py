@@ -73,8 +73,6 @@ class Tabs:
     def _new_profile(self) -> BrowserContext:
         profile = self.browser.new_context(viewport=VIEWPORT, accept_downloads=True)
         profile.set_default_timeout(WAIT_MS)
-        # The tour of a first visit; an empty page has no storage.
-        profile.add_init_script("try { localStorage.setItem('balcony-tour', 'seen'); } catch {}")
         self._profiles.append(profile)
         return profile
 

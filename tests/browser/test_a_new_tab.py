@@ -87,7 +87,6 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     page = browser.new_page()
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda each: complaints.append(each.text) if each.type == "error" else None)
-    page.add_init_script("try { localStorage.setItem('balcony-tour', 'seen'); } catch {}")
     page.goto(address)
     yield page
     page.close()

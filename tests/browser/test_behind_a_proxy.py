@@ -85,7 +85,6 @@ def page(browser: Browser, proxied: str) -> Iterator[Page]:
         ignore_https_errors=True, accept_downloads=True, viewport={"width": 1600, "height": 900}
     )
     context.set_default_timeout(WAIT_MS)
-    context.add_init_script("try { localStorage.setItem('balcony-tour', 'seen'); } catch {}")
     page = context.new_page()
     yield page
     context.close()

@@ -314,21 +314,6 @@ def test_links_of_a_class_are_copied_and_lead_to_it(visit_class: Callable[..., P
     assert selected.startswith("http://0.0.0.0")
 
 
-def test_a_lesson_made_in_the_page_is_sent_to_the_class(visit_class: Callable[..., Page]) -> None:
-    teacher, ada = visit_class(at=f"#teacher={TEACHER}"), visit_class()
-    teacher.locator("#lessons-list").click()
-    teacher.locator("#lesson-new").click()
-    teacher.locator("#lesson-title").fill("Of our own")
-    teacher.locator("#lesson-add").click()
-    teacher.locator("#lesson-text").fill("A step of ours")
-    teacher.locator("#class-send-lesson").click()
-    ada.locator("#class-open").click()
-    expect(ada.locator("#lesson-body h2")).to_have_text("Of our own")
-    expect(ada.get_by_text("A step of ours")).to_be_visible()
-    teacher.locator("#class-unsend").click()
-    expect(ada.locator("#class-bar section")).to_be_hidden()
-
-
 def test_all_pages_are_taken_to_a_step_and_the_teacher_sees_the_answers(visit_class: Callable[..., Page]) -> None:
     teacher, ada, bob = visit_class(at=f"#teacher={TEACHER}"), visit_class(), visit_class()
     show(bob, "attention", **FIRST)

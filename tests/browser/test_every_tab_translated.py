@@ -134,13 +134,3 @@ def test_what_the_scripts_of_a_saved_page_write_is_translated_too(page: Page, tm
         expect(saved.locator("#detail .b-map svg")).to_be_visible()
         assert list(filter(is_english, saved.evaluate(SEEN)["texts"])) == []
     saved.close()
-
-
-def test_the_editor_of_lessons_is_translated(page: Page) -> None:
-    page.set_viewport_size({"width": 1600, "height": 900})
-    page.locator("#language").select_option("zh-CN")
-    page.locator("#lessons-list").click()
-    page.locator("#lesson-new").click()
-    page.locator("#lesson-add").click()
-    expect(page.locator("#lesson-text")).to_be_visible()
-    assert list(filter(is_english, page.evaluate(SEEN)["texts"])) == []

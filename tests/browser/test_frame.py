@@ -84,7 +84,6 @@ def test_in_a_frame_as_tall_as_its_page_start_and_refusals_are_in_sight(tabs: Ta
 def test_on_a_phone_the_buttons_stay_and_a_strip_leaves_swipes_to_the_page(tabs: Tabs, complaints: list[str]) -> None:
     context = tabs.browser.new_context(viewport=PHONE, has_touch=True, is_mobile=True)
     try:
-        context.add_init_script("localStorage.setItem('balcony-tour', 'seen')")
         page = context.new_page()
         page.goto(tabs.address)
         expect(page.locator("#start")).to_be_enabled()

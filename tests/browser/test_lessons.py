@@ -1,5 +1,6 @@
-"""Lessons: made in the page, saved, opened by file in another browser, and the shipped ones by link."""
+"""Lessons: opened from a file, and the shipped ones from the list and by link."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,79 +22,47 @@ HOSTILE = '{"title": "<img src=x onerror=alert(1)>", "steps": [{"text": "<b>$x$<
 REFUSED = "broken.json, step 1: its “hide” cannot be used; see Lessons in the README."
 
 
-def test_a_lesson_is_made_saved_and_opened_elsewhere(visit: Callable[..., Page], tmp_path: Path) -> None:
-    page = visit()
-    show(page, "masked-words", **FIRST)
-    expect(page.locator("#masked-guesses section")).to_have_count(1)
-    page.locator("#lessons-list").click()
-    page.locator("#lesson-new").click()
-    page.locator("#lesson-title").fill("Mine")
-    page.locator("#lesson-add").click()
-    page.locator("#lesson-text").fill("A hidden word")
-    page.locator("#lesson-ask").fill("Which?")
-    page.locator("#lesson-choices").fill("romeo\n* juliet")
-    page.locator("#lesson-answer").fill("It is her name.")
-    page.get_by_role("group", name="Hide").get_by_label("A closer view").check()
-    show(page, "attention", text="thank you romeo", head="1.2", lesson="file")
-    expect(page.locator("#lesson-text")).to_have_value("A hidden word")
-    page.locator("#lesson-add").click()
-    expect(page.locator("#lesson-step")).to_have_text("Step 2 of 2")
-    page.locator("#lesson-earlier").click()
-    expect(page.locator("#lesson-step")).to_have_text("Step 1 of 2")
-    expect(page.locator("#lesson-earlier")).to_be_disabled()
-    page.locator("#lesson-later").click()
-    expect(page.locator("#lesson-step")).to_have_text("Step 2 of 2")
-    # What is made stays: while it is tried, after a reload, and after it was closed.
-    page.locator("#lesson-back").click()
-    page.locator("#lesson-try").click()
-    expect(page.locator("#lesson-body .b-lesson-text")).to_have_text("A hidden word")
-    page.locator("#lesson-edit").click()
-    expect(page.locator("#lesson-text")).to_be_visible()
-    page.reload()
-    expect(page.locator("#lesson-text")).to_be_visible()
-    expect(page.locator("#lesson-text")).to_have_value("A hidden word")
-    page.locator("#lesson-close").click()
-    page.locator("#lessons-list").click()
-    expect(page.locator("#lesson-new")).to_have_text("Go on with “Mine”")
-    page.locator("#lesson-new").click()
-    expect(page.locator("#lesson-text")).to_have_value("A hidden word")
-    with page.expect_download() as waiting:
-        page.locator("#lesson-save").click()
-    waiting.value.save_as(tmp_path / "lesson.json")
-    assert waiting.value.suggested_filename == "lesson.json"
-    page.locator("#lesson-anew").click()
-    page.locator("#lesson-anew-sure").click()
-    expect(page.locator("#lesson-step")).to_have_text("No step yet")
-    page.locator("#lessons-list").click()
-    expect(page.locator("#lesson-new")).to_have_text("Go on with “My lesson”")
+LESSON = {
+    "title": "Mine",
+    "steps": [
+        {
+            "question": {"tab": "masked-words", **FIRST, "hidden": [12]},
+            "text": "A hidden word",
+            "ask": "Which?",
+            "choices": ["romeo", "juliet"],
+            "right": 1,
+            "answer": "It is her name.",
+            "hide": ["closer-view"],
+        },
+        {"question": {"tab": "attention", "text": "thank you romeo", "head": [1, 2]}},
+    ],
+}
 
-    other = visit()
-    other.locator("#lesson-file").set_input_files(tmp_path / "lesson.json")
-    expect(other.locator("#lesson-body h2")).to_have_text("Mine")
-    wait_for_question(other, **FIRST, tab="masked-words")
-    expect(other.locator("#masked-guesses section")).to_have_count(1)
-    expect(other.locator("#masked-beside")).to_be_hidden()
-    other.locator("#lesson-choice-0").click()
-    expect(other.locator("#lesson-body [role=status]")).to_have_text("Not this one.")
-    other.locator("#lesson-choice-1").click()
-    expect(other.locator("#lesson-body [role=status]")).to_have_text("Right. It is her name.")
-    other.locator("#lesson-next").click()
-    wait_for_question(other, tab="attention", text="thank you romeo", head="1.2", pair=None)
-    expect(other.locator("#attention-map .b-map-word").first).to_be_visible()
-    other.reload()
-    expect(other.locator("#lesson-step")).to_have_text("Step 2 of 2")
-    other.locator("#lesson-edit").click()  # nothing of this browser is in the way
-    expect(other.locator("#lesson-title")).to_be_visible()
+
+def test_a_lesson_is_opened_from_a_file(visit: Callable[..., Page], tmp_path: Path) -> None:
+    (tmp_path / "lesson.json").write_text(json.dumps(LESSON))
+    page = visit()
+    page.locator("#lesson-file").set_input_files(tmp_path / "lesson.json")
+    expect(page.locator("#lesson-body h2")).to_have_text("Mine")
+    wait_for_question(page, **FIRST, tab="masked-words")
+    expect(page.locator("#masked-guesses section")).to_have_count(1)
+    expect(page.locator("#masked-beside")).to_be_hidden()
+    page.locator("#lesson-choice-0").click()
+    expect(page.locator("#lesson-body [role=status]")).to_have_text("Not this one.")
+    page.locator("#lesson-choice-1").click()
+    expect(page.locator("#lesson-body [role=status]")).to_have_text("Right. It is her name.")
+    page.locator("#lesson-next").click()
+    wait_for_question(page, tab="attention", text="thank you romeo", head="1.2", pair=None)
+    expect(page.locator("#attention-map .b-map-word").first).to_be_visible()
+    page.reload()
+    expect(page.locator("#lesson-step")).to_have_text("Step 2 of 2")
     (tmp_path / "hostile.json").write_text(HOSTILE)
-    other.locator("#lesson-file").set_input_files(tmp_path / "hostile.json")
-    expect(other.locator("#lesson-body")).to_contain_text("<b>$x$</b>")
-    assert other.title() == "Balcony"
-    other.locator("#lesson-edit").click()
-    expect(other.get_by_text("If you edit this one, you lose Mine.")).to_be_visible()
-    other.keyboard.press("Escape")
+    page.locator("#lesson-file").set_input_files(tmp_path / "hostile.json")
+    expect(page.locator("#lesson-body")).to_contain_text("<b>$x$</b>")
+    assert page.title() == "Balcony"
     (tmp_path / "broken.json").write_text('{"title": "T", "steps": [{"hide": ["body"]}]}')
-    other.locator("#lesson-file").set_input_files(tmp_path / "broken.json")
-    expect(other.locator("#lesson [role=alert]")).to_have_text(REFUSED)
+    page.locator("#lesson-file").set_input_files(tmp_path / "broken.json")
+    expect(page.locator("#lesson [role=alert]")).to_have_text(REFUSED)
 
 
 def test_a_lesson_ends_with_the_next_one_and_leads_back_to_what_was_shown(page: Page) -> None:
@@ -155,12 +124,6 @@ def test_a_link_opens_a_lesson_and_the_page_answers(visit: Callable[..., Page]) 
     wait_for_question(page, lesson=None, text="thank you")
 
 
-COVERS = """(box) => {
-    const [card, named] = [box, document.querySelector(".b-toured")].map((each) => each.getBoundingClientRect());
-    return card.top < named.bottom && named.top < card.bottom && card.left < named.right && named.left < card.right;
-}"""
-
-
 def test_an_output_head_is_not_explained_as_a_head_of_attention(page: Page) -> None:
     show(page, "masked-words", **FIRST)
     term, tip = page.locator("#masked-closer .b-empty .b-term", has_text="head"), page.locator(".b-tip")
@@ -169,7 +132,7 @@ def test_an_output_head_is_not_explained_as_a_head_of_attention(page: Page) -> N
     expect(tip).to_contain_text("Output head: the last part")
 
 
-def test_a_term_explains_itself_and_the_tour_ends_with_escape(page: Page) -> None:
+def test_a_term_explains_itself(page: Page) -> None:
     term, tip = page.locator(".b-term", has_text="MLM loss"), page.locator(".b-tip")
     term.focus()
     expect(tip).to_contain_text("−ln p")
@@ -177,38 +140,6 @@ def test_a_term_explains_itself_and_the_tour_ends_with_escape(page: Page) -> Non
     assert page.locator(f"#{described}").text_content() == tip.text_content()
     page.keyboard.press("Escape")
     expect(tip).to_be_hidden()
-    expect(page.locator(".b-tour")).to_have_count(0)
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.locator("#lessons-list").click()
-    page.locator("#take-tour").click()
-    box = page.locator(".b-tour")
-    assert box.evaluate(COVERS) is False
-    for k in range(1, 7):
-        expect(box).to_contain_text(f"{k} of 6")
-        expect(page.locator(".b-toured")).to_have_count(1)
-        if k < 6:
-            box.get_by_role("button", name="Next").click()
-    page.keyboard.press("Escape")
-    expect(box).to_have_count(0)
-
-
-def test_the_tour_follows_who_presses_what_it_names_and_leaves_who_goes_elsewhere(page: Page) -> None:
-    box = page.locator(".b-tour")
-    page.locator("#lessons-list").click()
-    page.locator("#take-tour").click()
-    expect(box).to_contain_text("1 of 6")
-    page.locator("#start").click()
-    expect(box).to_contain_text("2 of 6")
-    page.locator("#lessons-list").click()
-    page.locator("#take-tour").click()
-    expect(box).to_have_count(1)
-    for k in range(3, 6):
-        box.get_by_role("button", name="Next").click()
-        expect(box).to_contain_text(f"{k} of 6")
-    page.get_by_role("tab", name="Attention").click()
-    expect(box).to_contain_text("6 of 6")
-    page.get_by_role("tab", name="Masked words").click()
-    expect(box).to_have_count(0)
 
 
 def test_a_person_guesses_before_the_model(page: Page) -> None:
@@ -249,7 +180,7 @@ def test_a_person_guesses_before_the_model(page: Page) -> None:
 
 
 def test_the_list_of_lessons_closes_by_escape_and_by_a_press_outside(page: Page) -> None:
-    item = page.locator("#lesson-new")
+    item = page.locator("#lesson-open")
     page.locator("#lessons-list").click()
     expect(item).to_be_visible()
     page.keyboard.press("Escape")

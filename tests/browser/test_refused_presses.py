@@ -221,7 +221,7 @@ def walk(tabs: Tabs, service: Any, shipped: Path, monkeypatch: pytest.MonkeyPatc
         service, shipped=[shipped], server_name="127.0.0.1", prevent_thread_lock=True, quiet=True
     )
     context = tabs.browser.new_context(viewport=LAPTOP)
-    context.add_init_script("localStorage.setItem('balcony-tour', 'seen');" + COUNTING)
+    context.add_init_script(COUNTING)
     page = context.new_page()
     walk = Walk(page, opened[0], said, [])
     # What the page ends itself, such as a stream of news that it has read, is not lost.

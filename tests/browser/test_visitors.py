@@ -77,7 +77,6 @@ def train(page: Page, steps: str = "20") -> None:
 
 def test_tabs_that_are_opened_at_once_are_one_visitor(served: tuple[Tabs, Any], browser: Browser) -> None:
     profile = browser.new_context()
-    profile.add_init_script("try { localStorage.setItem('balcony-tour', 'seen'); } catch {}")
     held: list[Route] = []
     profile.route(QUESTIONS, lambda route: held.append(route))
     pages = [profile.new_page(), profile.new_page()]

@@ -1,16 +1,14 @@
-// The bar of a lesson: its list, the text of a step, something to answer, and the editor with which one is made. A step
-// sets the page's question; what was opened and made stays while the browser tab is open. The name of the lesson and the
+// The bar of a lesson: its list, the text of a step and something to answer. A step sets the page's question; what was
+// opened stays while the browser tab is open. The name of the lesson and the
 // number of the step are parts of the question, so the address of the page carries them, and a link to what a person sees
 // within a lesson opens the lesson too. The lesson of a file has the name "file" there; the file itself is kept in the
 // browser tab and no link carries it. The server checks every file, so this module draws only what is well-formed.
 
-import { asksFirst, popover } from "../controls.js";
+import { popover } from "../controls.js";
 import { button, disable, el, fill, note, own } from "../parts/elements.js";
-import { announce, choice, keep, kept, on, orError, visitor } from "../frame/page.js";
+import { announce, keep, kept, on, orError, visitor } from "../frame/page.js";
 import { ask, changedParts, onPart, parsed, question, restore } from "../frame/question.js";
-import { editor } from "./lesson_editor.js";
 import { terms } from "./terms.js";
-import { tour } from "./tour.js";
 
 const OWN = "file";
 const NOT_IN_LINK = "A link does not carry the lesson of a file. Open the file under Lessons.";
@@ -24,7 +22,6 @@ export const shown = { lesson: null, at: 0, isOwn: false };
 /** A text of the lesson; one that a person wrote stays as it is. @param {string} text */
 export const theirs = (text) => (shown.isOwn ? own(text) : text);
 
-const TITLE = "My lesson";
 const LONGEST_NAME = 200; // characters
 
 /** The name by which a class counts the answers to a step. @param {{lesson: Lesson | null, at: number}} of */
@@ -38,7 +35,6 @@ const isView = (parts) =>
 export class LessonBar {
   /** @type {Lesson | null} */
   lesson = null;
-  isEdited = false;
   opened = ""; // name of the lesson that is open, or about to be
   isWhole = false; // its step sets the view when it opens
   isGoing = false;
@@ -48,7 +44,6 @@ export class LessonBar {
   hiding = el("style");
   problem = el("div");
   body = el("section.b-lesson", { id: "lesson-body", hidden: "" });
-  maker = button("Make a lesson", () => this.make(), { id: "lesson-new" });
   file = el("input", { type: "file", accept: ".json", id: "lesson-file", hidden: "", onchange: () => this.read() });
 
   /** @param {HTMLElement} root @param {ViewContext} context */
@@ -62,8 +57,6 @@ export class LessonBar {
       { id: "lessons-list" },
       options.lessons.map(([name, title]) => button(title, () => this.begin(name), { id: `lesson-${name}` })),
       button("Open a file…", () => this.file.click(), { id: "lesson-open" }),
-      this.maker,
-      button("Tour of the page", () => tour(options.tour), { id: "take-tour" }),
     );
     onPart(["lesson"], () => this.open().catch(console.warn));
     onPart(["model"], () => question.lesson || this.complain(""));
@@ -75,15 +68,12 @@ export class LessonBar {
     });
     // A lesson that a class's teacher made.
     on("lesson", ({ at, ...found }) => {
-      this.edit(false);
       this.take(found);
       this.go(at);
     });
-    this.edit(kept("editing", "") === true);
     visitor.known.then(() => {
       document.querySelector(".b-frame-tools")?.prepend(this.list, this.file);
       if (!location.hash && options.begin) this.begin(options.begin);
-      else if (!location.hash && !question.lesson) tour(options.tour, true);
     });
   }
 
@@ -106,7 +96,6 @@ export class LessonBar {
     if (name === OWN) found ??= { title: "", steps: [], error: NOT_IN_LINK };
     this.complain(found?.error ?? "");
     this.lesson = found?.error ? null : found || null;
-    if (name !== OWN) this.edit(false);
     if (found?.error) {
       this.opened = "";
       ask({ lesson: "", at: 0 });
@@ -124,7 +113,6 @@ export class LessonBar {
 
   /** Open a lesson of the program at its first step. @param {string} name */
   begin(name) {
-    this.edit(false);
     this.before = question.lesson ? this.before : changedParts();
     this.opened = "";
     this.isWhole = true;
@@ -152,40 +140,6 @@ export class LessonBar {
     this.paint();
   }
 
-  /** The lesson of one's own that this browser keeps. @type {Lesson | null} */
-  get draft() {
-    return JSON.parse(choice("draft") ?? "null");
-  }
-
-  /** Whether the open lesson is edited, also after a reload. @param {boolean} isEdited */
-  edit(isEdited) {
-    this.isEdited = isEdited;
-    keep("editing", "", isEdited);
-    const { draft } = this;
-    fill(this.maker, draft ? ["Go on with “", own(draft.title), "”"] : "Make a lesson");
-  }
-
-  /** Go on with the lesson of one's own, or begin one, without a step. The page stays as it is. */
-  make() {
-    this.take(this.draft ?? { title: TITLE, steps: [] });
-    this.edit(true);
-    this.paint();
-  }
-
-  /** Edit the open lesson in place of the one that this browser keeps. */
-  edits() {
-    const { draft, lesson } = this;
-    const edit = () => {
-      choice("draft", JSON.stringify(lesson));
-      this.edit(true);
-      this.paint();
-    };
-    const isOther = draft && draft.steps.length > 0 && JSON.stringify(draft) !== JSON.stringify(lesson);
-    const ask =
-      isOther && `This browser keeps one lesson of your own. If you edit this one, you lose ${own(draft.title)}.`;
-    return ask ? asksFirst("Edit", { id: "lesson-edit" }, ask, edit) : button("Edit", edit, { id: "lesson-edit" });
-  }
-
   /** Open a lesson from a file. */
   async read() {
     const chosen = this.file.files?.[0];
@@ -194,7 +148,6 @@ export class LessonBar {
     this.file.value = "";
     const found = /** @type {Lesson} */ (await orError(this.server.lesson(chosen.name, text)));
     if (found.error) return this.complain(found.error);
-    this.edit(false);
     this.take(found);
     this.go(0);
   }
@@ -203,7 +156,6 @@ export class LessonBar {
   close() {
     const { before } = this;
     this.lesson = this.before = null;
-    this.edit(false);
     this.opened = "";
     this.complain("");
     ask({ lesson: "", at: 0 });
@@ -219,12 +171,12 @@ export class LessonBar {
     fill(this.problem, el("div.b-tools", note("The page still shows the view of the lesson."), back));
   }
 
-  /** Draw the lesson, and hide what its step hides: not while it is made, for its maker sets the page. */
+  /** Draw the lesson, and hide what its step hides. */
   paint() {
-    const { lesson, step, body, isEdited } = this,
+    const { lesson, step, body } = this,
       { parts } = this.options,
-      hide = isEdited ? [] : (step?.hide ?? []);
-    this.hiding.textContent = hide.map((part) => `${parts[part][1]} { display: none !important; }`).join("\n");
+      hide = step?.hide ?? [];
+    this.hiding.textContent = hide.map((part) => `${parts[part]} { display: none !important; }`).join("\n");
     body.hidden = !lesson;
     const isOwn = [OWN, this.options.begin].includes(question.lesson);
     Object.assign(shown, { lesson, at: question.at, isOwn });
@@ -234,29 +186,11 @@ export class LessonBar {
       return;
     }
     body.ariaLabel = `Lesson: ${theirs(lesson.title)}`;
-    fill(body, isEdited ? editor(this) : step && this.shown(lesson, step));
+    fill(body, step && this.shown(lesson, step));
     // A step that a teacher shows comes above what a person has scrolled to.
     const now = `${question.lesson} ${question.at}`;
-    if (now !== this.painted && !isEdited) body.scrollIntoView({ block: "nearest" });
+    if (now !== this.painted) body.scrollIntoView({ block: "nearest" });
     this.painted = now;
-  }
-
-  /** The lesson has changed in its editor. @param {boolean} [isDrawn] whether that is to be drawn again */
-  changed(isDrawn) {
-    keep("lesson", "", this.lesson);
-    choice("draft", JSON.stringify(this.lesson));
-    if (isDrawn) this.paint();
-  }
-
-  /** Show the lesson that is made as a reader sees it. */
-  attempt() {
-    this.edit(false);
-    this.go(0);
-  }
-
-  anew() {
-    choice("draft", JSON.stringify({ title: TITLE, steps: [] }));
-    this.make();
   }
 
   /** The buttons between steps. @param {Lesson} from */
@@ -266,7 +200,6 @@ export class LessonBar {
     disable(back, question.at === 0 && "This is the first step.");
     if (question.at < from.steps.length - 1) return [back, next];
     disable(next, "This is the last step.");
-    if (this.isEdited) return [back, next];
     const { lessons } = this.options,
       at = lessons.findIndex((/** @type {string[]} */ [name]) => name === question.lesson),
       [name, title] = (at >= 0 && lessons[at + 1]) || [],
@@ -288,7 +221,6 @@ export class LessonBar {
         el("h2", { dir: "auto" }, theirs(from.title)),
         el("span", { id: "lesson-step" }, `Step ${question.at + 1} of ${from.steps.length}`),
         this.moves(from),
-        question.lesson === OWN && this.edits(),
         button("Close", () => this.close(), { id: "lesson-close" }),
       ),
       el(
