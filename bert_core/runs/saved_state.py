@@ -18,7 +18,6 @@ from safetensors.torch import save_file
 from bert_core.config import LOCAL, Limits, check_seed
 from bert_core.data.corpus import Corpus
 from bert_core.errors import CheckpointError, CorpusError
-from bert_core.machine import share
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.storage.checkpoint import (
     RECIPE,
@@ -102,7 +101,6 @@ class TrainingState:
             if rows:
                 tensors[name] = torch.tensor([[*vars(row).values()] for row in rows], dtype=torch.float64)
         save_file(tensors, folder / TRAINING_STATE)
-        share(folder / TRAINING_STATE)
 
 
 def read_training_state(folder: str | Path, limits: Limits = LOCAL) -> TrainingState:
@@ -130,7 +128,7 @@ def read_training_state(folder: str | Path, limits: Limits = LOCAL) -> TrainingS
     try:
         facts = _Facts.model_validate_json(_text(stored[_FACTS], limits))
         settings = parse_json(texts[RECIPE], RECIPE)
-        model = assemble(texts, lambda: _part(stored, _MODEL), path.parent.name, limits=limits)
+        model = assemble(texts, _part(stored, _MODEL), path.parent.name, limits=limits)
     except (ValidationError, KeyError):
         raise _damaged() from None
     if facts.step > limits.steps:  # the numbers of each are kept in memory
@@ -144,7 +142,7 @@ def read_training_state(folder: str | Path, limits: Limits = LOCAL) -> TrainingS
     if facts.step > recipe.training.total_steps or [row.step for row in history] != list(range(1, facts.step + 1)):
         raise _damaged()
     weights, stored_averages = _part(stored, _BEST), _part(stored, _AVERAGES)
-    best = assemble(texts, lambda: weights, path.parent.name, limits=limits) if weights else None
+    best = assemble(texts, weights, path.parent.name, limits=limits) if weights else None
     if not {each.dtype for each in stored_averages.values()} <= {*FLOATS}:
         raise _damaged()
     averages = {name: each.read() for name, each in stored_averages.items()}

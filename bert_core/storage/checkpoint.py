@@ -1,21 +1,19 @@
 """Models as Hugging Face folders without pickles: `transformers` opens them, and untrusted ones are read safely."""
 
-import contextlib
 import copy
 import dataclasses
-import functools
 import json
 import os
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import BaseModel, Field
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
@@ -24,14 +22,14 @@ from torch import Tensor, nn
 from bert_core.config import CHECKPOINTS, HOME, LOCAL, BertConfig, Limits
 from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
 from bert_core.device import choose_device
-from bert_core.errors import CheckpointError, ConfigError, ignore, quoted
+from bert_core.errors import CheckpointError, ConfigError, ignore
 from bert_core.machine import replace, share, sync
 from bert_core.model import BertForPreTraining, Watch, draw
-from bert_core.storage.tokenizer_file import TOKENIZER, TOKENIZER_CONFIG, TOKENIZER_FILES, bert_flags, read_tokenizer
-from bert_core.storage.untrusted import Json, parse_json, part, read_limited, while_same
+from bert_core.storage.hub import is_hub_name
+from bert_core.storage.tokenizer_file import TOKENIZER, TOKENIZER_CONFIG, TOKENIZER_FILES, read_tokenizer
+from bert_core.storage.untrusted import Json, parse_fields, parse_json, read_limited, while_same
 from bert_core.storage.weights import (
     CONFIG,
-    INDEX,
     PARTS,
     POSITIONS,
     TASK_HEADS,
@@ -45,16 +43,12 @@ from bert_core.storage.weights import (
 RECIPE = "recipe.json"
 TRAINING_STATE = "training_state.safetensors"  # written and read by `bert_core.runs.saved_state`
 
-_UNFINISHED = ".unfinished-"  # begins the name of a folder with the files of a save
-_STALE_SECONDS = 3600
-
-MAX_OUTPUTS = 10_000  # of a task's output layer
-_WITH_LABELS = ("BertForSequenceClassification", "BertForTokenClassification")
+_UNFINISHED = ".unfinished"  # a folder with the files of a save
 
 PART_TITLES = {"pooler": "pooler", "mlm": "masked-word head", "nsp": "next-sentence head"}
 
 SMALL_FILES = (CONFIG, *TOKENIZER_FILES, RECIPE)
-_FILES = (*SMALL_FILES, INDEX, TRAINING_STATE)
+_FILES = (*SMALL_FILES, TRAINING_STATE, "special_tokens_map.json", "model.safetensors.index.json")
 MODEL_FILES = re.compile("|".join(map(re.escape, _FILES)) + r"|model(-[0-9]{5}-of-[0-9]{5})?\.safetensors")
 
 # Sizes that a config.json may leave out. `BertConfig` has other defaults.
@@ -65,22 +59,26 @@ _HUGGING_FACE_DEFAULTS = {
     "intermediate_size": 3072,
     "max_position_embeddings": 512,
 }
-# Of Google's bert_config.json, which has no model_type.
-_BERT_FIELDS = {*_HUGGING_FACE_DEFAULTS, "type_vocab_size", "vocab_size"}
-# Fields that change what a model computes, and the values that this model supports. Other fields are ignored.
-_FIXED_FIELDS: dict[str, tuple] = {
-    "model_type": ("bert",),
-    "position_embedding_type": ("absolute", None),
-    "is_decoder": (False, None),
-    "add_cross_attention": (False, None),
-    "pruned_heads": ({}, None),
-    "quantization_config": (None,),
-    "pooler_type": ("first_token_transform", "all_token_average", None),  # as Google's files have it
-}
 MEAN_POOLER = "The pooler reads the mean of all tokens; other programs, such as transformers, give it [CLS] instead."
 
-
 Writer = Callable[[Path], None]  # writes more files into a folder
+
+
+class _Config(BaseModel):
+    """The fields of config.json beside the sizes, with the values that this program supports; others are ignored."""
+
+    model_type: Literal["bert"] = "bert"  # Google's bert_config.json has none
+    position_embedding_type: Literal["absolute"] | None = None
+    is_decoder: Literal[False] | None = None
+    add_cross_attention: Literal[False] | None = None
+    pruned_heads: Annotated[Json, Field(max_length=0)] | None = None
+    quantization_config: None = None
+    tie_word_embeddings: Literal[True] | None = None
+    pooler_type: Literal["first_token_transform", "all_token_average"] | None = None  # as Google's files have it
+    architectures: list[object] | None = None
+    problem_type: Literal["regression", "single_label_classification"] | None = None
+    num_labels: Annotated[int, Field(ge=1, le=10_000)] = 2
+    id2label: Annotated[Json, Field(max_length=10_000)] | None = None
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ class Checkpoint:
     watch: what every probe lets its passes go through, see `BertModel.forward`; no file has it.
     """
 
-    model: BertForPreTraining  # read by `_in_eval_mode`
+    model: BertForPreTraining  # a property, below
     tokenizer: Tokenizer
     name: str = "model"
     notes: tuple[str, ...] = ()
@@ -163,7 +161,7 @@ def _in_eval_mode(checkpoint: Checkpoint) -> BertForPreTraining:
     model goes on with it as it is."""
     model: BertForPreTraining = vars(checkpoint)["model"]
     if any(module.training for module in model.modules()):
-        shared = {id(each): each for each in (*model.parameters(), *model.buffers())}
+        shared = {id(tensor): tensor for tensor in model.state_dict(keep_vars=True).values()}
         model = vars(checkpoint)["model"] = copy.deepcopy(model, shared).eval()
     return model
 
@@ -186,19 +184,18 @@ def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, also: Writer 
     cannot be written.
     """
     folder = Path(folder).resolve()
+    new = folder / _UNFINISHED
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in folder.glob(f"{_UNFINISHED}*"):  # left by killed saves; a recent one may still go on
-            with contextlib.suppress(OSError):
-                if time.time() - path.stat().st_mtime > _STALE_SECONDS:
-                    shutil.rmtree(path, ignore_errors=True)
-        with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as new:
-            save_file(weights_of(checkpoint), Path(new, WEIGHTS), metadata={"format": "pt"})
-            share(Path(new, WEIGHTS))
+        shutil.rmtree(new, ignore_errors=True)  # of a killed save
+        new.mkdir(parents=True)
+        try:
+            save_file(weights_of(checkpoint), new / WEIGHTS, metadata={"format": "pt"})
             for name, content in small_files(checkpoint).items():
-                Path(new, name).write_bytes(content)
-            also(Path(new))
-            _put_in_place(Path(new), folder)
+                (new / name).write_bytes(content)
+            also(new)
+            _put_in_place(new, folder)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
     except (OSError, SafetensorError) as error:
         kept = "; the earlier model there is kept" if (folder / CONFIG).exists() else ""
         raise CheckpointError(f"The model was not saved to {folder.name} ({_reason(error)}){kept}.") from None
@@ -208,6 +205,7 @@ def _put_in_place(new: Path, folder: Path) -> None:
     """Let the written files take their places in a folder; those of an earlier model that have no successor go."""
     names = sorted(path.name for path in new.iterdir())
     for name in names:
+        share(new / name)
         sync(new / name)
     is_same = all(
         (folder / name).is_file() and (folder / name).read_bytes() == (new / name).read_bytes()
@@ -216,24 +214,22 @@ def _put_in_place(new: Path, folder: Path) -> None:
     if not is_same:
         (folder / CONFIG).unlink(missing_ok=True)  # from here on, the folder holds no model
         sync(folder)
+    for path in folder.iterdir():
+        if MODEL_FILES.fullmatch(path.name) and path.name not in names:
+            path.unlink()
     for name in names:
         if name != CONFIG:
             replace(new / name, folder / name)
-    for path in folder.iterdir():
-        if MODEL_FILES.fullmatch(path.name) and path.name not in (*names, CONFIG):
-            path.unlink()
     sync(folder)
-    if not is_same:
-        replace(new / CONFIG, folder / CONFIG)
-        sync(folder)
+    replace(new / CONFIG, folder / CONFIG)
+    sync(folder)
 
 
 def check_saving(folder: Path) -> None:
     """Raise CheckpointError where `save_checkpoint` could not write this folder; it writes nothing itself."""
     there = next(path for path in (folder.resolve(), *folder.resolve().parents) if os.path.exists(path))
     try:
-        with tempfile.TemporaryFile(dir=there):  # permissions alone do not tell: a disk may be read-only
-            pass
+        tempfile.TemporaryFile(dir=there).close()  # permissions alone do not tell: a disk may be read-only
     except OSError as error:
         raise CheckpointError(f"No model can be saved to {folder} ({_reason(error)}); choose another folder.") from None
 
@@ -256,7 +252,6 @@ def small_files(checkpoint: Checkpoint) -> dict[str, bytes]:
     # the segments.
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        **bert_flags(checkpoint.tokenizer),
         **NAMED_TOKENS,
         "model_max_length": checkpoint.config.max_position_embeddings,
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
@@ -272,15 +267,12 @@ def small_files(checkpoint: Checkpoint) -> dict[str, bytes]:
         "dtype": "float32",
     }
     del config["pooler"]
-    texts = {TOKENIZER: checkpoint.tokenizer.to_str(pretty=True), TOKENIZER_CONFIG: _json(settings)}
+    contents = {TOKENIZER_CONFIG: settings, CONFIG: config}
     if checkpoint.recipe is not None:
-        texts[RECIPE] = _json(checkpoint.recipe)
-    texts[CONFIG] = _json(config)
+        contents[RECIPE] = dict(checkpoint.recipe)
+    texts = {name: json.dumps(each, indent=2, ensure_ascii=False) + "\n" for name, each in contents.items()}
+    texts[TOKENIZER] = checkpoint.tokenizer.to_str(pretty=True)
     return {name: text.encode() for name, text in texts.items()}
-
-
-def _json(content: Mapping[str, object]) -> str:
-    return json.dumps(dict(content), indent=2, ensure_ascii=False) + "\n"
 
 
 # --- Reading ---------------------------------------------------------------------------------------------------------
@@ -292,7 +284,7 @@ def load_checkpoint(
     """Open an untrusted Hugging Face BERT folder, or a model that comes with Balcony, and check every file before use.
 
     folder: its path, or the name of a model in `checkpoints`, such as "romeo-juliet". The files are config.json, the
-    weights (see `read_weights`), tokenizer.json or vocab.txt, tokenizer_config.json and recipe.json. The pooler and
+    weights (see `open_weights`), tokenizer.json or vocab.txt, tokenizer_config.json and recipe.json. The pooler and
     each head may be missing; they are then drawn with a fixed seed, listed in `missing` and described in `notes`.
     PyTorch's global generator is not used, and no connection is made.
 
@@ -304,70 +296,17 @@ def load_checkpoint(
     path = model_folder(folder).resolve()
     if not os.path.isdir(path):  # no error where no folder can have this name
         hub = f" To download a model from the Hub, load_checkpoint(fetch_checkpoint({folder!r}))."
-        is_like_one = isinstance(folder, str) and folder.count("/") == 1 and "." not in folder.split("/")[0]
-        remedy = f"give the folder that holds {CONFIG}.{hub * is_like_one}"
-        raise CheckpointError(f"There is no folder {path.name!r}; {remedy}")
+        is_name = isinstance(folder, str) and is_hub_name(folder)
+        raise CheckpointError(f"There is no folder {path.name!r}; give the folder that holds {CONFIG}.{hub * is_name}")
+
+    def load() -> Checkpoint:
+        names = [name for name in SMALL_FILES if name == CONFIG or (path / name).exists()]
+        files = {name: read_limited(path / name, limits) for name in names}
+        return assemble(files, None if random_weights else open_weights(path), path.name, max_positions, limits)
+
     # `save_checkpoint` removes config.json before it puts a file of another model there, so all files that are read
     # while it is the same are of one model.
-    return while_same(path / CONFIG, lambda: _load(path, max_positions, random_weights, limits))
-
-
-def _load(folder: Path, max_positions: int | None, random_weights: bool, limits: Limits) -> Checkpoint:
-    names = [name for name in SMALL_FILES if name == CONFIG or (folder / name).exists()]
-    files = {name: read_limited(folder / name, limits) for name in names}
-    weights = None if random_weights else functools.partial(open_weights, folder, limits)
-    return assemble(files, weights, folder.name, max_positions, limits)
-
-
-def assemble(
-    files: Mapping[str, bytes],
-    weights: Callable[[], Mapping[str, Stored]] | None,
-    name: str,
-    max_positions: int | None = None,
-    limits: Limits = LOCAL,
-) -> Checkpoint:
-    """Build a model from the contents of its files. files: of SMALL_FILES, by name. weights: opens the tensors of its
-    other files; None draws all of them, and leaves the recipe and the head of a task out. max_positions, limits,
-    errors: see `load_checkpoint`."""
-    content = parse_json(files[CONFIG], CONFIG)
-    config, known = _read_config(content, max_positions, limits.parameters)
-    notes = list[str]()
-    tokenizer = read_tokenizer(files, content.get("tokenizer_class"), limits, notes.append)
-    tokens, ids = tokenizer.get_vocab_size(), config.vocab_size
-    if tokens > ids:
-        raise CheckpointError(
-            f"The tokenizer has {tokens:,} tokens where {CONFIG} has a vocab_size of {ids:,}; "
-            "take both from the same model."
-        )
-    with torch.device("meta"):
-        model = BertForPreTraining(config.replace(pad_token_id=token_id(tokenizer, PAD)))
-    head = _read_head(content) if weights else None
-    if head:
-        head.add_to(model)
-    is_tied = content.get("tie_word_embeddings") in (True, None)
-    missing = _fill(model, weights() if weights else None, known, notes, tied=is_tied)
-    notes += [
-        f"{CONFIG} lacks {size}; BERT's {usual} is used."
-        for size, usual in _HUGGING_FACE_DEFAULTS.items()
-        if content.get(size) is None
-    ]
-    notes += [MEAN_POOLER] * (config.pooler == "mean")
-    if tokens < ids:
-        notes.append(f"The tokenizer has no text for the last {ids - tokens:,} of {ids:,} ids.")
-    if not weights:
-        notes.append(f"Only the tokenizer and the sizes are those of {name}; all weights are random.")
-        return Checkpoint(model.eval(), tokenizer, name, tuple(notes), missing)
-    if missing:
-        parts = " and ".join(f"the {title}" for part, title in PART_TITLES.items() if part in missing)
-        notes.append(f"The files lack {parts}; what they lack is new and untrained here.")
-    if (positions := config.max_position_embeddings) > known:
-        notes.append(f"The weights have {known:,} positions; {known + 1:,} to {positions:,} are new and untrained.")
-    recipe = None
-    try:
-        recipe = parse_json(files[RECIPE], RECIPE) if RECIPE in files else None
-    except CheckpointError as error:  # the model can be used without it
-        notes.append(f"{error} The settings of its training are not known here.")
-    return Checkpoint(model.eval(), tokenizer, name, tuple(notes), missing, recipe, head)
+    return while_same(path / CONFIG, load)
 
 
 def model_folder(name: str | Path) -> Path:
@@ -376,20 +315,50 @@ def model_folder(name: str | Path) -> Path:
     return next((place / name for place in places if os.path.isdir(place / name)), Path(name))
 
 
+def assemble(
+    files: Mapping[str, bytes],
+    stored: Mapping[str, Stored] | None,
+    name: str,
+    max_positions: int | None = None,
+    limits: Limits = LOCAL,
+) -> Checkpoint:
+    """Build a model from the contents of its files. files: of SMALL_FILES, by name. stored: its weights; None draws all
+    of them, and leaves the recipe and the head of a task out. max_positions, limits, errors: see `load_checkpoint`."""
+    content = parse_json(files[CONFIG], CONFIG)
+    config, known = _read_config(content, max_positions, limits.parameters)
+    tokenizer = read_tokenizer(files, content.get("tokenizer_class"), limits)
+    tokens, ids = tokenizer.get_vocab_size(), config.vocab_size
+    if tokens > ids:
+        raise CheckpointError(
+            f"The tokenizer has {tokens:,} tokens where {CONFIG} has a vocab_size of {ids:,}; "
+            "take both from the same model."
+        )
+    with torch.device("meta"):
+        model = BertForPreTraining(config.replace(pad_token_id=token_id(tokenizer, PAD)))
+    head = _read_head(content) if stored is not None else None
+    if head:
+        head.add_to(model)
+    missing = _fill(model, stored, known)
+    notes = [MEAN_POOLER] * (config.pooler == "mean")
+    if tokens < ids:
+        notes.append(f"The tokenizer has no text for the last {ids - tokens:,} of {ids:,} ids.")
+    if stored is None:
+        notes.append(f"Only the tokenizer and the sizes are those of {name}; all weights are random.")
+    elif missing:
+        parts = " and ".join(f"the {title}" for part, title in PART_TITLES.items() if part in missing)
+        notes.append(f"The files lack {parts}; what they lack is new and untrained here.")
+    if stored is not None and (positions := config.max_position_embeddings) > known:
+        notes.append(f"The weights have {known:,} positions; {known + 1:,} to {positions:,} are new and untrained.")
+    recipe = parse_json(files[RECIPE], RECIPE) if RECIPE in files and stored is not None else None
+    return Checkpoint(model.eval(), tokenizer, name, tuple(notes), missing, recipe, head)
+
+
 def _read_config(content: Json, max_positions: int | None, most_parameters: int) -> tuple[BertConfig, int]:
     """The sizes of the model, and how many positions its files have."""
-    if "model_type" not in content and content.keys() >= _BERT_FIELDS:
-        content = {**content, "model_type": "bert"}
-    for field, allowed in _FIXED_FIELDS.items():
-        value = content.get(field)
-        if value not in allowed:
-            known = " or ".join(map(repr, allowed))
-            raise CheckpointError(f"{CONFIG} has {field} {quoted(value)}; this program supports only {known}.")
-    content = {**content, "pooler": "mean" if content.get("pooler_type") == "all_token_average" else "first"}
-    names = BertConfig.model_fields.keys()
-    given = {name: value for name, value in content.items() if name in names and value is not None}
+    pooler = "mean" if parse_fields(_Config, content, CONFIG).pooler_type == "all_token_average" else "first"
+    given = {name: content[name] for name in BertConfig.model_fields if content.get(name) is not None}
     try:
-        config = BertConfig(**{**_HUGGING_FACE_DEFAULTS, **given})
+        config = BertConfig(**{**_HUGGING_FACE_DEFAULTS, **given, "pooler": pooler})
     except ConfigError as error:
         raise CheckpointError(f"{CONFIG}: {error}") from None
     positions = config.max_position_embeddings
@@ -408,56 +377,30 @@ def _read_config(content: Json, max_positions: int | None, most_parameters: int)
 
 def _read_head(content: Json) -> TaskHead | None:
     """The output layer that a config describes, if it is one of a task."""
-    architecture = next(iter(part(content, "architectures", list, [])), None)
-    if architecture not in tuple(TASK_HEADS):  # a file may have something that is no text
+    config = parse_fields(_Config, content, CONFIG)
+    architecture = (config.architectures or [None])[0]
+    if not isinstance(architecture, str) or architecture not in TASK_HEADS:
         return None
-    problem, is_classifier = content.get("problem_type"), architecture == "BertForSequenceClassification"
-    if problem == "multi_label_classification" and is_classifier:
-        raise CheckpointError(
-            f"{CONFIG} describes a model that gives a text several labels, which this program does not support; choose "
-            "one that gives it one label."
-        )
-    has_labels = architecture in _WITH_LABELS and problem != "regression"
-    labels = _read_labels(content) if has_labels else ()
-    is_regression = problem == "regression" or (is_classifier and len(labels) == 1)
+    is_regression, labels = config.problem_type == "regression", tuple[str, ...]()
+    if architecture in ("BertForSequenceClassification", "BertForTokenClassification") and not is_regression:
+        names = config.id2label or {str(i): f"LABEL_{i}" for i in range(config.num_labels)}
+        labels = tuple(str(names.get(str(i))) for i in range(len(names)))
+        if len({*labels}) < len(names) or not names.keys() >= {*map(str, range(len(names)))}:
+            raise CheckpointError(
+                f"{CONFIG} must have a name for each of its {len(names):,} outputs, from 0, in id2label."
+            )
+        is_regression = architecture == "BertForSequenceClassification" and len(labels) == 1
     return TaskHead(architecture, () if is_regression else labels, is_regression)
 
 
-def _read_labels(content: Json) -> tuple[str, ...]:
-    """The names of the outputs, as many and as `transformers` finds them; one that occurs again gets its number."""
-    names, count = part(content, "id2label", dict, {}), content.get("num_labels")
-    is_named = content.get("id2label") is not None
-    if not is_named:
-        names = {str(i): name for name, i in part(content, "label2id", dict, {}).items()}
-    if count is None:
-        count = len(names) or 2
-    if type(count) is not int or not 1 <= count <= MAX_OUTPUTS:
-        most = f"{MAX_OUTPUTS:,}"
-        raise CheckpointError(f"{CONFIG} has num_labels {quoted(count)}; it must be a whole number from 1 to {most}.")
-    ids = [str(i) for i in range(count)]
-    if (names or is_named) and {*names} != {*ids}:
-        raise CheckpointError(f"{CONFIG} must have a name for each of its {count:,} outputs, from 0, in id2label.")
-    labels: dict[str, None] = {}  # in their order
-    for i in ids:
-        name = names.get(i)
-        label = str(name) if isinstance(name, str | int | float) else f"LABEL_{i}"
-        while label in labels:
-            label = f"{label} ({i})"
-        labels[label] = None
-    return (*labels,)
-
-
-def _fill(
-    model: BertForPreTraining, stored: Mapping[str, Stored] | None, positions: int, notes: list[str], *, tied: bool
-) -> frozenset[str]:
+def _fill(model: BertForPreTraining, stored: Mapping[str, Stored] | None, positions: int) -> frozenset[str]:
     """Load the weights into a model on the meta device and draw what the files lack; returns the missing parts.
     stored: None for random weights. positions: in the files."""
     config, generator = model.config, torch.Generator()
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    in_files = {**shapes, POSITIONS: (positions, config.hidden_size)}
     tensors, missing = dict[str, Tensor](), frozenset(PARTS)
     if stored is not None:
-        tensors, missing = read_weights(stored, in_files, tied=tied, note=notes.append)
+        tensors, missing = read_weights(stored, {**shapes, POSITIONS: (positions, config.hidden_size)})
         if more := config.max_position_embeddings - positions:
             new = draw("new_positions", (more, config.hidden_size), config, generator.manual_seed(0))
             tensors[POSITIONS] = torch.cat([tensors[POSITIONS], new * config.use_position_embeddings])

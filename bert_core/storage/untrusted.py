@@ -1,32 +1,41 @@
 """Reads untrusted files: with a size limit, as JSON, never as a pickle."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
+from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from bert_core.config import LOCAL, Limits
-from bert_core.errors import CheckpointError, megabytes
+from bert_core.errors import CheckpointError, megabytes, quoted
 
 Json = dict[str, Any]  # an object in a JSON file
 Kind = TypeVar("Kind")
+Fields = TypeVar("Fields", bound=BaseModel)
 
 MAX_JSON_BYTES = 32 * 2**20  # a tokenizer.json of 250,000 tokens has about 10 MB
 _MOST_PARTS = 1_000_000  # each takes 30 times its bytes; SQuAD has half a million
-_READINGS = 20  # of a file that is replaced meanwhile
 
 
-def read_limited(path: Path, limits: Limits = LOCAL) -> bytes:
-    """The content of a regular file that is no larger than JSON may be. Raises CheckpointError."""
-    limit = min(MAX_JSON_BYTES, limits.upload_bytes)
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A file to read. Raises CheckpointError if there is no regular one, and instead of an OSError of the block."""
     try:
         if not path.is_file():
             raise CheckpointError(f"{path.name} is missing; a model folder needs it.")
         with path.open("rb") as file:
-            data = file.read(limit + 1)
+            yield file
     except OSError as error:
         raise CheckpointError(f"{path.name} cannot be read ({error.strerror}); check the folder.") from None
+
+
+def read_limited(path: Path, limits: Limits = LOCAL) -> bytes:
+    """The content of a file that is no larger than JSON may be. Raises CheckpointError."""
+    limit = min(MAX_JSON_BYTES, limits.upload_bytes)
+    with opened(path) as file:
+        data = file.read(limit + 1)
     if len(data) > limit:
         raise CheckpointError(f"{path.name} is larger than the limit of {megabytes(limit)}; choose a BERT model.")
     return data
@@ -34,7 +43,7 @@ def read_limited(path: Path, limits: Limits = LOCAL) -> bytes:
 
 def while_same(path: Path, read: Callable[[], Kind]) -> Kind:
     """What `read` returns or raises; it is called again where the file at this path was replaced meanwhile."""
-    for _ in range(_READINGS):
+    while True:
         before = _identity(path)
         try:
             found = read()
@@ -44,20 +53,17 @@ def while_same(path: Path, read: Callable[[], Kind]) -> Kind:
         else:
             if _identity(path) == before:
                 return found
-    raise CheckpointError(f"{path.name} is replaced again and again while it is read; open it when that has ended.")
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    try:
+    with contextlib.suppress(OSError):
         facts = path.stat()
-    except OSError:
-        return None
-    return facts.st_ino, facts.st_mtime_ns
+        return facts.st_ino, facts.st_mtime_ns
+    return None
 
 
 def parse_json(data: bytes, name: str) -> Json:
-    """The object in JSON bytes. Raises CheckpointError with the name of the file for what `parse_value` refuses and for
-    anything but an object."""
+    """The object in the JSON bytes of a file. Raises CheckpointError for anything else; see `parse_value`."""
     try:
         content = parse_value(data.decode("utf-8-sig"))
     except ValueError as error:
@@ -75,7 +81,11 @@ def parse_value(text: str) -> object:
     return from_json(text, allow_inf_nan=False)
 
 
-def part(content: Json, name: str, kind: type[Kind], default: Kind) -> Kind:
-    """An entry of an object if it is of this kind."""
-    value = content.get(name)
-    return value if isinstance(value, kind) else default
+def parse_fields(fields: type[Fields], content: object, name: str) -> Fields:
+    """The fields of a JSON object. Raises CheckpointError that names the file and the first field that does not fit."""
+    try:
+        return fields.model_validate(content, strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        found = f"{'.'.join(map(str, first['loc']))} {quoted(first['input'])}"
+        raise CheckpointError(f"{name} has {found}, which cannot be used: {first['msg']}.") from None

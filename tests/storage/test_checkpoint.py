@@ -28,6 +28,7 @@ from bert_core.data.tokenizer import SPECIAL_TOKENS, train_tokenizer
 from bert_core.errors import BertCoreError, CheckpointError
 from bert_core.model import BertForPreTraining
 from bert_core.storage import checkpoint as checkpoint_module
+from bert_core.storage import tokenizer_file
 from bert_core.storage import weights as weights_module
 from bert_core.storage.checkpoint import (
     Checkpoint,
@@ -319,7 +320,7 @@ def test_sizes_left_out_of_the_config_are_those_of_bert_base(folder, monkeypatch
     ):
         del content[name]
     (folder / "config.json").write_text(json.dumps(content))
-    with pytest.raises(CheckpointError, match=r"\[30, 12\] instead of \[30, 768\]"):
+    with pytest.raises(CheckpointError, match=r"\[30, 12\] instead of F32 \[30, 768\]"):
         load_checkpoint(folder)
 
 
@@ -347,7 +348,7 @@ def test_the_padding_id_is_the_vocabularys_own(folder):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "roberta"}, "model_type 'roberta'; this program supports only 'bert'"),
+        ({"model_type": "roberta"}, "model_type 'roberta', which cannot be used: Input should be 'bert'"),
         ({"model_type": None}, "model_type None"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type 'relative_key'"),
         ({"is_decoder": True}, "is_decoder True"),
@@ -358,7 +359,7 @@ def test_the_padding_id_is_the_vocabularys_own(folder):
         ({"hidden_act": "gelu_new"}, "hidden_act is 'gelu_new'; it can be one of: gelu, relu"),
         (
             {"pooler_type": "max"},
-            "pooler_type 'max'; this program supports only 'first_token_transform' or 'all_token_average'",
+            "pooler_type 'max', which cannot be used: Input should be 'first_token_transform' or 'all_token_average'",
         ),
         ({"pooler_type": ["first"]}, "pooler_type"),
         ({"hidden_act": ["gelu"]}, "hidden_act is"),
@@ -375,8 +376,8 @@ def test_the_padding_id_is_the_vocabularys_own(folder):
         ({"layer_norm_eps": -1}, "layer_norm_eps is -1"),
         ({"num_hidden_layers": 3}, r"encoder\.layer\.2\.\S+ is missing"),
         ({"num_hidden_layers": 1}, r"'bert\.encoder\.layer\.1\.\S+ is unknown.* and \d+ more"),
-        ({"hidden_size": 6}, r"has the shape \[30, 12\] instead of \[30, 6\]"),
-        ({"tie_word_embeddings": False}, "tie_word_embeddings false"),
+        ({"hidden_size": 6}, r"is F32 \[30, 12\] instead of F32 \[30, 6\]"),
+        ({"tie_word_embeddings": False}, "tie_word_embeddings False"),
     ],
 )
 def test_a_wrong_or_unsupported_config_is_refused(changes, message, folder):
@@ -387,16 +388,12 @@ def test_a_wrong_or_unsupported_config_is_refused(changes, message, folder):
     assert len(str(caught.value)) < 600
 
 
-def test_a_config_without_a_model_type_opens_if_it_has_the_fields_of_a_bert(tiny_checkpoint, folder):
+def test_a_config_without_a_model_type_opens(tiny_checkpoint, folder):
     """As Google's bert_config.json has them."""
     content = json.loads((folder / "config.json").read_text())
     del content["model_type"]
     (folder / "config.json").write_text(json.dumps(content))
     assert load_checkpoint(folder).config == tiny_checkpoint.config
-    del content["type_vocab_size"]
-    (folder / "config.json").write_text(json.dumps(content))
-    with pytest.raises(CheckpointError, match=r"config\.json has model_type None; this program supports only 'bert'"):
-        load_checkpoint(folder)
 
 
 def test_the_config_may_name_the_class_of_the_tokenizer(folder):
@@ -405,7 +402,7 @@ def test_the_config_may_name_the_class_of_the_tokenizer(folder):
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
     change_json(folder / "config.json", tokenizer_class="BertJapaneseTokenizer")
-    with pytest.raises(CheckpointError, match=r"vocab\.txt: its words are those of a 'BertJapaneseTokenizer'"):
+    with pytest.raises(CheckpointError, match=r"neither tokenizer\.json nor the vocab\.txt of a BertTokenizer"):
         load_checkpoint(folder)
     (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
     assert load_checkpoint(folder).tokenizer.get_vocab() == vocabulary
@@ -448,7 +445,7 @@ def test_fields_of_transformers_that_change_nothing_are_ignored(folder):
 def test_nothing_is_allocated_for_sizes_that_the_files_do_not_have(folder, monkeypatch):
     change_json(folder / "config.json", hidden_size=1200, intermediate_size=9000, num_hidden_layers=12)
     monkeypatch.setattr(weights_module.Stored, "read", lambda entry: pytest.fail("a tensor was read"))
-    with pytest.raises(CheckpointError, match=r"\[30, 12\] instead of \[30, 1200\]"):
+    with pytest.raises(CheckpointError, match=r"\[30, 12\] instead of F32 \[30, 1200\]"):
         load_checkpoint(folder)
 
 
@@ -459,11 +456,13 @@ def test_nothing_is_allocated_for_sizes_that_the_files_do_not_have(folder, monke
         (lambda t: t.pop("bert.pooler.dense.bias"), r"bert\.pooler\.dense\.bias is missing"),
         (lambda t: t.pop("cls.predictions.transform.LayerNorm.bias"), "LayerNorm.bias is missing"),
         (lambda t: t.update({"x" * 500: torch.ones(2)}), r"'x{100}' is unknown"),
-        (lambda t: t.update({"bert.embeddings.LayerNorm.gamma": torch.ones(12)}), "under two names"),
-        (lambda t: {name: tensor.double() for name, tensor in t.items()}, "is F64 instead of F32, F16, BF16"),
-        (lambda t: {name: tensor.t() for name, tensor in t.items()}, r"shape \[12, 30\] instead of \[30, 12\]"),
-        (lambda t: t["bert.pooler.dense.bias"][3:5].fill_(float("nan")), r"2 in bert\.pooler\.dense\.bias"),
-        (lambda t: t["cls.predictions.bias"][0].fill_(float("-inf")), r"1 in cls\.predictions\.bias"),
+        (
+            lambda t: {name: tensor.double() for name, tensor in t.items()},
+            r"is F64 \[30, 12\] instead of F32 ",
+        ),
+        (lambda t: {name: tensor.t() for name, tensor in t.items()}, r"is F32 \[12, 30\] instead of F32 \[30, 12\]"),
+        (lambda t: t["bert.pooler.dense.bias"][3:5].fill_(float("nan")), r"\(bert\.pooler\.dense\.bias\)"),
+        (lambda t: t["cls.predictions.bias"][0].fill_(float("-inf")), r"\(cls\.predictions\.bias\)"),
         (lambda t: {"a": torch.ones(1)}, "and 35 more"),
     ],
 )
@@ -536,8 +535,13 @@ def test_a_vocabulary_over_the_limit_is_refused_before_it_is_built(name, folder,
         (folder / "tokenizer_config.json").unlink()
         (folder / name).write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
     assert load_checkpoint(folder, limits=dataclasses.replace(LOCAL, tokens=30)).tokenizer.get_vocab() == vocabulary
-    monkeypatch.setattr("bert_core.storage.tokenizer_file.build_tokenizer", lambda *_: pytest.fail("was built"))
-    with pytest.raises(CheckpointError, match=rf"{name}: 30 tokens are more than the limit of 29; choose a smaller"):
+    real = tokenizer_file.build_tokenizer
+    monkeypatch.setattr(
+        tokenizer_file,
+        "build_tokenizer",
+        lambda tokens, scheme: real(tokens, scheme) if len(tokens) == 5 else pytest.fail("was built"),
+    )
+    with pytest.raises(CheckpointError, match="30 tokens are more than the limit of 29; choose a smaller"):
         load_checkpoint(folder, limits=dataclasses.replace(LOCAL, tokens=29))
 
 
@@ -577,26 +581,15 @@ def test_pickles_are_never_opened(folder, tmp_path):
     assert not (tmp_path / "sprung").exists()
 
 
-@pytest.mark.parametrize(
-    ("weight_map", "message"),
-    [
-        (None, "must map every tensor"),
-        ({"a": "../model.safetensors"}, "must map every tensor"),
-        ({"a": "/etc/passwd.safetensors"}, "must map every tensor"),
-        ({"a": ".hidden.safetensors"}, "must map every tensor"),
-        ({"a": "weights.bin"}, "must map every tensor"),
-        ({"a": 3}, "must map every tensor"),
-        ({"a": "gone.safetensors"}, r"gone\.safetensors is missing"),
-        ({str(i): f"m{i}.safetensors" for i in range(17)}, "17 files; the limit is 16"),
-        ({"a": "one.safetensors", "b": "two.safetensors"}, r"two\.safetensors holds .*a second time"),
-        ({}, "is missing"),
-    ],
-)
-def test_an_index_names_files_beside_it(weight_map, message, folder):
-    (folder / "model.safetensors").rename(folder / "one.safetensors")
-    shutil.copy(folder / "one.safetensors", folder / "two.safetensors")
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
-    with pytest.raises(CheckpointError, match=message):
+def test_more_files_of_weights_than_a_model_has_are_refused(folder):
+    weights = (folder / "model.safetensors").rename(folder / "model-00001-of-00017.safetensors")
+    for number in range(2, 18):
+        shutil.copy(weights, folder / f"model-{number:05}-of-00017.safetensors")
+    with pytest.raises(CheckpointError, match="17 files of weights; the limit is 16"):
+        load_checkpoint(folder)
+    (folder / "model-00017-of-00017.safetensors").unlink()
+    (folder / "model-00001-of-00017.safetensors").write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(CheckpointError, match="not a safetensors file"):
         load_checkpoint(folder)
 
 
@@ -668,7 +661,7 @@ def test_numbers_that_are_not_finite_are_not_written(tiny_checkpoint, folder):
     before = (folder / "model.safetensors").read_bytes()
     with torch.no_grad():
         tiny_checkpoint.model.cls["predictions"].bias[2] = float("nan")
-    with pytest.raises(CheckpointError, match=r"not saved: .*1 in cls\.predictions\.bias"):
+    with pytest.raises(CheckpointError, match=r"not saved: .*\(cls\.predictions\.bias"):
         save_checkpoint(tiny_checkpoint, folder)
     assert (folder / "model.safetensors").read_bytes() == before
 
@@ -850,7 +843,7 @@ def test_readers_beside_a_writer_that_is_killed_at_any_moment_see_one_model(is_o
         seen.add(which_or_none(folder, known))
     assert seen >= {0, 1}
     assert is_other or None not in seen
-    assert {path.name for path in folder.iterdir() if not path.name.startswith(".unfinished-")} <= {
+    assert {path.name for path in folder.iterdir() if path.name != ".unfinished"} <= {
         *("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
     }
 
@@ -864,8 +857,7 @@ def which_or_none(folder: Path, known: Sequence[Checkpoint]) -> int | None:
 
 def test_reading_never_writes(tiny_checkpoint, folder):
     """Also beside what a save in another process has in progress."""
-    (folder / ".unfinished-aa").mkdir()
-    os.utime(folder / ".unfinished-aa", (0, 0))
+    (folder / ".unfinished").mkdir()
     before = {path: path.stat().st_mtime_ns for path in (folder, *folder.rglob("*"))}
     load_checkpoint(folder)
     assert {path: path.stat().st_mtime_ns for path in (folder, *folder.rglob("*"))} == before
@@ -930,14 +922,12 @@ def test_a_failing_write_at_any_file_keeps_the_old_model(folder, monkeypatch):
         assert load_checkpoint(folder).config.hidden_size == 12
 
 
-def test_old_leftovers_of_a_killed_save_are_deleted(tiny_checkpoint, folder):
-    young, old = folder / ".unfinished-aa", folder / ".unfinished-bb"
-    for leftover in (young, old):
-        leftover.mkdir()
-    os.utime(old, (0, 0))
+def test_leftovers_of_a_killed_save_are_deleted(tiny_checkpoint, folder):
+    (folder / ".unfinished").mkdir()
+    (folder / ".unfinished" / "model.safetensors").write_bytes(b"half")
     save_checkpoint(tiny_checkpoint, folder)
-    assert young.exists()
-    assert not old.exists()
+    assert not (folder / ".unfinished").exists()
+    assert load_checkpoint(folder).notes == ()
 
 
 # --- Eval mode and devices -------------------------------------------------------------------------------------------

@@ -11,11 +11,9 @@ import transformers
 from helpers import load_tokenizer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
-from balcony.server.files import unpack
 from bert_core.data.tokenizer import SPECIAL_TOKENS
 from bert_core.errors import CheckpointError
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
-from bert_core.tasks.prediction import predict
 
 PIECES = [*SPECIAL_TOKENS, *"abc", "##a", "##b", "##c", "!", "-"]
 TEXTS = ["a ab! bca", "covid [E1] a", "Äb--c  C!!", "", "d a[MASK]b"]
@@ -51,30 +49,11 @@ def same_ids(folder: Path) -> None:
         assert ours.encode(text).ids == theirs(text)["input_ids"], text
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("added_tokens.json", {"covid": 13, "[E1]": 14}),
-        ("special_tokens_map.json", {"additional_special_tokens": ["[E1]"]}),
-        ("special_tokens_map.json", {"bos_token": {"content": "[E1]", "special": True}}),
-        ("special_tokens_map.json", {"cls_token": "[E1]"}),
-        ("tokenizer_config.json", {"additional_special_tokens": [{"content": "[E1]"}]}),
-        ("tokenizer_config.json", {"extra_special_tokens": {"first_token": "[E1]"}}),
-        ("tokenizer_config.json", {"extra_special_tokens": ["[E1]"]}),
-        ("tokenizer_config.json", {"added_tokens_decoder": {"13": {"content": "[E1]"}}}),
-        ("tokenizer_config.json", {"mask_token": "[E1]"}),
-        ("tokenizer_config.json", {"entity_token": "[E1]"}),
-    ],
-)
-def test_tokens_beside_the_vocabulary_are_refused_by_name_in_every_spelling(name, content, write, tmp_path):
+def test_tokens_beside_the_vocabulary_are_refused_by_name(write):
     folder = write()
-    (folder / name).write_text(json.dumps(content))
-    with pytest.raises(CheckpointError, match=rf"^{name}: .*\[E1\]"):
+    (folder / "added_tokens.json").write_text(json.dumps({"covid": 13, "[E1]": 14}))
+    with pytest.raises(CheckpointError, match=r"tokens beside those of BERT's vocabulary \('covid', '\[E1\]'\)"):
         load_checkpoint(folder)
-    shutil.make_archive(str(tmp_path / "packed"), "zip", folder)
-    unpack(tmp_path / "packed.zip", tmp_path / "unpacked")
-    with pytest.raises(CheckpointError, match=rf"^{name}: .*\[E1\]"):
-        load_checkpoint(tmp_path / "unpacked")
 
 
 @pytest.mark.parametrize("new", ["covid", "[E1]"])
@@ -102,7 +81,6 @@ def test_a_token_on_several_lines_has_the_id_of_the_last_as_in_transformers(writ
     folder = write([*SPECIAL_TOKENS, "", "a", "b", "", "c", "a", "##b", "[MASK]", ""])
     checkpoint = load_checkpoint(folder)
     same_ids(folder)
-    assert "the id of line 5 ('[MASK]'), 6 (''), 7 ('a') and 1 more" in checkpoint.notes[0]
     save_checkpoint(checkpoint, tmp_path / "ours")
     again = load_checkpoint(tmp_path / "ours").tokenizer
     assert [again.encode(text).ids for text in TEXTS] == [checkpoint.tokenizer.encode(text).ids for text in TEXTS]
@@ -121,35 +99,20 @@ def test_a_model_has_as_many_labels_as_transformers_finds(cls, settings, write):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"num_labels": 3, "id2label": {"0": "a", "1": "b"}}, "each of its 3 outputs"),
         ({"num_labels": 0}, "num_labels 0"),
-        ({"problem_type": "multi_label_classification"}, "several labels, which this program does not support"),
+        ({"problem_type": "multi_label_classification"}, "problem_type 'multi_label_classification', which cannot be"),
         ({"num_labels": "3"}, "num_labels '3'"),
-        ({"num_labels": 10**9}, "from 1 to 10,000"),
-        ({"id2label": {}}, "a name for each"),
-        ({"id2label": 2}, "a name for each"),
-        ({"id2label": {"0": "a", "2": "b"}}, "a name for each"),
+        ({"num_labels": 10**9}, "less than or equal to 10000"),
+        ({"num_labels": 3}, r"classifier\.weight is F32 \[2, 12\] instead of F32 \[3, 12\]"),
+        ({"id2label": {str(i): str(i) for i in range(10_001)}}, "at most 10000 items"),
+        ({"id2label": 2}, "id2label 2"),
+        ({"id2label": {"0": "a", "1": "a"}}, "a name for each of its 2 outputs"),
+        ({"id2label": {"0": "a", "2": "b"}}, "a name for each of its 2 outputs"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(settings, message, write):
     with pytest.raises(CheckpointError, match=message):
         load_checkpoint(write(cls="BertForSequenceClassification", **settings))
-
-
-def test_outputs_with_the_same_label_keep_their_probabilities(write, tmp_path):
-    names = dict(enumerate(["good", "bad", "good", "good (2)", "good"]))
-    folder = write(cls="BertForSequenceClassification", outputs=5, id2label=names)
-    checkpoint = load_checkpoint(folder)
-    assert checkpoint.head.labels == ("good", "bad", "good (2)", "good (2) (3)", "good (4)")
-    [answer] = predict(checkpoint, ["a b"])
-    model, tokenizer = (
-        transformers.BertForSequenceClassification.from_pretrained(folder),
-        transformers.AutoTokenizer.from_pretrained(folder),
-    )
-    logits = model.eval()(**tokenizer("a b", return_tensors="pt")).logits
-    probabilities = answer.probabilities
-    assert list(probabilities) == pytest.approx(logits.softmax(-1)[0].tolist(), abs=1e-5)
-    assert sum(probabilities) == pytest.approx(1, abs=1e-4)
 
 
 def from_scratch(*steps: normalizers.Normalizer) -> Tokenizer:
@@ -171,68 +134,32 @@ def test_a_tokenizer_of_another_making_is_refused(write):
     folder = write([f"{i}" for i in range(90)])
     (folder / "vocab.txt").unlink()
     transformers.PreTrainedTokenizerFast(tokenizer_object=from_scratch()).save_pretrained(folder)
-    with pytest.raises(CheckpointError, match="neither BERT's nor one of this project's"):
+    with pytest.raises(CheckpointError, match="neither as BERT nor as this project does"):
         load_checkpoint(folder)
 
 
-def test_what_a_tokenizer_json_puts_around_texts_is_said(tmp_path):
-    theirs, notes = from_scratch(), []
-    theirs.normalizer, theirs.pre_tokenizer = (
-        normalizers.BertNormalizer(lowercase=False),
-        pre_tokenizers.BertPreTokenizer(),
-    )
-    theirs.post_processor = processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast"}
-    for framed in (True, False):
-        if not framed:
-            theirs.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B")
-        theirs.save(str(tmp_path / "tokenizer.json"))
-        load_tokenizer(tmp_path / "tokenizer.json", settings, note=notes.append)
-        assert len(notes) == (not framed)
-    assert "does not put [CLS] and [SEP] around texts" in notes[0]
-
-
-def test_a_tokenizer_json_that_berts_class_replaces_is_read_as_transformers_reads_it_and_said(write):
+def test_a_tokenizer_json_that_berts_class_replaces_is_read_as_transformers_reads_it(write):
     folder = write([f"{i}" for i in range(90)])
     (folder / "vocab.txt").unlink()
     from_scratch(normalizers.Lowercase()).save(str(folder / "tokenizer.json"))
     same_ids(folder)
-    assert "BERT's is used" in load_checkpoint(folder).notes[0]
     transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
     same_ids(folder)
-    assert "BERT's is used" not in " ".join(load_checkpoint(folder).notes)
 
 
 def test_another_longest_word_is_refused(tmp_path):
     content = json.loads(from_scratch().to_str())
     content["model"]["max_input_chars_per_word"] = 50
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
-    with pytest.raises(CheckpointError, match="max_input_chars_per_word is 50; it must be 100"):
+    with pytest.raises(CheckpointError, match=r"max_input_chars_per_word 50, .* should be 100"):
         load_tokenizer(tmp_path / "tokenizer.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
-
-
-ODD = [
-    ({"architectures": ["BertForTopics"]}, "The files have an output layer (classifier) that is left out, since"),
-    (
-        {"architectures": ["BertModel", "BertForSequenceClassification"]},
-        "an output layer (classifier) that is left out",
-    ),
-    ({"num_attention_heads": None}, "config.json lacks num_attention_heads; BERT's 12 is used."),
-]
-
-
-@pytest.mark.parametrize(("settings", "note"), ODD)
-def test_what_is_guessed_or_left_out_of_a_folder_is_said(settings, note, write):
-    checkpoint = load_checkpoint(write(cls="BertForSequenceClassification", **settings))
-    assert any(note in each for each in checkpoint.notes), checkpoint.notes
 
 
 @pytest.mark.parametrize(
     ("settings", "labels"),
     [
-        ({"label2id": {"bad": 0, "good": 1}}, ("bad", "good")),
         ({"id2label": {"0": "bad", "1": "good"}, "label2id": {"good": 0, "bad": 1}}, ("bad", "good")),
-        ({"id2label": {"0": None, "1": "good"}}, ("LABEL_0", "good")),
+        ({"id2label": {"1": "good", "0": 7}}, ("7", "good")),
     ],
 )
 def test_labels_are_named_as_well_as_the_config_allows(settings, labels, write):
@@ -245,34 +172,8 @@ def test_nothing_is_said_of_a_plain_folder(settings, write):
     assert [note for note in notes if "lack" not in note and "no text" not in note] == []
 
 
-def test_tokens_that_no_text_can_have_are_counted(write):
-    folder = write([*PIECES[:-2], "Anna", "café"])
-    said = "No text has 2 of the 13 tokens, such as 'Anna', because capitals or accents are taken from texts"
-    assert any(note.startswith(said) for note in load_checkpoint(folder).notes)
-    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    assert not any("No text has" in note for note in load_checkpoint(folder).notes)
-    blank = load_checkpoint(write([*PIECES, "", ""])).notes
-    assert any("repeats tokens" in note for note in blank)
-    assert not any("No text has" in note for note in blank)
-
-
-def test_a_recipe_that_cannot_be_read_is_said(write):
-    folder = write()
-    (folder / "recipe.json").write_text("{nope")
-    assert any(note.startswith("recipe.json is not valid JSON") for note in load_checkpoint(folder).notes)
-
-
 def test_a_mark_at_the_start_of_a_file_is_no_part_of_it(write):
     folder = write()
     for name in ("config.json", "vocab.txt"):
         (folder / name).write_bytes(b"\xef\xbb\xbf" + (folder / name).read_bytes())
     assert load_checkpoint(folder).tokenizer.token_to_id("[PAD]") == 0
-
-
-def test_parts_of_weights_without_their_index_are_named(write):
-    folder = write()
-    (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
-    with pytest.raises(
-        CheckpointError, match=r"model-00001-of-00002\.safetensors, but no model\.safetensors\.index\.json"
-    ):
-        load_checkpoint(folder)

@@ -140,21 +140,23 @@ def test_a_downloaded_model_opens_again_without_a_network(small_hub, library):
 
 
 def test_without_a_network_the_error_is_one_sentence(library):
-    with pytest.raises(CheckpointError, match="Hub cannot be reached, so somebody/tiny-bert was not downloaded"):
+    with pytest.raises(
+        CheckpointError, match=r"somebody/tiny-bert was not downloaded \(.*; check that it is a public model"
+    ):
         fetch_checkpoint(NAME)
     library.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(CheckpointError, match="check the network, and that HF_HUB_OFFLINE is not set"):
+    with pytest.raises(CheckpointError, match=r"not downloaded .*HF_HUB_OFFLINE"):
         fetch_checkpoint(NAME)
 
 
 @pytest.mark.parametrize(
     ("status", "headers", "message"),
     [
-        (404, {"X-Error-Code": "RepoNotFound"}, "no public model somebody/tiny-bert"),
-        (401, {"X-Error-Code": "RepoNotFound"}, "no public model somebody/tiny-bert"),
-        (401, {}, "no public model somebody/tiny-bert|returned 401"),
-        (403, {"X-Error-Code": "GatedRepo"}, "is a gated model"),
-        (500, {}, "returned 500"),
+        (404, {"X-Error-Code": "RepoNotFound"}, "404.*check that it is a public model"),
+        (401, {"X-Error-Code": "RepoNotFound"}, "401.*check that it is a public model"),
+        (401, {}, "401"),
+        (403, {"X-Error-Code": "GatedRepo"}, "403"),
+        (500, {}, "500"),
     ],
 )
 def test_a_model_that_the_hub_refuses_is_a_plain_error(status, headers, message, small_hub):
@@ -170,12 +172,6 @@ def test_the_revision_whose_size_was_checked_is_fetched(small_hub):
     assert [path for path in small_hub.asked if "main" in path] == [f"/api/models/{NAME}/revision/main"]
     assert small_hub.asked[0].endswith("main")
     assert len(small_hub.read) == 4
-
-
-def test_a_download_ends_at_its_deadline(small_hub, library):
-    library.setattr(hub, "DEADLINE_SECONDS", -60)
-    with pytest.raises(CheckpointError, match="tiny-bert was not downloaded within -1 minutes; use a smaller one"):
-        fetch_checkpoint(NAME)
 
 
 def test_a_model_over_the_limit_is_not_fetched(small_hub):
@@ -197,7 +193,7 @@ def test_a_full_disk_is_one_sentence(small_hub, library):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     library.setattr("huggingface_hub.snapshot_download", fail)
-    with pytest.raises(CheckpointError, match=r"was not downloaded \(No space left on device\)"):
+    with pytest.raises(CheckpointError, match=r"was not downloaded \(.*No space left on device\)"):
         fetch_checkpoint(NAME)
 
 
