@@ -36,7 +36,7 @@ from balcony.views import view
 from bert_core.config import ASSETS, CHECKPOINTS, HOME
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 from bert_core.runs.service import TrainingService
-from bert_core.show import style_sheet
+from bert_core.show import asset
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
 
 # The folders of the tabs, in their order on the page; each has its record in `tab.py`.
@@ -136,7 +136,7 @@ def launch(
     layers = middleware(service, None if is_open else (*LOOPBACK, *allowed))
     served = demo.launch(
         theme=theme(),
-        css=style_sheet() + (style_sheet("class") if teacher is not None else ""),
+        css=asset("css/balcony.css") + (asset("css/class.css") if teacher is not None else ""),
         head=head(),
         run_history=False,
         ssr_mode=False,

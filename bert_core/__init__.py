@@ -6,9 +6,8 @@
     run = service.start("romeo-juliet", seed=0)  # trains in the background; wait until run.status is "finished"
     fill_mask(run.snapshots[-1].checkpoint(), "hello how [MASK] you", "hello romeo my name is juliet")
 
-To read: config, data/, model, training/; then storage/ (model folders), probes/ (questions to a model),
-tasks/, runs/, show (attention in a notebook or a file).
-"""
+To read: config, data/, model, training/; then storage/ (model folders), probes/ (questions to a model), tasks/, runs/,
+show (attention in a notebook or a file)."""
 
 from bert_core.config import VERSION as __version__
 from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig
@@ -20,7 +19,6 @@ from bert_core.errors import BertCoreError
 from bert_core.model import BertForPreTraining, BertModel
 from bert_core.probes.attention import (
     ablation_map,
-    across,
     attention,
     head_facts,
     head_names,

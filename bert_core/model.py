@@ -19,12 +19,8 @@ from torch import Tensor, nn
 
 from bert_core.config import BertConfig
 
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "gelu": F.gelu,
-    "relu": F.relu,
-    "tanh": torch.tanh,
-    "linear": lambda x: x,
-}
+Activation = Callable[[Tensor], Tensor]
+_ACTIVATIONS: dict[str, Activation] = {"gelu": F.gelu, "relu": F.relu, "tanh": torch.tanh, "linear": torch.positive}
 
 # Is given a number of a pass by its name, and returns it, or what takes its place.
 Watch = Callable[[str, Tensor], Tensor]
@@ -39,8 +35,7 @@ class Packing:
     """The positions of a batch that the model computes, everywhere but in attention: a third to a half is padding.
 
     shape: (B, T). real: (N,) the computed positions in order; None means all. number: (B * T,) the index in `real` of
-    each position; for padding, that of the real token before it.
-    """
+    each position; for padding, that of the real token before it."""
 
     shape: tuple[int, int]
     real: Tensor | None = None
@@ -62,10 +57,6 @@ class Packing:
     def unpack(self, packed: Tensor) -> Tensor:
         """A packed tensor as (B, T, C); padding gets a copy of a real token, which the attention mask hides."""
         return packed if self.number is None else packed.index_select(0, self.number).view(*self.shape, -1)
-
-    def index(self, positions: Tensor) -> Tensor:
-        """Where the vectors of these positions are in a packed tensor."""
-        return positions if self.number is None else self.number[positions]
 
 
 @dataclass
@@ -141,16 +132,12 @@ class BertSelfAttention(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None, packing: Packing, watch: Watch | None = None) -> Tensor:
         names = {"attn.hook_q": self.query, "attn.hook_k": self.key, "attn.hook_v": self.value}
-        query, key, value = (
-            seen(watch, name, self.split(packing.unpack(project(x)))).transpose(1, 2)  # (B, H, T, d)
+        query, key, value = (  # (B, H, T, d)
+            seen(watch, name, packing.unpack(project(x)).unflatten(-1, (self.num_heads, -1))).transpose(1, 2)
             for name, project in names.items()
         )
         context = attend(query, key, value, mask, self.dropout_prob if self.training else 0.0, watch)
         return packing.pack(seen(watch, "attn.hook_z", context.transpose(1, 2)).flatten(2))  # (N, D)
-
-    def split(self, x: Tensor) -> Tensor:
-        """Vectors (..., D) as their parts for each head, (..., H, d)."""
-        return x.unflatten(-1, (self.num_heads, -1))
 
 
 def attend(
@@ -158,8 +145,7 @@ def attend(
 ) -> Tensor:
     """dropout(softmax(query key^T / sqrt(d) + mask)) value, (B, H, T, d).
 
-    PyTorch's fused kernel computes it, unless somebody watches or plain products are faster.
-    """
+    PyTorch's fused kernel computes it, unless somebody watches or plain products are faster."""
     is_plain_faster = query.device.type == "cpu" and (query.shape[2] <= _SHORT or query.dtype == torch.bfloat16)
     if watch is None and not is_plain_faster:
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
@@ -173,8 +159,7 @@ def attend(
 
 
 class ProjectAddNorm(nn.Module):
-    """The last part of each block of a layer: LayerNorm(residual + dropout(dense(x))). names: of these three numbers,
-    the inner one first."""
+    """The end of each block: LayerNorm(residual + dropout(dense(x))). names: of these three numbers, in turn."""
 
     def __init__(self, in_features: int, config: BertConfig, names: tuple[str, str, str]) -> None:
         super().__init__()
@@ -218,11 +203,8 @@ class BertLayer(nn.Module):
 
 
 class BertModel(nn.Module):
-    """The encoder and its pooler.
-
-    generator: draws the initial weights; None means PyTorch's global generator. Under `torch.device("meta")` nothing is
-    drawn or allocated, for weights that are loaded afterwards.
-    """
+    """The encoder and its pooler. generator: draws the initial weights; None means PyTorch's global one. Under
+    `torch.device("meta")` nothing is drawn or allocated, for weights that are loaded afterwards."""
 
     def __init__(self, config: BertConfig, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
@@ -251,8 +233,7 @@ class BertModel(nn.Module):
         it, with its shape there, and returns what takes its place; None in training. asked_positions: (M,) positions to
         which last_hidden_state is limited, (M, D); where nobody watches and the pooler reads [CLS], the last layer then
         computes only these and each row's first token after its attention. packing: `Packing.of` this attention_mask,
-        to compute no padding; the hidden states of padding then mean nothing, and nobody can watch.
-        """
+        to compute no padding; the hidden states of padding then mean nothing, and nobody can watch."""
         B, T = input_ids.shape
         packing = packing or Packing((B, T))
         token_type_ids = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
@@ -260,13 +241,14 @@ class BertModel(nn.Module):
         kept = None
         if asked_positions is not None:  # after the first token of each row
             first = torch.arange(0, B * T, T, device=input_ids.device)
-            kept = packing.index(torch.cat([first, asked_positions.to(first.device)]))
+            kept = torch.cat([first, asked_positions.to(first.device)])
+            kept = kept if packing.number is None else packing.number[kept]
         limit = kept if self.config.pooler == "first" and watch is None else None
 
         x = self.embeddings(input_ids, token_type_ids, packing, watch)  # (B, T, D), or (N, D) of a packing
-        for number, layer in enumerate(self.encoder.layer):
-            is_last = number == len(self.encoder.layer) - 1
-            x = layer(x, mask, packing, _below(watch, f"blocks.{number}."), limit if is_last else None)
+        for number, layer in enumerate(self.encoder.layer, 1):
+            needed = limit if number == len(self.encoder.layer) else None
+            x = layer(x, mask, packing, _below(watch, f"blocks.{number - 1}."), needed)
 
         if limit is not None:
             read, x = x.split([B, len(limit) - B])
@@ -321,8 +303,7 @@ class BertForPreTraining(nn.Module):
     ) -> PretrainingOutput:
         """Encode a batch and score words and sentence pairs; arguments as for `BertModel.forward`.
 
-        With asked_positions, it scores words only there, (M, V), which saves most of a small model's arithmetic.
-        """
+        With asked_positions, it scores words only there, (M, V), which saves most of a small model's arithmetic."""
         output = self.bert(input_ids, *inputs, watch=watch, **options)
         words = self.score_words(output.last_hidden_state, watch)
         pairs = self.cls["seq_relationship"](self.pooled_dropout(output.pooler_output))
@@ -338,28 +319,23 @@ class BertForPreTraining(nn.Module):
         return self.cls["predictions"](hidden, self.bert.embeddings.word_embeddings.weight, watch)
 
 
-@torch.no_grad()
 def initialise(module: nn.Module, config: BertConfig, generator: torch.Generator | None) -> None:
     """Draw all parameters of a module on the meta device; where that is PyTorch's default device, leave them there."""
-    if torch.get_default_device().type != "meta":
-        for name, parameter in list(module.named_parameters()):
-            values = draw(name, parameter.shape, config, generator).to(torch.get_default_device())
-            # An unused table is drawn too, so that the later ones are the same with and without it.
-            set_parameter(module, name, values * parameter.requires_grad, parameter.requires_grad)
-
-
-def set_parameter(module: nn.Module, name: str, values: Tensor, requires_grad: bool = False) -> None:
-    """Replace a parameter; the new one shares the memory of `values`."""
-    owner, _, attribute = name.rpartition(".")
-    setattr(module.get_submodule(owner), attribute, nn.Parameter(values, requires_grad))
+    if torch.get_default_device().type == "meta":
+        return
+    drawn = {}
+    for name, parameter in module.named_parameters():
+        values = draw(name, parameter.shape, config, generator).to(torch.get_default_device())
+        # An unused table is drawn too, so that the later ones are the same with and without it.
+        drawn[name] = values * parameter.requires_grad
+    module.load_state_dict(drawn, assign=True)
 
 
 def draw(name: str, shape: Sequence[int], config: BertConfig, generator: torch.Generator | None = None) -> Tensor:
     """A parameter's initial values: LayerNorm 1, biases 0, all else from N(0, std) cut at two standard deviations.
 
     Sinusoidal position vectors (Vaswani et al. 2017, section 3.5), the sines first, have that deviation. One position
-    further is the same rotation everywhere: a head learns to attend to a neighbour once, not for each position anew.
-    """
+    further is the same rotation everywhere: a head learns to attend to a neighbour once, not for each position anew."""
     if name.endswith(("bias", "LayerNorm.weight")):
         return torch.full(shape, 0.0 if name.endswith("bias") else 1.0)
     std = config.initializer_range

@@ -1,7 +1,6 @@
 """Attention as a page of its own, for a cell of a notebook or a file, and the values that its views draw.
 
-It reads the scripts and styles of the app's page as data. Shapes: L layers, H heads, T tokens.
-"""
+It reads the scripts and styles of the app's page as data. Shapes: L layers, H heads, T tokens."""
 
 import base64
 import dataclasses
@@ -13,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from string import Template
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -21,22 +20,14 @@ from torch import Tensor
 
 from bert_core.config import ASSETS
 from bert_core.errors import InputError
-from bert_core.probes.attention import (
-    AttentionMaps,
-    HeadFacts,
-    head_facts,
-    rollout,
-)
+from bert_core.probes.attention import AttentionMaps, HeadFacts, head_facts, rollout
 
+Names = Sequence[Sequence[str]]  # of the heads of each layer, see `head_names`
 Theme = Literal["auto", "light", "dark"]
 MAX_WEIGHTS = 4_000_000  # 12 layers of 12 heads over 166 tokens; a spreadsheet opens a million rows
 MOST_IN_THUMBNAIL = 64  # tokens; of more, a pixel shows the largest weight of several
 _SCRIPTS = ("attention/saved_page.js", "language/translator.js")  # the latter for a page saved in another language
 _IMPORT = re.compile(r'(\bfrom |\bimport[ (])"(\.[^"]*)"')
-_FRAME = (  # so that styles and scripts of the page and those of the notebook do not meet
-    '<iframe srcdoc="{page}" sandbox="allow-scripts" title="{title}" '
-    'style="width: 100%; height: 640px; resize: vertical; border: 0"></iframe>'
-)
 
 
 @dataclass(frozen=True)
@@ -46,8 +37,11 @@ class View:
     title: str
     html: str = field(repr=False)
 
-    def _repr_html_(self) -> str:
-        return _FRAME.format(page=html.escape(self.html), title=html.escape(self.title))
+    def _repr_html_(
+        self,
+    ) -> str:  # a frame, so that styles and scripts of the page and those of the notebook don't meet
+        frame = f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts" title="{html.escape(self.title)}" '
+        return frame + 'style="width: 100%; height: 640px; resize: vertical; border: 0"></iframe>'
 
 
 @dataclass(frozen=True)
@@ -56,50 +50,36 @@ class ShownAttention:
 
     shown: range  # the numbers of these layers, from 0
     layers: int  # L
-    note: list[str]  # why not all layers are shown
-    maps: AttentionMaps
+    maps: AttentionMaps  # of them, as what follows
     facts: HeadFacts
-    names: Sequence[Sequence[str]]  # of the heads of these layers
-    average: Tensor  # (shown, T, T)
+    names: Names
+    average: Tensor  # of the heads of each layer, (shown, T, T)
     rollout: Tensor  # (shown, T, T)
     mean: Tensor  # of all heads of all layers, (T, T)
 
     @classmethod
-    def of(
-        cls, maps: AttentionMaps, names: Sequence[Sequence[str]] | None = None, *, layer: int = 0
-    ) -> "ShownAttention":
-        """names: see `head_names`. layer, errors: see `shown_layers`."""
+    def of(cls, maps: AttentionMaps, names: Names | None = None, *, layer: int = 0) -> "ShownAttention":
+        """layer, errors: see `shown_layers`."""
         L, H, T, _ = maps.weights.shape
-        shown = shown_layers(L, H, T, layer)
+        shown, averages, flow = shown_layers(L, H, T, layer), maps.weights.mean(1), rollout(maps.weights)
         some = slice(shown.start, shown.stop)
-        own, averages = dataclasses.replace(maps, weights=maps.weights[some]), maps.weights.mean(1)
-        together = f"all heads together have {maps.weights.numel():,} weights; the page shows {MAX_WEIGHTS:,}."
-        note = [] if len(shown) == L else [f"One layer at a time is shown: {together}"]
-        names, flow = (names or [[""] * H] * L)[some], rollout(maps.weights)[some]
-        return cls(shown, L, note, own, head_facts(own), names, averages[some], flow, averages.mean(0))
+        own, names = dataclasses.replace(maps, weights=maps.weights[some]), (names or [[""] * H] * L)[some]
+        return cls(shown, L, own, head_facts(own), names, averages[some], flow[some], averages.mean(0))
 
 
 def shown_layers(L: int, H: int, T: int, layer: int) -> range:
-    """The layers that are shown of L layers with H heads over T tokens: all, or the one with this number where all have
-    more weights than MAX_WEIGHTS. Raises InputError where one has more."""
-    if L * H * T * T <= MAX_WEIGHTS:
-        return range(L)
+    """All of L layers with H heads over T tokens or, where these have more weights than MAX_WEIGHTS, the layer with
+    this number. Raises InputError where one has more."""
     if H * T * T > MAX_WEIGHTS:
         raise InputError(
-            f"All heads together have {L * H * T * T:,} weights; the page shows {MAX_WEIGHTS:,}, and one layer alone "
-            f"has {H * T * T:,}. Shorten the text to {math.isqrt(MAX_WEIGHTS // H)} tokens."
+            f"A layer has {H * T * T:,} weights for this text; the page shows {MAX_WEIGHTS:,}. Shorten the text to "
+            f"{math.isqrt(MAX_WEIGHTS // H)} tokens."
         )
-    layer = max(0, min(layer, L - 1))
-    return range(layer, layer + 1)
+    return range(L) if L * H * T * T <= MAX_WEIGHTS else range(layer, layer + 1)
 
 
 def show(
-    maps: AttentionMaps,
-    names: Sequence[Sequence[str]] | None = None,
-    *,
-    title: str = "Attention",
-    theme: Theme = "auto",
-    layer: int = 0,
+    maps: AttentionMaps, names: Names | None = None, *, title: str = "Attention", theme: Theme = "auto", layer: int = 0
 ) -> View:
     """The Attention tab's view of one input, for a notebook, where it appears below the cell: all heads, and one of
     them large, as a map or as lines between words. `.html` is the page for a file; neither needs a network.
@@ -108,8 +88,6 @@ def show(
     for a notebook whose theme is not that of the system. layer: from 0, the one that is shown first, and alone where
     all have more weights than MAX_WEIGHTS. Raises InputError where one layer has more, and for a layer that is missing.
     """
-    if theme not in get_args(Theme):
-        raise InputError(f"The theme {theme!r} is unknown; it can be one of: {', '.join(get_args(Theme))}.")
     if not 0 <= layer < len(maps.weights):
         raise InputError(f"There are {len(maps.weights)} layers, and no layer {layer}; they are counted from 0.")
     return View(title, attention_page(ShownAttention.of(maps, names, layer=layer), (layer, 0), title, theme))
@@ -120,34 +98,31 @@ def grid_value(shown: ShownAttention, picked: tuple[int, int]) -> dict[str, Any]
     weights = shown.maps.weights
     if (pooled := math.ceil(weights.shape[-1] / MOST_IN_THUMBNAIL)) > 1:
         weights = F.max_pool2d(weights, pooled, ceil_mode=True)
-    L, H, size, _ = weights.shape
     return {
         "first": shown.shown.start,
-        "layers": L,
+        "layers": len(weights),
         "of": shown.layers,
-        "heads": H,
-        "size": size,
+        "heads": weights.shape[1],
+        "size": weights.shape[-1],
         "weights": packed((weights.sqrt() * 255).round().clamp(0, 255).byte()),
-        "picked": list(picked),
+        "picked": [*picked],
         "facts": {name: _numbers(values) for name, values in shown.facts.facts.items()},
         "most": {"entropy": round(shown.facts.chance["entropy"], 4)},
         "names": shown.names,
-        "notes": shown.note,
     }
 
 
 def detail_value(shown: ShownAttention, picked: tuple[int, int]) -> dict[str, Any]:
     """One layer in detail; each weight as two bytes, 65535 means 1. Layers and heads are counted from 0."""
     layer, head = picked
-    first = shown.shown.start
     return {
         "tokens": shown.maps.tokens,
         "segments": shown.maps.token_type_ids,
         "layer": layer,
         "head": head,
-        "first": first,
+        "first": shown.shown.start,
         "heads": shown.maps.weights.shape[1],
-        "weights": _two_bytes(shown.maps.weights[layer - first]),
+        "weights": _two_bytes(shown.maps.weights[layer - shown.shown.start]),
         "averages": _two_bytes(shown.average),
         "rollout": _two_bytes(shown.rollout),
         "mean": _two_bytes(shown.mean),
@@ -158,30 +133,26 @@ def attention_page(shown: ShownAttention, picked: tuple[int, int], title: str, t
     """An HTML page with the same views that needs no network: it contains scripts, style and numbers."""
     layers = [_two_bytes(layer) for layer in shown.maps.weights]
     data = {"grid": grid_value(shown, picked), "detail": detail_value(shown, picked), "layers": layers}
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False)
-    sources = {name: source for script in _SCRIPTS for name, source in modules(script).items()}
-    urls = {name: f"data:text/javascript;base64,{_base64(source.encode())}" for name, source in sources.items()}
-    template = Template((ASSETS / "offline-page.html").read_text(encoding="utf-8"))
-    return template.substitute(  # one pass: inserted text is not substituted
+    scripts = {name: _base64(source.encode()) for script in _SCRIPTS for name, source in modules(script).items()}
+    urls = {name: f"data:text/javascript;base64,{content}" for name, content in scripts.items()}
+    return Template(asset("offline-page.html")).substitute(  # one pass: inserted text is not substituted
         title=html.escape(title),
-        style=style_sheet(),
+        style=asset("css/balcony.css"),
         theme="light dark" if theme == "auto" else theme,
-        data=text.replace("<", "\\u003c"),  # a person's text must not end the script element
+        data=json.dumps(data, ensure_ascii=False).replace("<", "\\u003c"),  # a text must not end the script element
         imports=json.dumps({"imports": urls}),
         entry=_SCRIPTS[0],
     )
 
 
 def modules(entry: str) -> dict[str, str]:
-    """Every script that an entry needs, itself included, by its path below assets/js. They import each other by these
-    paths: a script of a page on disk may not import files."""
+    """An entry and every script that it needs, by their paths below assets/js. They import each other by these paths:
+    a script of a page on disk may not import files."""
     found, wanted = dict[str, str](), [entry]
-    while wanted:
-        name = wanted.pop()
-        if name not in found:
-            source = (ASSETS / "js" / name).read_text(encoding="utf-8")
-            wanted += [resolved(name, imported) for _, imported in _IMPORT.findall(source)]
-            found[name] = _IMPORT.sub(lambda match: f'{match[1]}"{resolved(name, match[2])}"', source)  # noqa: B023
+    for name in wanted:  # which grows
+        source = asset(f"js/{name}")
+        wanted += {resolved(name, path) for _, path in _IMPORT.findall(source)} - {*wanted}
+        found[name] = _IMPORT.sub(lambda match: f'{match[1]}"{resolved(name, match[2])}"', source)  # noqa: B023
     return found
 
 
@@ -190,8 +161,8 @@ def resolved(name: str, imported: str) -> str:
     return posixpath.normpath(posixpath.join(posixpath.dirname(name), imported))
 
 
-def style_sheet(name: str = "balcony") -> str:
-    return (ASSETS / "css" / f"{name}.css").read_text(encoding="utf-8")
+def asset(path: str) -> str:
+    return (ASSETS / path).read_text(encoding="utf-8")
 
 
 def packed(numbers: Tensor) -> str:

@@ -82,7 +82,7 @@ def show(asked: PageRequest) -> dict[str, Any]:
         return no_heads("")
     first = attention_of(model.checkpoint, question)
     head = attention.nearest_head(question.head, model.checkpoint.config)
-    notes = first.note + alone_note(model.checkpoint, question.pair)
+    notes = alone_note(model.checkpoint, question.pair)
     others = show_beside(first, head, asked)
     value = with_difference(grid_value(first, head), others.pop("apart", None))
     value |= LATER | {"notes": notes, "caption": caption(model) if question.other else "", "clear": clear_model(asked)}
@@ -103,7 +103,7 @@ def show_beside(first: ShownAttention, head: Head, asked: PageRequest) -> dict[s
     head, apart = attention.nearest_head(head, model.checkpoint.config), attention.differences(first, second)
     value = with_difference(grid_value(second, head), apart)
     layer_apart = value["facts"]["difference"][head[0] - second.shown.start] if apart is not None else None
-    notes = [*value["notes"], attention.difference_note(apart, first.shown.start)]
+    notes = [attention.difference_note(apart, first.shown.start)]
     return {
         OTHER_GRID: value | LATER | {"caption": caption(model), "notes": notes, "clear": ""},
         OTHER_DETAIL: detail_value(second, head) | {"apart": layer_apart},

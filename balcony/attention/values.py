@@ -67,7 +67,8 @@ def texts_and_layers(checkpoint: Checkpoint, question: Question) -> tuple[tuple[
         raise InputError("There is no sentence yet; type or choose one first.")
     texts, config = mask_words(checkpoint, question)[0].texts, checkpoint.config
     T = len(encode_text(checkpoint, *texts))
-    return texts, shown_layers(config.num_hidden_layers, config.num_attention_heads, T, question.head[0])
+    layer, _ = nearest_head(question.head, config)
+    return texts, shown_layers(config.num_hidden_layers, config.num_attention_heads, T, layer)
 
 
 def differences(one: ShownAttention, other: ShownAttention) -> Tensor | None:

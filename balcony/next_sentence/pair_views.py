@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from balcony.frame.question import Question
 from balcony.parts.export import Numbers, python_code, table
@@ -11,7 +12,7 @@ from balcony.parts.notes import NEXT, pair_labels
 from balcony.server.probe_lock import probe_lock
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError, percent
-from bert_core.probes.attention import across, attention
+from bert_core.probes.attention import SPECIAL, AttentionMaps, attention
 from bert_core.probes.sentence_pairs import UNLABELLED, PairMatrix, next_sentence, window
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -124,6 +125,16 @@ def matrix_code(folder: str, corpus: Corpus, start: int, size: int) -> str:
     )
 
 
+def across(maps: AttentionMaps) -> tuple[list[str], list[str], Tensor]:
+    """How [CLS], which next sentence prediction reads, and the first sentence attend to the second: [CLS] and the first
+    one's words, R in all, the second's C words, and weights (L, H, R, C)."""
+    words = [i for i, token in enumerate(maps.tokens) if token not in SPECIAL]
+    rows = [0, *(i for i in words if maps.token_type_ids[i] == 0)]
+    columns = [i for i in words if maps.token_type_ids[i] == 1]
+    weights = maps.weights[..., rows, :][..., columns]
+    return [maps.tokens[i] for i in rows], [maps.tokens[i] for i in columns], weights
+
+
 def across_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     """How [CLS] and the words of the first sentence attend to those of the second, by the head of `question.across`."""
     rows, columns, weights = across(attention(checkpoint, *question.texts))
@@ -178,9 +189,13 @@ def pair_code(checkpoint: Checkpoint, question: Question) -> str:
     head = question.across
     return python_code(
         checkpoint.name,
-        ["across", "attention", "next_sentence"],
+        ["attention", "next_sentence"],
         f"pair = {question.texts_code}",
         "is_next = next_sentence(checkpoint, *pair)",
-        "rows, columns, weights = across(attention(checkpoint, *pair))  # (layers, heads, rows, columns)",
+        "maps = attention(checkpoint, *pair)",
+        f"words = [i for i, token in enumerate(maps.tokens) if token not in {SPECIAL}]",
+        "rows = [0, *(i for i in words if maps.token_type_ids[i] == 0)]  # [CLS] and the first sentence's words",
+        "columns = [i for i in words if maps.token_type_ids[i] == 1]  # the second's",
+        "weights = maps.weights[..., rows, :][..., columns]  # (layers, heads, rows, columns)",
         "shown = weights.mean((0, 1))  # of all heads" if head is None else f"shown = weights[{head[0]}, {head[1]}]",
     )

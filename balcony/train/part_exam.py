@@ -12,17 +12,9 @@ from torch import Tensor
 from bert_core.data.batches import truncated_lengths
 from bert_core.data.encoding import IS_NEXT, EncodedCorpus
 from bert_core.data.tokenizer import UNK
-from bert_core.probes.exam import (
-    Pairs,
-    Question,
-    Tally,
-    ask_words,
-    ids_of,
-    judge,
-    labelled_pairs,
-    ordered_pairs,
-)
+from bert_core.probes.exam import Question, Tally, ask_words, ids_of, judge
 from bert_core.probes.reading import pair_row, token_text
+from bert_core.probes.sentence_pairs import label_pairs
 from bert_core.storage.checkpoint import Checkpoint
 
 MOST_WORDS = 200  # drawn by chance; an answer takes a moment
@@ -67,11 +59,12 @@ def examine_part(checkpoint: Checkpoint, part: EncodedCorpus, training: EncodedC
     words, information = _ask(checkpoint, questions, frequent)
     labels = None if part.pair_labels is None else training.pair_labels
     constant_pair = labels is not None and bool((labels == IS_NEXT).mean() > 0.5)
-    pairs, is_next = _new_pairs(part, ~repeated, labels is not None)
+    numbers, is_next = _new_pairs(part, ~repeated, labels is not None)
+    pairs = [(ids_of(part, a), ids_of(part, b)) for a, b in numbers]
     return PartExam(
         words=words,
         information=information,
-        pairs=judge(checkpoint, part, pairs, is_next, constant_pair),
+        pairs=judge(checkpoint, pairs, is_next, constant_pair),
         frequent=token_text(checkpoint.tokenizer, frequent),
         sentences=len(part),
         repeated=int(repeated.sum()),
@@ -111,16 +104,22 @@ def _question_around(
     return pair_row(checkpoint, own, near[:rest]), int(token - begin + 1)
 
 
-def _new_pairs(part: EncodedCorpus, is_new: np.ndarray, has_labels: bool) -> Pairs:
-    """Different pairs of a part. is_new: which sentences the training text lacks; a pair needs one of them."""
+def _new_pairs(part: EncodedCorpus, is_new: np.ndarray, has_labels: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Different pairs of a part: numbers of two sentences, (N, 2), and whether they are IsNext, (N,). is_new: which
+    sentences the training text lacks; a pair needs one of them."""
     if has_labels:
-        return labelled_pairs(part, np.flatnonzero(is_new.reshape(-1, 2).any(1))[:LABELLED_PAIRS])
+        assert part.pair_labels is not None
+        kept = np.flatnonzero(is_new.reshape(-1, 2).any(1))[:LABELLED_PAIRS]
+        return np.stack([2 * kept, 2 * kept + 1], 1), part.pair_labels[kept] == IS_NEXT
     wanted, has_next = is_new.copy(), part.has_next[:-1]
     wanted[:-1] |= has_next & is_new[1:]
     wanted[1:] |= has_next & is_new[:-1]
     numbers = np.flatnonzero(wanted)[:PAIRED_SENTENCES]
+    followed = np.flatnonzero(part.has_next[numbers[:-1]] & (np.diff(numbers) == 1))
+    labels = label_pairs(part.texts[numbers].tolist(), dict.fromkeys(followed.tolist(), 1), other=0).numpy() == 1
     is_first, new = _is_first(part.texts[numbers]), is_new[numbers]
-    return ordered_pairs(part, numbers, np.outer(is_first, is_first) & np.logical_or.outer(new, new))
+    asked = np.outer(is_first, is_first) & np.logical_or.outer(new, new)
+    return numbers[np.argwhere(asked)], labels[asked]
 
 
 def _is_first(texts: np.ndarray) -> np.ndarray:

@@ -1,8 +1,7 @@
 """Attention heads: their weights and patterns, averages, rollout, and what changes when heads are switched off.
 
 Shapes: L layers, H heads, T tokens, D hidden size, d = D / H, B rows of a pass. Row i of a weight matrix (T, T) is how
-much token i attends to each token.
-"""
+much token i attends to each token."""
 
 import dataclasses
 import functools
@@ -76,8 +75,7 @@ def head_facts(maps: AttentionMaps) -> HeadFacts:
     """How much each head attends to each kind of target in one input.
 
     Entropy and the weights on [CLS] and [SEP] are means over all tokens. The others are means over the words that have
-    the target: a next or previous word, the same word anywhere (itself included), another sentence.
-    """
+    the target: a next or previous word, the same word anywhere (itself included), another sentence."""
     weights, tokens, segments = maps.weights.double(), np.array(maps.tokens), np.array(maps.token_type_ids)
     T, is_word = len(tokens), ~np.isin(tokens, SPECIAL)
     words = is_word[:, None] & is_word
@@ -106,8 +104,7 @@ def head_names(
     A head is named after the target that is furthest above chance, among those where its weight is at least NAMED_FROM
     of the way from chance to 1 and exceeds that of RANDOM_HEADS heads with random weights of the same size. In a model
     with random weights, at most 2 % of the heads get a name. layers: numbers from 0 of those that are looked at; the
-    heads of others have no name. Raises InputError for an empty or too long input.
-    """
+    heads of others have no name. Raises InputError for an empty or too long input."""
     maps, blocks = attention(checkpoint, text, text_pair), checkpoint.model.bert.encoder.layer
     states = hidden_states(checkpoint, encode_text(checkpoint, text, text_pair)).double()
     at_once = max(1, _WEIGHTS_AT_ONCE // len(maps.tokens) ** 2)
@@ -132,28 +129,16 @@ def rollout(weights: Tensor) -> Tensor:
     """Attention multiplied through the layers up to each one, (L, T, T); rows sum to 1.
 
     Each layer's matrix is 0.5 A + 0.5 I, where A is the mean over heads: half of its input passes by its attention
-    through the residual connection (Abnar & Zuidema 2020, section 3).
-    """
+    through the residual connection (Abnar & Zuidema 2020, section 3)."""
     mixed = 0.5 * weights.mean(1, dtype=torch.float64) + 0.5 * torch.eye(weights.shape[-1], dtype=torch.float64)
     mixed = mixed / mixed.sum(-1, keepdim=True)
     return torch.stack(list(accumulate(mixed, lambda below, layer: layer @ below))).float()
 
 
-def across(maps: AttentionMaps) -> tuple[list[str], list[str], Tensor]:
-    """How [CLS], which next sentence prediction reads, and the first sentence attend to the second: [CLS] and the first
-    one's words, R in all, the second's C words, and weights (L, H, R, C)."""
-    words = [i for i, token in enumerate(maps.tokens) if token not in SPECIAL]
-    rows = [0, *(i for i in words if maps.token_type_ids[i] == 0)]
-    columns = [i for i in words if maps.token_type_ids[i] == 1]
-    weights = maps.weights[..., rows, :][..., columns]
-    return [maps.tokens[i] for i in rows], [maps.tokens[i] for i in columns], weights
-
-
 def without_special(maps: AttentionMaps) -> AttentionMaps:
     """The maps without [CLS], [SEP] and [PAD]. Each row is scaled to sum to 1; one without any weight becomes uniform.
 
-    Raises InputError when no token is left.
-    """
+    Raises InputError when no token is left."""
     shown = [i for i, token in enumerate(maps.tokens) if token not in SPECIAL]
     if not shown:
         raise InputError("There is no word in this text; type a sentence.")
@@ -197,8 +182,7 @@ def answers(
     "is_next": P(IsNext), of two sentences.
     "loss": the MLM loss on a batch of training, in nats.
 
-    Raises InputError as `attention` does, for a head that is missing, and for a position that is not a word's.
-    """
+    Raises InputError as `attention` does, for a head that is missing, and for a position that is not a word's."""
     encoding, found = encode_text(checkpoint, text, text_pair), dict[str, float]()
     checkpoint = without_heads(checkpoint, off) if off else checkpoint
     if position is not None and "mlm" not in checkpoint.missing:

@@ -1,5 +1,6 @@
 """The exam: mask every word of a text once, and judge every ordered pair of its sentences, or every labelled pair."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,12 +14,11 @@ from bert_core.data.encoding import IS_NEXT, EncodedCorpus, encode_corpus
 from bert_core.errors import ignore
 from bert_core.probes.forward import require, word_scores
 from bert_core.probes.reading import Row, masked_row, pair_row, token_text
-from bert_core.probes.sentence_pairs import judge_pairs, label_pairs
+from bert_core.probes.sentence_pairs import judge_pairs, label_pairs, window
 from bert_core.storage.checkpoint import Checkpoint
 
 EXAM_SENTENCES = 200  # limit; of a longer text, a window of this many sentences is examined
 Question = tuple[Row, int]  # a row, and the position of the token that is asked
-Pairs = tuple[np.ndarray, np.ndarray]  # numbers of two sentences, (N, 2), and whether they are IsNext, (N,)
 
 
 class Tally(NamedTuple):
@@ -38,7 +38,7 @@ class Exam:
     pairs: Tally  # beside always giving `label`
     frequent: str  # the token that is asked most often
     label: str  # the more frequent one of the pairs
-    window: tuple[int, int] | None = None  # first and last sentence, from 1, if only a part was examined
+    window: tuple[int, int] | None  # first and last sentence, from 1, if only a part was examined
 
 
 def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
@@ -47,33 +47,35 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
     A word is right when it is the likeliest guess. A pair is IsNext when its sentences are neighbours anywhere in the
     text; all others, such as a sentence with itself, are NotNext. Of a text of labelled pairs, only these are judged,
     by their labels. Of a text of more than 200 sentences, a window drawn by the seed is examined. Pairs longer than the
-    model reads are left out. Raises InputError when the model lacks a head, ConfigError for a seed out of range.
-    """
+    model reads are left out. Raises InputError when the model lacks a head, ConfigError for a seed out of range."""
     require(checkpoint, "mlm", "nsp")
     check_seed(seed)
+    S = len(corpus.sentences)
+    start = int(np.random.default_rng(seed).integers(max(1, S - EXAM_SENTENCES + 1)))
+    start, corpus = window(corpus, EXAM_SENTENCES, start)
     encoded = encode_corpus(corpus, checkpoint.tokenizer)
-    S, has_labels = len(encoded), encoded.pair_labels is not None
-    first = int(np.random.default_rng(seed).integers(max(1, S - EXAM_SENTENCES + 1)))
-    first = first // 2 * 2 if has_labels else first  # a labelled pair stays whole
-    numbers = np.arange(first, min(S, first + EXAM_SENTENCES))
-    sentences = [ids_of(encoded, s) for s in numbers.tolist()]
-    adjacent = np.flatnonzero(encoded.has_next[numbers[:-1]])
+    sentences, followed = [ids_of(encoded, s) for s in range(len(encoded))], np.flatnonzero(encoded.has_next)
     questions: list[Question] = []
-    for a, b in (sentences[i : i + 2] for i in adjacent):
+    for a, b in (sentences[s : s + 2] for s in followed):
         row = pair_row(checkpoint, a, b)
         if len(row[0]) <= checkpoint.config.max_position_embeddings:
             questions += [(row, position) for position in range(1, len(row[0]) - 1) if position != len(a) + 1]
     frequent = int(np.bincount([row[0][position] for row, position in questions]).argmax()) if questions else 0
-    words = ask_words(checkpoint, questions, frequent)
-    if has_labels:
-        pairs, is_next = labelled_pairs(encoded, numbers[::2] // 2)
+    if encoded.pair_labels is None:
+        pairs = [*itertools.product(sentences, repeat=2)]
+        labels = (
+            label_pairs(encoded.texts.tolist(), dict.fromkeys(followed.tolist(), 1), other=0).flatten().numpy() == 1
+        )
     else:
-        pairs, is_next = ordered_pairs(encoded, numbers, np.ones((len(numbers), len(numbers)), bool))
-    mostly_next = bool(is_next.mean() > 0.5) if len(is_next) else False
-    judged = judge(checkpoint, encoded, pairs, is_next, mostly_next)
-    asked_most, label = token_text(checkpoint.tokenizer, frequent), "IsNext" if mostly_next else "NotNext"
-    window = (first + 1, int(numbers[-1]) + 1) if S > EXAM_SENTENCES else None
-    return Exam(words, judged, asked_most, label, window)
+        pairs, labels = [*zip(sentences[::2], sentences[1::2])], encoded.pair_labels == IS_NEXT
+    mostly_next = bool(labels.mean() > 0.5) if len(labels) else False
+    return Exam(
+        words=ask_words(checkpoint, questions, frequent),
+        pairs=judge(checkpoint, pairs, labels, mostly_next),
+        frequent=token_text(checkpoint.tokenizer, frequent),
+        label="IsNext" if mostly_next else "NotNext",
+        window=(start + 1, start + len(corpus.sentences)) if S > EXAM_SENTENCES else None,
+    )
 
 
 def ask_words(
@@ -92,22 +94,12 @@ def ask_words(
     return _tally(np.array(guesses, np.int64) == labels, labels == frequent)
 
 
-def ordered_pairs(part: EncodedCorpus, numbers: np.ndarray, asked: np.ndarray) -> Pairs:
-    """The ordered pairs of the sentences `numbers` (S,) at which `asked` (S, S) is true."""
-    is_followed = part.has_next[numbers[:-1]] & (numbers[1:] == numbers[:-1] + 1)
-    following = dict.fromkeys(np.flatnonzero(is_followed).tolist(), 1)
-    labels = label_pairs(part.texts[numbers].tolist(), following, other=0).numpy()
-    return numbers[np.argwhere(asked)], labels[asked] == 1
-
-
-def labelled_pairs(part: EncodedCorpus, numbers: np.ndarray) -> Pairs:
-    assert part.pair_labels is not None
-    return np.stack([2 * numbers, 2 * numbers + 1], 1), part.pair_labels[numbers] == IS_NEXT
-
-
-def judge(checkpoint: Checkpoint, part: EncodedCorpus, pairs: np.ndarray, labels: np.ndarray, constant: bool) -> Tally:
-    """Judge pairs beside the constant answer IsNext or, where `constant` is False, NotNext."""
-    probabilities = judge_pairs(checkpoint, [(ids_of(part, a), ids_of(part, b)) for a, b in pairs]).numpy()
+def judge(
+    checkpoint: Checkpoint, pairs: Sequence[Sequence[Sequence[int]]], labels: np.ndarray, constant: bool
+) -> Tally:
+    """Judge pairs of sentences of token ids beside the constant answer IsNext or, where it is False, NotNext. labels:
+    whether each is IsNext."""
+    probabilities = judge_pairs(checkpoint, pairs).numpy()
     kept = ~np.isnan(probabilities)
     return _tally((probabilities >= 0.5)[kept] == labels[kept], labels[kept] == constant)
 

@@ -1,7 +1,6 @@
 """Forward passes of all probes, from rows of tokens to plain tensors, without random numbers.
 
-Shapes: B rows of a pass, T tokens, M asked positions, V tokens of the vocabulary, L layers, H heads, D hidden size.
-"""
+Shapes: B rows of a pass, T tokens, M asked positions, V tokens of the vocabulary, L layers, H heads, D hidden size."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
@@ -64,8 +63,7 @@ def numbers_of(
     """The named numbers of a pass over one input, in their order and without a batch dimension, float32 on the CPU.
 
     names: those of `BertModel.forward`, "logits" (T, V) and "nsp_logits" (2,); * stands for any characters. change: is
-    given each number first, and returns what takes its place. Raises InputError for attention of too many weights.
-    """
+    given each number first, and returns what takes its place. Raises InputError for attention of too many weights."""
 
     def is_wanted(name: str) -> bool:
         return any(fnmatchcase(name, wanted) for wanted in names)

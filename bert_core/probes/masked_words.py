@@ -4,8 +4,7 @@ A word of several pieces is masked whole, with a [MASK] for each piece, as in wh
 "juli" completes it with "##et" from the spelling alone. The word's probability is the product of its pieces'
 probabilities, each guessed without the others.
 
-Shapes: L layers, C candidates, N words, V vocabulary. Probabilities are a softmax over the whole vocabulary.
-"""
+Shapes: L layers, C candidates, N words, V vocabulary. Probabilities are a softmax over the whole vocabulary."""
 
 import math
 from collections.abc import Sequence
@@ -82,8 +81,7 @@ class LeaveOneOut:
 def fill_mask(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5) -> list[list[Guess]]:
     """The likeliest tokens at each [MASK], in reading order: (token, probability), the best first.
 
-    Raises InputError when there is no [MASK], the input is too long, or the model has no masked-word head.
-    """
+    Raises InputError when there is no [MASK], the input is too long, or the model has no masked-word head."""
     return _fill(checkpoint, [(text, text_pair)], top_k)[0]
 
 
@@ -108,8 +106,7 @@ def rate_guess(
     """The probability and rank of the word `guess` at a [MASK].
 
     mask: number of the [MASK] in reading order, from 0. A word of several pieces needs as many neighbouring [MASK]s,
-    of which `mask` is the first. Raises InputError when there are too few, or the vocabulary lacks the word.
-    """
+    of which `mask` is the first. Raises InputError when there are too few, or the vocabulary lacks the word."""
     return _at_mask(checkpoint, text, text_pair, mask, guess)[-1]
 
 
@@ -127,8 +124,7 @@ def layer_lens(
 
     The head was trained on the last layer, where it gives the answer of `fill_mask`. On earlier layers it shows where
     this head can read that answer, not where the answer appears. The candidates are the last layer's `top_k` likeliest
-    tokens and those of `words` that are one known token. mask and errors as for `rate_guess`.
-    """
+    tokens and those of `words` that are one known token. mask and errors as for `rate_guess`."""
     encoding, positions = _find_masks(checkpoint, text, text_pair, mask)
     states = hidden_states(checkpoint, encoding)[:, positions[mask]].to(checkpoint.model.device)  # (L + 1, D)
     scores = log_probabilities(checkpoint, checkpoint.model.score_words(states)).cpu()  # (L + 1, V)
@@ -148,8 +144,7 @@ def layer_lens(
 def sweep(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5) -> Sweep:
     """Mask each word of one or two sentences, one at a time, and rate it at its position. A [MASK] in the text stays.
 
-    Raises InputError for an empty or too long text.
-    """
+    Raises InputError for an empty or too long text."""
     require(checkpoint, "mlm")
     encoding = encode_text(checkpoint, text, text_pair)
 
@@ -169,8 +164,7 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """Which words the answer at a [MASK] depends on: each other word is masked too, one at a time.
 
-    answer: the word that is rated; None takes the likeliest token. mask and errors as for `rate_guess`.
-    """
+    answer: the word that is rated; None takes the likeliest token. mask and errors as for `rate_guess`."""
     encoding, positions, ids, rated = _at_mask(checkpoint, text, text_pair, mask, answer)
     words, rows = _each_masked(checkpoint, encoding, text, text_pair)
     without = word_scores(

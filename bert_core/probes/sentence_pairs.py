@@ -18,16 +18,13 @@ UNLABELLED = -1
 
 @dataclass(frozen=True)
 class PairMatrix:
-    """S sentences against each other, the first of a pair in the row.
-
-    labels: 1 where the second follows the first, 0 where not, UNLABELLED between the labelled pairs of a text.
-    """
+    """S sentences against each other, the first of a pair in the row."""
 
     start: int  # number of the window's first sentence in the text, from 0
     numbers: tuple[int, ...]  # of the S sentences
     sentences: tuple[str, ...]
     probabilities: Tensor  # (S, S), P(IsNext); nan where the pair is longer than the model reads
-    labels: Tensor  # (S, S)
+    labels: Tensor  # (S, S), 1 where the second follows, 0 where not, UNLABELLED between labelled pairs
 
     @property
     def is_asked(self) -> Tensor:
@@ -43,16 +40,14 @@ class PairMatrix:
     def found(self) -> tuple[int, int]:
         """How many sentences have a true next sentence as the likeliest of all, and how many have one at all."""
         has_next = (self.is_asked & (self.labels == 1)).any(1)
-        likeliest = self.probabilities.nan_to_num(-1).argmax(1)
-        is_true = self.labels.gather(1, likeliest[:, None])[:, 0] == 1
-        return int((has_next & is_true).sum()), int(has_next.sum())
+        likeliest = self.probabilities.nan_to_num(-1).argmax(1, keepdim=True)
+        return int((has_next & (self.labels.gather(1, likeliest)[:, 0] == 1)).sum()), int(has_next.sum())
 
 
 def next_sentence(checkpoint: Checkpoint, sentence_a: str, sentence_b: str) -> float:
     """The probability that the second sentence follows the first, P(IsNext).
 
-    Raises InputError when a sentence has no word, the pair is too long, or the model has no next-sentence head.
-    """
+    Raises InputError when a sentence has no word, the pair is too long, or the model has no next-sentence head."""
     require(checkpoint, "nsp")
     for which, sentence in (("first", sentence_a), ("second", sentence_b)):
         if not tokenize(checkpoint, sentence, add_special_tokens=False).ids:
@@ -66,38 +61,32 @@ def pair_matrix(checkpoint: Checkpoint, corpus: Corpus, *, limit: int = 32, star
 
     Of more than `limit` sentences, a window from number `start` on is judged. A pair is IsNext when its sentences are
     neighbours anywhere in the window. Labelled pairs keep their labels, and all others of their text are unlabelled.
-    Sentences without a word are left out. Raises InputError without a next-sentence head or two sentences.
-    """
+    Sentences without a word are left out. Raises InputError without a next-sentence head or two sentences."""
     require(checkpoint, "nsp")
     start, corpus = window(corpus, limit, start)
-    in_window = [(d, sentence) for d, document in enumerate(corpus.documents) for sentence in document]
-    read = [
-        (number, d, sentence, ids)
-        for number, (d, sentence) in enumerate(in_window, start)
-        if (ids := tokenize(checkpoint, sentence, add_special_tokens=False).ids)
-    ]
-    if len(read) < 2:
+    document_of = [d for d, document in enumerate(corpus.documents) for _ in document]
+    tokens = [tokenize(checkpoint, each, add_special_tokens=False).ids for each in corpus.sentences]
+    kept = [i for i, ids in enumerate(tokens) if ids]
+    if len(kept) < 2:
         raise InputError(f"{corpus.name} has fewer than two sentences with a word; next sentence prediction needs two.")
-    numbers, of_document, sentences, tokens = zip(*read)
     labels = {
-        i: 1 if corpus.labels is None else int(corpus.labels[d])
-        for i, (d, next_d) in enumerate(itertools.pairwise(of_document))
-        if d == next_d
+        number: 1 if corpus.labels is None else int(corpus.labels[document_of[i]])
+        for number, (i, after) in enumerate(itertools.pairwise(kept))
+        if document_of[i] == document_of[after]
     }
+    texts, S = [tuple(tokens[i]) for i in kept], len(kept)
     return PairMatrix(
         start=start,
-        numbers=numbers,
-        sentences=sentences,
-        probabilities=judge_pairs(checkpoint, itertools.product(tokens, repeat=2)).view(len(tokens), len(tokens)),
-        labels=label_pairs([tuple(each) for each in tokens], labels, other=0 if corpus.labels is None else UNLABELLED),
+        numbers=tuple(start + i for i in kept),
+        sentences=tuple(corpus.sentences[i] for i in kept),
+        probabilities=judge_pairs(checkpoint, itertools.product(texts, repeat=2)).view(S, S),
+        labels=label_pairs(texts, labels, other=0 if corpus.labels is None else UNLABELLED),
     )
 
 
 def window(corpus: Corpus, limit: int, start: int = 0) -> tuple[int, Corpus]:
-    """The number of the first sentence, from 0, and at most `limit` sentences of a corpus from `start` on.
-
-    Near the end of the text, the window begins earlier, so that it is full. A labelled pair stays whole.
-    """
+    """The number of the first sentence, from 0, and at most `limit` sentences of a corpus from `start` on; earlier
+    near the end of the text, so that the window is full. A labelled pair stays whole."""
     start = max(0, min(start, len(corpus.sentences) - limit))
     if corpus.labels is not None:
         start, limit = start // 2 * 2, limit // 2 * 2
@@ -114,10 +103,8 @@ def judge_pairs(checkpoint: Checkpoint, pairs: Iterable[Sequence[Sequence[int]]]
 
 
 def label_pairs(texts: Sequence[Hashable], labels: Mapping[int, int], *, other: int) -> Tensor:
-    """The label of every ordered pair of S texts, (S, S); pairs of equal texts have equal labels.
-
-    labels: of the pairs of texts i and i + 1, by i. other: the label of all other pairs.
-    """
+    """The labels of all ordered pairs of S texts, (S, S): of the texts i and i + 1 by i, and of pairs of the same texts
+    the same; else `other`."""
     known = {(texts[i], texts[i + 1]): label for i, label in labels.items()}
     found = [known.get((a, b), other) for a in texts for b in texts]
     return torch.tensor(found).view(len(texts), len(texts))

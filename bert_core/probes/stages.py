@@ -1,8 +1,7 @@
 """Every stage of one text's way through a model: the numbers between the tokens and the answers, and the answers that
 follow when some of these numbers are replaced. All are readings of `watch`, see `BertModel.forward`.
 
-Shapes: T tokens, D hidden size, H heads, d = D / H, F feed-forward size, L layers, V vocabulary.
-"""
+Shapes: T tokens, D hidden size, H heads, d = D / H, F feed-forward size, L layers, V vocabulary."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,8 +65,7 @@ class Stages:
     each (T, D).
     words: at the asked position: dense, activated, transformed, each (D,), and logits and log_probabilities (V,); after
     each layer, by_layer (L + 1, V), the log-probabilities that the same output layer reads there. Empty without an
-    asked position or a masked-word head.
-    """
+    asked position or a masked-word head."""
 
     tokens: list[str]  # T
     ids: list[int]
@@ -102,8 +100,7 @@ def follow(
     layer: the layer, from 0, whose inner numbers are returned. position: of the token at which words are scored, where
     [CLS] is 0. attending: the token whose attention in all layers is returned. heads_off: heads whose output is set to
     zero. zeroed: the same for other parts, (layer, index in PARTS). Raises InputError for an empty or too long text, or
-    if one of these does not exist.
-    """
+    if one of these does not exist."""
     L, encoding = checkpoint.config.num_hidden_layers, encode_text(checkpoint, text, text_pair)
     if not 0 <= layer < L:
         raise InputError(f"The model has {L} layers, and no layer {layer + 1}.")
@@ -168,8 +165,7 @@ def activations(
     these heads. names: those to return, * for any characters; None for all. patches: activations of these names are
     replaced, for example by those of another text (activation patching, Vig et al. 2020), or by what a function makes
     of them; all later ones follow from that. Raises InputError for an empty or too long text, an unknown name or a
-    patch of another shape.
-    """
+    patch of another shape."""
     L, encoding = checkpoint.config.num_hidden_layers, encode_text(checkpoint, text, text_pair)
     hooks = [*_OF_EMBEDDINGS, *(f"blocks.{number}.{hook}" for number in range(L) for hook in _OF_A_LAYER)]
     every = [*hooks, *(name for name, head in _OF_OUTPUTS.items() if head not in checkpoint.missing)]

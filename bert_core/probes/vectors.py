@@ -1,7 +1,6 @@
 """Vectors of words and sentences: every layer's hidden states, and how similar they are.
 
-Shapes: L layers, T tokens, D hidden size, N occurrences or texts, B rows of a pass.
-"""
+Shapes: L layers, T tokens, D hidden size, N occurrences or texts, B rows of a pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,8 +57,7 @@ def sentence_vectors(checkpoint: Checkpoint, texts: Sequence[str], pooling: str 
 
     pooling: "cls" takes the hidden state of the first token, "mean" the mean over all tokens, [CLS] and [SEP] among
     them, but not padding (Reimers & Gurevych 2019, section 3). Texts share forward passes without affecting each other.
-    Raises InputError for no text, an empty or too long one, or another pooling.
-    """
+    Raises InputError for no text, an empty or too long one, or another pooling."""
     if pooling not in POOLINGS:
         raise InputError(f"The pooling {pooling!r} is unknown; it can be one of: {', '.join(POOLINGS)}.")
     if not texts:
@@ -84,8 +82,7 @@ def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -
     word: one or more words as typed. It is found where the tokenizer reads the same words, so also in other case if the
     tokenizer ignores case. texts: each is read alone; those without the word are left out. An occurrence's vector is
     the mean over its pieces. Raises InputError when there is no word, it occurs in none of the texts or more than 100
-    times, or the texts are too long.
-    """
+    times, or the texts are too long."""
     wanted = [_normalized(checkpoint, each) for each in read_words(checkpoint, word)]
     if not wanted:
         raise InputError("There is no word to find; type one that occurs in the sentences.")
@@ -121,8 +118,7 @@ def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -
 def plane(vectors: Tensor) -> Tensor:
     """Vectors (N, D) projected onto their first two principal components, (N, 2); a component that is missing gives 0.
 
-    The sign of a component has no meaning, so its largest entry is made positive.
-    """
+    The sign of a component has no meaning, so its largest entry is made positive."""
     exact = vectors.double()  # in float32, rounding would make equal vectors differ
     centred = exact - exact.mean(0)
     directions = torch.linalg.svd(centred, full_matrices=False).Vh[:2]  # (2, D), or fewer

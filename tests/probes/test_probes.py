@@ -23,7 +23,6 @@ from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.device import Cost, processor_cores
 from bert_core.errors import InputError
-from bert_core.model import set_parameter
 from bert_core.probes import reading
 from bert_core.probes.attention import ablation_map, attention, head_facts, head_names
 from bert_core.probes.exam import exam
@@ -306,8 +305,8 @@ class OnDevice(torch.Tensor):
 def there(tiny_checkpoint):
     """A checkpoint on such a device."""
     model = copy.deepcopy(tiny_checkpoint.model)
-    for name, each in list(model.named_parameters()):
-        set_parameter(model, name, each.data.as_subclass(OnDevice))
+    there = {name: each.data.as_subclass(OnDevice) for name, each in model.named_parameters()}
+    model.requires_grad_(False).load_state_dict(there, assign=True)
     return dataclasses.replace(tiny_checkpoint, model=model)
 
 

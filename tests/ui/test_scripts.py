@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from balcony.server import scripts
-from bert_core.show import modules, style_sheet
+from bert_core.show import asset, modules
 
 # Of scripts and style sheet together, before compression.
 OFFLINE = "attention/saved_page.js"  # the entry of saved pages
@@ -96,4 +96,4 @@ def test_every_folder_of_scripts_has_its_other_half_in_python():
 
 
 def test_style_sheets_can_stand_in_a_page():
-    assert "</" not in style_sheet() + style_sheet("class")
+    assert "</" not in asset("css/balcony.css") + asset("css/class.css")

@@ -22,7 +22,7 @@ import { change, grid, headOf, headsOf, isOff, onChange, settings } from "./head
  * @property {string[][] | null} names the pattern of each head, "" for none; null: they come later
  * @property {string} [unnamed] why they do not come
  * @property {string} [clear] a model to try where no head has a pattern, "" for none; a page that is saved does not say
- * @property {string[]} notes
+ * @property {string[]} [notes]
  * @property {string} [caption]
  */
 
@@ -48,6 +48,7 @@ const FACTS = {
   other: "Weight on the other sentence",
   difference: "Difference from the other model",
 };
+const ONE_LAYER = "One layer at a time is shown: all heads together have too many weights.";
 const LABEL_HINT =
   "A head is labelled if its weight there is at least 40% of the way from uniform to 1, and above that of 300 heads " +
   "with random weights.";
@@ -101,7 +102,7 @@ class HeadGrid {
     fill(this.title, next.caption || (next.layers === of ? "All heads" : `Heads of layer ${first + 1} of ${of}`));
     if (settings.picked[0] >= of || settings.picked[1] >= heads) settings.picked = next.picked;
     this.show();
-    fill(this.notes, notes(next.notes));
+    fill(this.notes, notes([...(next.layers < of ? [ONE_LAYER] : []), ...(next.notes ?? [])]));
   }
 
   /** The fact that colours the heads; only the second model has the one that compares two models. */
