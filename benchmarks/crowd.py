@@ -19,15 +19,14 @@ WORDS = [f"{a}{b}{c}" for a in "bdfglm" for b in "aeiou" for c in ("n", "r", "st
 SIZES = [(128, 2), (256, 2), (256, 6)]  # hidden size and layers of their models: 0.4, 1.6 and 4.8 million parameters
 FLOOD = 50  # requests a second
 MOST_HELD = 200  # connections of the flood
-_LINE = re.compile(r"(\d+|One) runs? (?:is|are) prepared before yours(?:, about (\d+) s)?")
+_LINE = re.compile(r"(\d+|One) runs? (?:is|are) prepared before yours")
 
 
 @dataclass
 class Wait:
-    """A run in line. ahead: runs before it. forecast: seconds, nan where the server gave none. took: seconds."""
+    """A run in line. ahead: runs before it. took: seconds."""
 
     ahead: int
-    forecast: float
     took: float = float("nan")
 
 
@@ -97,8 +96,7 @@ class Crowd:
             visitor.spent.clear()
             now = time.monotonic()
             if (found := _LINE.match(news["reason"] or "")) and wait is None:
-                ahead, forecast = found.groups()
-                wait = Wait(1 if ahead == "One" else int(ahead), float(forecast or "nan"))
+                wait = Wait(1 if found[1] == "One" else int(found[1]))
                 self.waits.append(wait)
                 lined_up = now
             if wait and not found and wait.took != wait.took:
@@ -161,12 +159,11 @@ def report(crowd: Crowd, visitors: int, samples: list[tuple[bool, dict[str, Any]
     row("answers of 5xx; sent away (429)", f"{sum(each >= 500 for each in statuses)}; {statuses.count(429)}", "0; 0")
     row("runs by their end; steps of all", f"{dict(crowd.ends)}; {crowd.steps:,}", "no run failed or lost")
     row("problems", "; ".join(f"{count} x {each}" for each, count in crowd.problems.most_common(5)) or "none", "none")
-    known = [wait for wait in crowd.waits if wait.took == wait.took and wait.forecast == wait.forecast]
+    known = [wait for wait in crowd.waits if wait.took == wait.took]
     row("runs in line", f"{len(crowd.waits)}, {sum(wait.took != wait.took for wait in crowd.waits)} are still there")
     if known:
         longest = max(known, key=lambda wait: wait.ahead)
-        row("the longest line", f"{longest.ahead} runs; forecast {longest.forecast:.0f} s, took {longest.took:.0f} s")
-        row("wait in line / its forecast", spread([wait.took / wait.forecast for wait in known], "", 2))
+        row("the longest line", f"{longest.ahead} runs; took {longest.took:.0f} s")
     calm, late = ([facts for is_late, facts in samples if is_late == when] for when in (False, True))
     for when, found in (("at the beginning", [samples[0][1]]), ("before the flood", calm), ("during the flood", late)):
         most = [

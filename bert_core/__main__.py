@@ -29,7 +29,7 @@ from bert_core.runs import recipe as recipes
 from bert_core.runs.job import Job
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.saved_state import TrainingState, read_training_state
-from bert_core.runs.train import Evaluation, Event, Finetuned, Training, prepare
+from bert_core.runs.train import Event, Finetuned, Training, prepare
 from bert_core.storage.checkpoint import (
     CONFIG,
     Checkpoint,
@@ -412,24 +412,25 @@ def _learn(
             except RunError as error:
                 raise RunError(f"{error} {output} holds the model that was saved last, if any.") from None
         _save(training, history, output)
+    command = "train" if job.is_text else "finetune"
     if lost:  # printed at once, because torchrun will end this process
-        remedy = f"{job.command} --resume {output} continues from what the first process has saved."
+        remedy = f"{command} --resume {output} continues from what the first process has saved."
         print(lost, remedy, file=sys.stderr, flush=True)
         raise SystemExit(1)
     if interrupts and not training.is_trained:
-        _tell(f"Stopped at step {trainer.step}; {job.command} --resume {output} continues.")
+        _tell(f"Stopped at step {trainer.step}; {command} --resume {output} continues.")
         raise KeyboardInterrupt
-    _tell(*training.verdict(history))
+    _tell(*job.verdict(history, training.points))
     return training, history
 
 
 def _show(event: Event, bar: tqdm, show_line: _Show, job: Job) -> None:
     """Show the last row of an event and, of a task, a line for each epoch."""
     match event:
-        case Evaluation(row=row) if not job.is_text:
+        case StepRow() if not job.is_text:
             bar.clear()
-            numbers = {name: value for name, value in vars(row).items() if name not in ("step", "epoch")}
-            _tell(f"epoch {row.epoch:g}, on the validation part: {in_words(numbers)}")
+            numbers = {name: value for name, value in vars(event).items() if name not in ("step", "epoch")}
+            _tell(f"epoch {event.epoch:g}, on the validation part: {in_words(numbers)}")
         case [*_, StepRow() as last]:
             _show_step(bar, last, show_line)
 

@@ -118,10 +118,17 @@ def _is(run: Run, described: Any) -> bool:
     return described in (found, _repeated.get(run)) or ("recipe" in found and described == _described(run, run.asked))
 
 
+def _keeps(run: Run, step: int) -> bool:
+    """Whether a run has, or will have, the snapshot of a step, which it keeps from now on."""
+    run.keep_step(step)
+    is_to_come = run.status in ACTIVE and run.steps_done < step <= run.recipe.training.total_steps
+    return is_to_come or any(each.step == step for each in run.snapshots)
+
+
 def repeated_run(workspaces: Workspaces, space: Workspace, described: Any, step: int | None = None) -> Run:
     """The visitor's run with such a description, or a new one, which keeps a step. Raises BertCoreError."""
     for run in space.runs.values():
-        if _is(run, described) and (step is None or run.keep_step(step)):
+        if _is(run, described) and (step is None or _keeps(run, step)):
             return run
     if not isinstance(described, dict) or not isinstance(settings := described.get("settings"), dict):
         raise ConfigError("This link describes no model; ask for it again.")

@@ -140,8 +140,7 @@ def status_line(progress: Progress) -> str:
         return ""
     if progress.runs_ahead:
         ahead = "One run is" if progress.runs_ahead == 1 else f"{progress.runs_ahead} runs are"
-        wait = "" if progress.wait_seconds is None else f", about {max(1, round(progress.wait_seconds))} s"
-        return f"{ahead} prepared before yours{wait}."
+        return f"{ahead} prepared before yours."
     if progress.lacking:
         wait = "" if progress.wait_seconds is None else f", about {max(1, round(progress.wait_seconds))} s"
         return f"Waiting for {megabytes(progress.lacking)} of memory until other runs have ended{wait}."

@@ -22,8 +22,8 @@ from bert_core.data.corpus import Corpus
 from bert_core.device import give_back_memory
 from bert_core.errors import BertCoreError, InputError, RunError, one_line
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
-from bert_core.runs.run import ACTIVE, TRAINING, Run, Source
-from bert_core.runs.service import TrainingService
+from bert_core.runs.run import ACTIVE, TRAINING, Run
+from bert_core.runs.service import Source, TrainingService
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskParts
 
@@ -61,7 +61,7 @@ class Workspaces:
         self.lesson_runs: list[Any] = []  # as links describe them: no limit of a class is for them
         usable = usable_memory(service.device)
         self.memory = Memory(self._all, int(min(usable, service.limits.memory_bytes)), usable)
-        service.tick, service.admit = self.tick, self.memory.admit
+        service.tick, service.admit = on_error(lambda sentence: None)(self.tick), self.memory.admit
 
     @property
     def is_shared(self) -> bool:

@@ -48,7 +48,7 @@ PACES = [
     ("1 step a second", 1),
 ]
 FIRST_SENTENCES, SHOWN_CHARACTERS = 3, 300
-MEASURED, UNMEASURED = "the speed of the latest steps here", "a machine that does nothing else"
+UNMEASURED = "a machine that does nothing else"
 MOST_WATCHED = 100  # steps a second; a longer first run goes at full speed
 FIRST_RUN_SECONDS = 10.0  # of a visitor's first run at the automatic pace, so that it can be watched
 
@@ -205,9 +205,8 @@ class TrainTab:
         pace = self._pace(values, recipe)
         counted = recipe.training
         slowest = counted.total_steps / pace if pace and counted.epochs is None else 0.0
-        seconds = found.seconds * (service.slowness or 1.0)
-        assumed = "the chosen pace" if slowest > seconds else MEASURED if service.slowness else UNMEASURED
-        found = dataclasses.replace(found, seconds=max(seconds, slowest))
+        assumed = "the chosen pace" if slowest > found.seconds else UNMEASURED
+        found = dataclasses.replace(found, seconds=max(found.seconds, slowest))
         return preview_value(found, corpus, assumed) | read | {"few": few_steps(filled, counted)}
 
     def _pace(self, values: dict[Any, Any], recipe: Recipe) -> float | None:

@@ -17,19 +17,16 @@ from bert_core.training.distributed import DistributedTrainer
 from bert_core.training.objective import Objective, StepRow
 from bert_core.training.trainer import Trainer, step_cost
 
-SMALLER_STEP = "Choose a smaller model, shorter sequences or smaller batches."
-
 
 @dataclass(frozen=True, eq=False)
 class Job(ABC):
     """A text or a task with all that its training needs but the weights, which `first_model` draws.
 
-    evaluate_every: steps from one evaluation on held-out data to the next, 0 where nothing is held out.
-    first_evaluation: the first step with one. best_by: the measure by which the best snapshot is chosen, if any is.
-    start: the model to begin with, if any; a run that has begun drops it.
+    evaluate_every: steps from one evaluation on held-out data to the next, 0 where nothing is held out. best_by: the
+    measure by which the best snapshot is chosen, if any is. start: the model to begin with, if any; a run that has
+    begun drops it.
     """
 
-    command: ClassVar[str]  # that trains it
     is_text: ClassVar[bool]
 
     recipe: Any  # a Recipe or a FinetuningRecipe, with its number of steps, sizes, held-out fraction and seed
@@ -46,7 +43,6 @@ class Job(ABC):
     start: Checkpoint | None = None
     head: TaskHead | None = None  # the output layer of a task
     evaluate_every: int = 0
-    first_evaluation: int = 0
     best_by: str = ""
     test: Any = None  # batches of that part of a text, if there is one
 
@@ -92,20 +88,16 @@ class Job(ABC):
 def check_limits(job: Job, limits: Limits) -> None:
     """Raise ConfigError when a run would exceed the limits of this place."""
     check_steps(job.recipe.training.total_steps, limits)
-    check_parameters(job.config, limits)
-    seconds = job.seconds(1)
-    if seconds > limits.step_seconds:
-        raise ConfigError(
-            f"A step would take about {seconds:.0f} s; the limit here is {limits.step_seconds:g} s. {SMALLER_STEP}"
-        )
-
-
-def check_parameters(config: BertConfig, limits: Limits) -> None:
-    """Raise ConfigError when a model would be too large for this place."""
-    if (parameters := config.parameter_count()) > limits.parameters:
+    parameters, seconds = job.config.parameter_count(), job.seconds(1)
+    if parameters > limits.parameters:
         raise ConfigError(
             f"This model has {parameters / 1e6:.1f} million parameters; the limit here is {limits.parameters / 1e6:g} "
             "million. Choose fewer layers, a smaller hidden size or a smaller vocabulary."
+        )
+    if seconds > limits.step_seconds:
+        raise ConfigError(
+            f"A step would take about {seconds:.0f} s; the limit here is {limits.step_seconds:g} s. Choose a smaller "
+            "model, shorter sequences or smaller batches."
         )
 
 

@@ -29,7 +29,6 @@ from bert_core.training.objective import StepRow
 class TaskJob(Job):
     """Fine-tuning on labelled examples. layout: of the rows of texts."""
 
-    command: ClassVar = "finetune"
     is_text: ClassVar = False
 
     layout: Any = None
@@ -98,7 +97,6 @@ def prepare_task(
         start=start,
         head=head,
         evaluate_every=training.evaluate_every * batches.steps_per_epoch,
-        first_evaluation=1,  # the output layer knows nothing before its first step
         best_by=train.kind.measure if training.keep_best else "",
         layout=layout,
     )

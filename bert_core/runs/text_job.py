@@ -51,7 +51,6 @@ class TextParts(NamedTuple):
 class TextJob(Job):
     """Pre-training on a text. held_out: the batches of each evaluation."""
 
-    command: ClassVar = "train"
     is_text: ClassVar = True
 
     held_out: Sequence[Batch] = field(default=(), repr=False)

@@ -1,4 +1,4 @@
-"""From a recipe to a job, and its training: `for event in Training(job)` yields rows, snapshots and evaluations.
+"""From a recipe to a job, and its training: `for event in Training(job)` yields rows, snapshots and held-out numbers.
 
 A training knows neither threads nor commands: pausing is not asking for the next event.
 """
@@ -32,6 +32,9 @@ TRIM_SECONDS = 30.0  # between two returns of free memory
 SNAPSHOT_SECONDS = 0.5  # of wall-clock time; a running model has a new snapshot at least this often
 SNAPSHOT_GROWTH = 1.1  # a step this many times that of the last snapshot gets one too: dense at the start
 
+# The rows of the steps of a slice, a copy of the weights, or the numbers of the newest copy on held-out data.
+Event = Sequence[StepRow] | Snapshot | StepRow
+
 _mps = threading.RLock()
 
 
@@ -56,35 +59,13 @@ def prepare(
             f"This recipe goes on from the model {quoted(recipe.start)}, which is missing here. Train it on the "
             "command line, with --start and that model's folder."
         )
-    match recipe, source:
-        case Recipe(), None | Corpus():
-            progress("reading the text")
-            text = source or recipe.source()
-            with noting(text.notes):
-                return prepare_text(recipe, text, device, start, progress)
-        case FinetuningRecipe(), None | TaskParts():
-            if start is None:
-                raise ConfigError("A task starts from a model, and there is none; give one as start.")
-            progress("reading the examples")
-            parts = source or recipe.source()
-            with noting(parts.notes):
-                return prepare_task(recipe, parts, device, start, progress)
+    source = source or recipe.source()
+    with noting(source.notes):
+        if isinstance(recipe, Recipe) and isinstance(source, Corpus):
+            return prepare_text(recipe, source, device, start, progress)
+        if isinstance(recipe, FinetuningRecipe) and isinstance(source, TaskParts) and start:
+            return prepare_task(recipe, source, device, start, progress)
     raise ConfigError("A recipe and what it learns from do not fit; a text goes with Recipe, a task with TaskParts.")
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The numbers of a snapshot on held-out data."""
-
-    row: StepRow
-    snapshot: Snapshot
-
-
-Event = Sequence[StepRow] | Snapshot | Evaluation
-
-
-def _always() -> bool:
-    return True
 
 
 class Training:
@@ -95,14 +76,16 @@ class Training:
     is asked before each step, has refused one. The first of several processes evaluates. Raises RunError when the loss
     stops being a number, LostProcess when another process has ended, after the rows before it.
 
-    state: to continue from. trainer: `trainer.step` steps are done. newest: the last snapshot. points: the held-out
-    curve. best: the best snapshot of a task. Of a model on MPS, snapshots are on the CPU, so that no other thread asks
-    that device.
+    state: to continue from. kept_steps: of which a snapshot is taken in any case. points: the held-out curve. best: the
+    best snapshot of a task. Snapshots of a model on MPS are on the CPU, so that no other thread asks that device.
     """
 
-    def __init__(self, job: Job, state: TrainingState | None = None, may_step: Callable[[], bool] = _always) -> None:
+    def __init__(
+        self, job: Job, state: TrainingState | None = None, may_step: Callable[[], bool] = lambda: True
+    ) -> None:
         self._may_step, self._turn = may_step, turn_on(job.device)
         self._step_seconds = SLICE_SECONDS  # in the last slice, with the wait for the device
+        self.kept_steps: set[int | None] = set()
         self.points: list[StepRow] = list(state.evaluations) if state else []
         self.best: Snapshot | None = None
         with self._turn:
@@ -147,21 +130,18 @@ class Training:
     @property
     def _is_evaluated_step(self) -> bool:
         every, step = self.job.evaluate_every, self.trainer.step
-        is_one = step >= self.job.first_evaluation and (self.is_trained or (every and step % every == 0))
-        return bool(every and is_one and rank() == 0)
+        is_one = every and (self.is_trained or step % every == 0)
+        return bool(is_one and rank() == 0 and (step or self.job.is_text))  # a new output layer knows nothing
 
     def _evaluated(self) -> Iterator[Event]:
         """Evaluate the newest snapshot, if this step is to be evaluated and has not been."""
         if not self._is_evaluated_step or (self.points and self.points[-1].step >= self.trainer.step):
             return
         for row in self.job.evaluate(self.newest):
-            if row is None:
-                yield ()
-            else:
+            if row:
                 self.points.append(row)
-                if self._best_step == row.step:
-                    self.best = self.newest
-                yield Evaluation(row, self.newest)
+                self.best = self.newest if self._best_step == row.step else self.best
+            yield row or ()
 
     @property
     def _best_step(self) -> int | None:
@@ -171,9 +151,13 @@ class Training:
             return None
         return max(self.points, key=lambda point: (getattr(point, name, -math.inf), point.step)).step
 
+    @property
+    def _ends_slice(self) -> bool:
+        """Whether there is a snapshot of this step, however many there are."""
+        return self.is_trained or self._is_evaluated_step or self.trainer.step in self.kept_steps
+
     def _slice(self) -> tuple[list[StepRow], Exception | None]:
-        """Train for SLICE_SECONDS, for one step where that takes longer, and no further than an evaluation. Returns the
-        rows and what ends the training after them."""
+        """Train for a slice. Returns the rows and what ends the training after them."""
         started, pending, problem = time.monotonic(), list[StepRow](), None
         while not self.is_trained and self._may_step():
             try:
@@ -184,7 +168,7 @@ class Training:
                 break
             # A GPU is given steps before it has done the earlier ones; whoever asks the model waits for all of them.
             seconds = max(len(pending) * self._step_seconds, time.monotonic() - started)
-            if self._is_evaluated_step or seconds >= SLICE_SECONDS:
+            if self._ends_slice or seconds >= SLICE_SECONDS:
                 break
         give_back_memory(TRIM_SECONDS)
         read = time.monotonic()
@@ -200,18 +184,16 @@ class Training:
     @property
     def _is_snapshot_due(self) -> bool:
         grown = self.trainer.step >= SNAPSHOT_GROWTH * self.newest.step
-        is_old = time.monotonic() - self._snapshot_taken >= SNAPSHOT_SECONDS
-        return grown or is_old or self.is_trained or self._is_evaluated_step
+        return grown or self._ends_slice or time.monotonic() - self._snapshot_taken >= SNAPSHOT_SECONDS
 
     def take_snapshot(self) -> Snapshot:
         """Copy the weights; the copy is the newest snapshot from now on."""
-        self.newest, self._snapshot_taken = self.copy(), time.monotonic()
+        self.newest, self._snapshot_taken = self.copy(self.trainer.step), time.monotonic()
         return self.newest
 
-    def copy(self, step: int | None = None) -> Snapshot:
-        """A copy of the weights with all that a checkpoint needs. step: whose weights they are; None for the last."""
+    def copy(self, step: int) -> Snapshot:
+        """A copy of the weights, which are those of this step, with all that a checkpoint needs."""
         job, model, recipe = self.job, self.trainer.model, self.recipe
-        step = self.trainer.step if step is None else step
         shown_on = "cpu" if job.device == "mps" else job.device
         with self._turn:
             weights = {name: each.detach().to(shown_on, copy=True) for name, each in model.named_parameters()}
@@ -221,7 +203,7 @@ class Training:
     def to_save(self, history: Sequence[StepRow]) -> tuple[Snapshot, TrainingState]:
         """The model to show to others, that of a task's best epoch, and all that the training needs to continue.
         history: the rows of all steps."""
-        last, best = self.copy(), self.best
+        last, best = self.copy(self.trainer.step), self.best
         if best:
             best = dataclasses.replace(best, recipe=last.recipe)
         with self._turn:
@@ -235,10 +217,6 @@ class Training:
                 best.checkpoint() if best else None,
             )
         return best or last, state
-
-    def verdict(self, history: Sequence[StepRow]) -> list[str]:
-        """What is to be known of the numbers at the end, one sentence each."""
-        return self.job.verdict(history, self.points)
 
 
 def turn_on(device: str) -> AbstractContextManager:

@@ -12,7 +12,7 @@ from balcony.handlers import SURPRISE, on_error
 from balcony.server import probe_lock
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
-from bert_core.errors import RunError, is_out_of_memory
+from bert_core.errors import is_out_of_memory
 from bert_core.model import BertForPreTraining
 from bert_core.probes import forward, masked_words
 from bert_core.runs import run, saved_state, service, text_job, train
@@ -65,11 +65,13 @@ def once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: BaseExce
 IN_A_RUN = [
     *[(text_job, name) for name in ("train_tokenizer", "training_bytes", "encode_corpus", "PretrainingBatches")],
     *[(train, "prepare_text"), (text_job, "BertForPreTraining"), (text_job, "evaluate")],
-    *[(run, name) for name in ("prepare", "Training", "thinned")],
-    *[(Run, name) for name in ("_publish", "_may_step", "_begin", "_train", "_end")],
-    *[(train, name) for name in ("read_rows", "until_divergence", "Snapshot", "Evaluation")],
+    *[(service, name) for name in ("prepare", "Training")],
+    (run, "thinned"),
+    *[(Run, name) for name in ("_publish", "may_step", "begin", "train", "_end")],
+    *[(train, name) for name in ("read_rows", "until_divergence", "Snapshot")],
     *[(Recipe, name) for name in ("source", "content")],
-    *[(train.Training, name) for name in ("__iter__", "_slice", "take_snapshot", "_evaluated", "verdict")],
+    *[(train.Training, name) for name in ("__iter__", "_slice", "take_snapshot", "_evaluated")],
+    (text_job.TextJob, "verdict"),
     *[(Trainer, name) for name in ("__next__", "_backward")],
     *[(PretrainingBatches, "__getitem__"), (objective.Pretraining, "loss"), (optimizer.Optimizer, "step")],
 ]
@@ -104,7 +106,7 @@ def test_a_failed_allocation_says_that_the_machine_is_too_small(
 
 
 IN_SAVING = [
-    *[(Run, "_to_save"), (train.Training, "to_save"), (train.Training, "copy"), (Trainer, "state")],
+    *[(train.Training, "to_save"), (train.Training, "copy"), (Trainer, "state")],
     *[(checkpoint, name) for name in ("check_finite", "_put_in_place", "weights_of", "small_files", "sync")],
     *[(saved_state.TrainingState, "write"), (saved_state, "save_file")],
 ]
@@ -157,7 +159,7 @@ def test_an_error_in_a_probe_has_a_reason_and_the_next_one_is_answered(
     assert probe_lock.probe_lock.waiting == 0
 
 
-IN_THE_SERVICE = ["_chosen_run", "_idle_seconds", "_next_runs", "_queue_next_runs", "_tick"]
+IN_THE_SERVICE = ["_chosen_run", "_next_runs"]
 
 
 @pytest.mark.parametrize("name", IN_THE_SERVICE)
@@ -169,18 +171,6 @@ def test_an_error_of_the_scheduler_does_not_stop_it(
     with service_.changed:
         service_.changed.notify_all()
     wait(lambda: raised)
-    started = service_.start(recipe, TEXT)
-    wait(lambda: started.progress().status in ENDED)
-    assert started.status == "finished"
-
-
-def test_an_error_outside_the_guard_of_a_slice_ends_its_run(
-    service_: TrainingService, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    once(monkeypatch, Run, "train", Panic())
-    broken = service_.start(recipe, TEXT)
-    wait(lambda: broken.progress().status in ENDED)
-    assert (broken.status, broken.reason) == ("failed", "Training stopped on an internal error; the log has more.")
     started = service_.start(recipe, TEXT)
     wait(lambda: started.progress().status in ENDED)
     assert started.status == "finished"
@@ -226,23 +216,14 @@ def slow_step(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     door.set()
 
 
-def test_stop_is_a_flag_and_waiting_requests_are_refused(
-    service_: TrainingService,
-    recipe: Recipe,
-    slow_step: threading.Event,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+def test_stop_is_a_flag_and_a_save_waits_for_the_step(
+    service_: TrainingService, recipe: Recipe, slow_step: threading.Event, tmp_path: Path
 ) -> None:
     started = service_.start(recipe)
-    wait(lambda: started._slice_began)
-    monkeypatch.setattr(run, "LONG_STEP_SECONDS", -1.0)
-    assert "has taken 0 s so far" in started.progress().reason
+    wait(lambda: started.in_slice)
     saver = threading.Thread(target=started.save, args=[tmp_path / "model"])
     saver.start()
     wait(lambda: started._commands)
-    for command in (lambda: started.save(tmp_path / "other"), lambda: started.set_learning_rate(0.1)):
-        with pytest.raises(RunError, match="Another request waits"):
-            command()
     for _ in range(40):  # in this thread: none of them waits
         started.stop(wait=False)
     assert started.progress().reason == "Stopping after the step in progress."
@@ -255,15 +236,15 @@ def test_stop_is_a_flag_and_waiting_requests_are_refused(
     assert saved_state.read_training_state(tmp_path / "model").trainer.step == len(started.history())
 
 
-def test_a_step_in_progress_does_not_hold_up_closing(
-    recipe: Recipe, slow_step: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(service, "CLOSE_SECONDS", 0.05)
+def test_closing_waits_for_the_step_in_progress(recipe: Recipe, slow_step: threading.Event) -> None:
     made = TrainingService("cpu")
     started = made.start(recipe)
-    wait(lambda: started._slice_began)
-    made.close()
+    wait(lambda: started.in_slice)
+    closing = threading.Thread(target=made.close)
+    closing.start()
+    wait(lambda: started._commands)
     assert started.status == "running"
     slow_step.set()
-    wait(lambda: started.status in ENDED)
+    closing.join(PATIENCE)
     assert started.reason == "The app was closed."
+    assert not made.is_alive

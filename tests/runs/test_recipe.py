@@ -345,7 +345,6 @@ def test_preparing_reports_its_stages(recipe):
     stages = []
     prepare(recipe, progress=stages.append)
     assert stages == [
-        "reading the text",
         "training the tokenizer, 0%",
         "making the vocabulary",
         "encoding the text, 0%",

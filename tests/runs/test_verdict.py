@@ -9,7 +9,7 @@ import torch
 from bert_core.data.corpus import Corpus
 from bert_core.errors import percent
 from bert_core.runs.recipe import load_recipe
-from bert_core.runs.train import Evaluation, Training, prepare
+from bert_core.runs.train import Training, prepare
 from bert_core.training.objective import StepRow
 
 RECIPE = load_recipe("romeo-juliet").override(
@@ -23,8 +23,8 @@ def trained(job):
     training = Training(job)
     events = list(training)
     rows = [row for event in events if isinstance(event, list) for row in event]
-    evaluations = [event.row for event in events if isinstance(event, Evaluation)]
-    return rows, evaluations, training.verdict(rows)
+    evaluations = [event for event in events if isinstance(event, StepRow)]
+    return rows, evaluations, training.job.verdict(rows, training.points)
 
 
 def test_held_out_accuracies_stand_beside_those_of_always_the_same_answer_and_what_they_cover():

@@ -32,7 +32,7 @@ from balcony.train.form import (
 from balcony.train.form import typed as typed_text
 from balcony.train.preview import preview
 from balcony.train.settings import label_of, overrides, settings_value, values_of, with_labels
-from balcony.train.tab import AUTOMATIC, FIRST_RUN_SECONDS, FULL_SPEED, MEASURED, UNMEASURED, TrainTab, duration
+from balcony.train.tab import AUTOMATIC, FIRST_RUN_SECONDS, FULL_SPEED, UNMEASURED, TrainTab, duration
 from bert_core import load_recipe
 from bert_core.config import LOCAL, PUBLIC, Limits
 from bert_core.data.corpus import Corpus
@@ -260,8 +260,7 @@ def prepare_without_weights(recipe: Recipe) -> Any:
     return prepare(recipe)
 
 
-def test_the_estimated_time_counts_the_pace_and_the_speed_of_the_latest_steps(workspaces, space, monkeypatch) -> None:
-    monkeypatch.setattr(workspaces.service, "slowness", None)
+def test_the_estimated_time_counts_the_pace(workspaces, space) -> None:
     with gr.Blocks() as demo:
         tab = TrainTab(open_page(demo, workspaces, []))
     form, short = tab.form, {"training.steps": "50"}
@@ -276,12 +275,7 @@ def test_the_estimated_time_counts_the_pace_and_the_speed_of_the_latest_steps(wo
     assert estimated(FULL_SPEED)[1] == UNMEASURED
     run = workspaces.start(space, QUICK.override({"training.steps": 2}), None, 0)
     wait(lambda: run.status == "finished")
-    assert workspaces.service.slowness
     assert estimated(AUTOMATIC) == estimated(FULL_SPEED) != watched
-    workspaces.service.slowness = 1e6
-    days, assumed = estimated(AUTOMATIC)
-    assert days.endswith(" days")
-    assert assumed == MEASURED
 
 
 def test_the_list_has_every_recipe_the_default_first_and_that_of_a_file_last(workspaces) -> None:

@@ -336,8 +336,12 @@ def test_a_page_asks_less_often_in_a_crowd_but_soon_for_its_first_loss(finished,
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"runs_ahead": 2, "wait_seconds": 3.6}, "2 runs are prepared before yours, about 4 s."),
+        ({"runs_ahead": 2}, "2 runs are prepared before yours."),
         ({"runs_ahead": 1}, "One run is prepared before yours."),
+        (
+            {"lacking": 3 * 10**6, "wait_seconds": 3.6},
+            "Waiting for 3 MB of memory until other runs have ended, about 4 s.",
+        ),
         ({"preparing": "training the tokenizer"}, "Preparing: training the tokenizer."),
         ({}, "Preparing."),
         ({"status": "running", "sharing": 1}, ""),
