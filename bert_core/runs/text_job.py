@@ -126,7 +126,8 @@ def prepare_text(
         recipe = recipe.override({"corpus.validation_share": 0.0})
     texts = _parts(recipe, used)
     if start is None:
-        tokenizer = _learned_tokenizer(recipe, texts["train"], progress)
+        progress("training the tokenizer")
+        tokenizer = train_tokenizer(texts["train"], **vars(recipe.tokenizer))
         recipe = recipe.replace(model=recipe.model.replace(vocab_size=tokenizer.get_vocab_size()))
     else:
         tokenizer, recipe = start.tokenizer, recipe.going_on_from(recipe.start or start.name, start.config)
@@ -222,9 +223,9 @@ def _text_notes(
     notes += (MEAN_POOLER,) * (recipe.model.pooler == "mean" and MEAN_POOLER not in (start.notes if start else ()))
     if batches.encoded.pair_labels is not None and recipe.data.negatives != DataConfig().negatives:
         notes += ("The pairs of this text have labels of their own, so the setting data.negatives is not used.",)
-    if start is None:
-        notes += tuple(notes_on_words(text.part(0, _NOTED).sentences, recipe.tokenizer.kind))
-    elif not recipe.random_weights:
+    if start is None and recipe.tokenizer.kind == "word":
+        notes += tuple(notes_on_words(text.sentences[:_NOTED]))
+    elif start and not recipe.random_weights:
         notes += (
             f"Training goes on from {start.name} with a learning rate of {recipe.training.learning_rate:g}; with a "
             f"rate far above {GOING_ON_RATE:g} it forgets what it has learned.",
@@ -242,16 +243,6 @@ def _repeated_notes(texts: Mapping[str, Corpus]) -> tuple[str, ...]:
             held_out = f"Of the {len(text.sentences):,} sentences held out for {part}"
             notes += (f"{held_out}, {known:,} are in the training part too, so a model may know them by heart.",)
     return notes
-
-
-def _learned_tokenizer(recipe: Recipe, text: Corpus, progress: _Show) -> Tokenizer:
-    def show(done: float) -> None:
-        if done < 1:
-            progress(f"training the tokenizer, {done:.0%}")
-        else:
-            progress("making the vocabulary")
-
-    return train_tokenizer(text, **vars(recipe.tokenizer), progress=show)
 
 
 def _scheduled(recipe: Recipe, steps_per_epoch: float) -> tuple[Recipe, tuple[str, ...]]:

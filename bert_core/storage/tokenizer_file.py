@@ -12,7 +12,7 @@ from pydantic import BaseModel, FailFast, Field
 from tokenizers import Tokenizer
 
 from bert_core.config import LOCAL, Limits
-from bert_core.data.tokenizer import FORMS, SPECIAL_TOKENS, Scheme, build_tokenizer
+from bert_core.data.tokenizer import FORMS, PREFIX, SPECIAL_TOKENS, Scheme, build_tokenizer
 from bert_core.errors import CheckpointError, first_three, quoted
 from bert_core.storage.untrusted import Json, parse_fields, parse_json
 
@@ -91,6 +91,10 @@ def read_tokenizer(files: Mapping[str, bytes], tokenizer_class: object = None, l
             f"The tokenizer has tokens beside those of BERT's vocabulary ({first_three(foreign)}), which this program "
             "does not support; choose a model without them."
         )
+    for first, second in merges:  # the library removes the second piece's prefix without a check
+        inside = second.removeprefix(PREFIX)
+        if inside in ("", second) or not {first, second, first + inside} <= vocabulary.keys():
+            raise CheckpointError(f"its merge of {quoted(first)} and {quoted(second)} does not fit its vocabulary.")
     return build_tokenizer(vocabulary, scheme, merges)
 
 
