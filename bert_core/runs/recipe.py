@@ -9,10 +9,10 @@ import functools
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from pydantic import Field, model_validator
 from pydantic.fields import FieldInfo
@@ -35,8 +35,6 @@ from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.sentences import UNSPACED
 from bert_core.errors import ConfigError, CorpusError, quoted
 from bert_core.tasks.examples import TASKS, TaskParts, load_task, read_parts
-from bert_core.tasks.task import Task
-from bert_core.training.objective import OF_EVERY_STEP, Pretraining
 
 DEFAULT_RECIPE = "romeo-juliet"
 OWN_NEEDS = "the text that it was trained on"
@@ -62,8 +60,6 @@ Part = TypeVar("Part", bound=Schedule)
 
 class _Recipe(Settings):
     """What the recipes of a text and of a task have in common: a seed, and sections of settings by name."""
-
-    names: ClassVar[Sequence[str]]  # of the numbers of a step
 
     @classmethod
     def sections(cls) -> dict[str, type[Settings]]:
@@ -145,8 +141,6 @@ class Recipe(_Recipe):
     data: DataConfig = DataConfig()
     training: TrainingConfig = TrainingConfig()
 
-    names: ClassVar = (*Pretraining.names, *OF_EVERY_STEP)
-
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if self.data.sequence_length > self.model.max_position_embeddings:
@@ -221,8 +215,6 @@ class FinetuningRecipe(_Recipe):
     columns: tuple[str, ...] = Field((), strict=False)  # JSON has lists
     data: FinetuningData = FinetuningData()
     training: FinetuningConfig = FinetuningConfig()
-
-    names: ClassVar = (*Task.names, *OF_EVERY_STEP)
 
     @model_validator(mode="after")
     def _is_known(self) -> Self:

@@ -5,6 +5,7 @@ contents of the small files of a model (config, tokenizer and recipe), the optim
 steps so far, and the facts below. `transformers` and `load_checkpoint` do not read it.
 """
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,48 +13,38 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from safetensors.torch import save_file
 
-from bert_core.config import LOCAL, Limits, check_seed
+from bert_core.config import LOCAL, Limits
 from bert_core.data.corpus import Corpus
 from bert_core.errors import CheckpointError, CorpusError
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
-from bert_core.storage.checkpoint import (
-    RECIPE,
-    SMALL_FILES,
-    TRAINING_STATE,
-    Checkpoint,
-    assemble,
-    small_files,
-    weights_of,
-)
+from bert_core.storage.checkpoint import RECIPE, TRAINING_STATE, Checkpoint, assemble, small_files, weights_of
 from bert_core.storage.untrusted import parse_json
-from bert_core.storage.weights import FLOATS, Stored, check_finite, open_tensors
+from bert_core.storage.weights import Stored, check_finite, open_tensors
 from bert_core.tasks.examples import TaskParts
-from bert_core.training.objective import StepRow
+from bert_core.tasks.task import Task
+from bert_core.training.objective import OF_EVERY_STEP, Pretraining, StepRow
 from bert_core.training.trainer import TrainerState
 
 # The parts of the file: each begins the names of its tensors.
 _MODEL, _BEST, _AVERAGES, _FILES = "model.", "best.", "average.", "file."
 _HISTORY, _EVALUATIONS, _FACTS = "history", "evaluations", "facts"
 
-_Columns = list[Annotated[str, Field(pattern=r"^\w+$", max_length=100)]]
 Source = TypeVar("Source", bound=Corpus | TaskParts)
 
 
 class _Facts(BaseModel):
-    """recipe: its name. text: fingerprint of the whole text or task. columns: of the two tables."""
+    """recipe: its name. text: fingerprint of the whole text or task. evaluations: the names of their numbers."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
     recipe: str = Field(max_length=255)
+    text: str
     step: int = Field(ge=0)
     seconds: float = Field(ge=0)
-    updates: list[Annotated[int, Field(ge=0, le=2**53)]]
-    text: str
-    history: _Columns
-    evaluations: _Columns
+    evaluations: list[Annotated[str, Field(pattern=r"^\w+$", max_length=100)]]
 
 
 @dataclass(frozen=True)
@@ -84,12 +75,10 @@ class TrainingState:
         check_finite(self.trainer.averages, "The training was not saved", "train it again with a lower learning rate")
         facts = _Facts(
             recipe=self.recipe.name,
+            text=self.text,
             step=self.trainer.step,
             seconds=self.trainer.seconds,
-            updates=list(self.trainer.updates),
-            text=self.text,
-            history=_columns(self.history),
-            evaluations=_columns(self.evaluations),
+            evaluations=[*vars(self.evaluations[0])] if self.evaluations else [],
         )
         texts = {f"{_FILES}{name}": content for name, content in small_files(self.model).items()}
         texts[_FACTS] = facts.model_dump_json().encode()
@@ -110,45 +99,43 @@ def read_training_state(folder: str | Path, limits: Limits = LOCAL) -> TrainingS
     ConfigError.
     """
     path = Path(folder, TRAINING_STATE)
-    if not os.path.isdir(folder):
-        raise CheckpointError(f"There is no folder {path.parent.name!r}; give the folder of a saved training.")
-    if not path.exists():
+    if not os.path.exists(path):  # no error where no file can have this name
         raise CheckpointError(
             f"{path.parent.name} holds a model without its training state; the model works, but cannot be trained "
             "further."
         )
     stored = open_tensors(path)
-    if _FACTS not in stored:
-        raise CheckpointError(
-            "An earlier version of this program has saved this training, and this one cannot continue it; the model "
-            "beside it works. Start the training again."
-        )
-    files = _part(stored, _FILES)
-    texts = {name: _text(files[name], limits) for name in SMALL_FILES if name in files}
     try:
-        facts = _Facts.model_validate_json(_text(stored[_FACTS], limits))
-        settings = parse_json(texts[RECIPE], RECIPE)
-        model = assemble(texts, _part(stored, _MODEL), path.parent.name, limits=limits)
-    except (ValidationError, KeyError):
-        raise _damaged() from None
+        return _state(stored, path.parent.name, limits)
+    except (LookupError, ValueError, OverflowError):
+        raise CheckpointError(
+            f"{TRAINING_STATE} is damaged, or another version of this program has saved it; the model beside it works. "
+            "Start the training again."
+        ) from None
+
+
+def _state(stored: Mapping[str, Stored], name: str, limits: Limits) -> TrainingState:
+    texts = {file: _text(each, limits) for file, each in _part(stored, _FILES).items()}
+    facts = _Facts.model_validate_json(_text(stored[_FACTS], limits))
     if facts.step > limits.steps:  # the numbers of each are kept in memory
         raise CheckpointError(f"This training has done {facts.step:,} steps; the limit is {limits.steps:,}.")
-    check_seed(settings.get("seed"))
-    recipe = (FinetuningRecipe if "task" in settings else Recipe).from_dict(facts.recipe, settings)
-    if facts.history != (["step", *recipe.names] if facts.step else []):
-        raise CheckpointError("Another version of this program has saved this training; start it again.")
-    history = _rows(facts.history, stored.get(_HISTORY), facts.step)
-    evaluations = _rows(facts.evaluations, stored.get(_EVALUATIONS), facts.step + 1)
-    if facts.step > recipe.training.total_steps or [row.step for row in history] != list(range(1, facts.step + 1)):
-        raise _damaged()
-    weights, stored_averages = _part(stored, _BEST), _part(stored, _AVERAGES)
-    best = assemble(texts, weights, path.parent.name, limits=limits) if weights else None
-    if not {each.dtype for each in stored_averages.values()} <= {*FLOATS}:
-        raise _damaged()
-    averages = {name: each.read() for name, each in stored_averages.items()}
+    settings, weights, best = parse_json(texts[RECIPE], RECIPE), _part(stored, _MODEL), _part(stored, _BEST)
+    kind, objective = (FinetuningRecipe, Task) if "task" in settings else (Recipe, Pretraining)
+    recipe = kind.from_dict(facts.recipe, settings)
+    history = _rows(["step", *objective.names, *OF_EVERY_STEP], stored.get(_HISTORY), facts.step)
+    if facts.step > recipe.training.total_steps or [row.step for row in history] != [*range(1, facts.step + 1)]:
+        raise ValueError("steps are missing")
+    averages = {of: each.read() for of, each in _part(stored, _AVERAGES).items()}
     check_finite(averages, "The training cannot continue", "save the model again")
-    trainer = TrainerState(facts.step, facts.seconds, tuple(facts.updates), averages)
-    return TrainingState(model, recipe, facts.text, trainer, history, evaluations, best)
+    return TrainingState(
+        assemble(texts, weights, name, limits=limits),
+        recipe,
+        facts.text,
+        TrainerState(facts.step, facts.seconds, averages),
+        history,
+        _rows(facts.evaluations, stored.get(_EVALUATIONS), facts.step + 1),
+        assemble(texts, best, name, limits=limits) if best else None,
+    )
 
 
 def _part(stored: Mapping[str, Stored], part: str) -> dict[str, Stored]:
@@ -156,28 +143,18 @@ def _part(stored: Mapping[str, Stored], part: str) -> dict[str, Stored]:
 
 
 def _text(entry: Stored, limits: Limits) -> bytes:
-    if entry.dtype != "U8" or len(entry.shape) != 1 or entry.shape[0] > limits.upload_bytes:
-        raise _damaged()
+    if entry.dtype != "U8" or math.prod(entry.shape) > limits.upload_bytes:
+        raise ValueError("it is no text, or a long one")
     return entry.read(torch.uint8).numpy().tobytes()
 
 
-def _columns(rows: Sequence[StepRow]) -> list[str]:
-    return list(vars(rows[0])) if rows else []
-
-
-def _rows(names: list[str], entry: Stored | None, most: int) -> list[StepRow]:
+def _rows(names: Sequence[str], entry: Stored | None, most: int) -> list[StepRow]:
     """The rows of a table in the file; the size is checked before the numbers are read."""
     if entry is None:
         return []
-    is_table = entry.dtype == "F64" and entry.shape[1:] == (len(names),) and names[:1] == ["step"]
-    if not is_table or entry.shape[0] > most:
-        raise _damaged()
-    table, counts = entry.read(torch.float64), [i for i, name in enumerate(names) if name in ("step", "tokens")]
-    if not torch.equal(table[:, counts], table[:, counts].trunc()) or not table[:, counts].isfinite().all():
-        raise _damaged()
-    rows = (dict(zip(names, numbers)) for numbers in table.tolist())
-    return [StepRow(**row | {names[i]: int(row[names[i]]) for i in counts}) for row in rows]
-
-
-def _damaged() -> CheckpointError:
-    return CheckpointError(f"{TRAINING_STATE} is damaged; save or download it again.")
+    if entry.dtype != "F64" or entry.shape[1:] != (len(names),) or entry.shape[0] > most:
+        raise ValueError("it is no such table")
+    rows = [StepRow(**dict(zip(names, numbers))) for numbers in entry.read(torch.float64).tolist()]
+    for row in rows:
+        vars(row).update({name: int(getattr(row, name)) for name in ("step", "tokens") if hasattr(row, name)})
+    return rows

@@ -24,7 +24,7 @@ from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.prediction import review, verdict
 from bert_core.tasks.task import Metrics
-from bert_core.training.distributed import LostProcess, rank
+from bert_core.training.distributed import lost_process, rank
 from bert_core.training.objective import StepRow, read_rows, until_divergence
 
 SLICE_SECONDS = 0.03
@@ -159,12 +159,15 @@ class Training:
     def _slice(self) -> tuple[list[StepRow], Exception | None]:
         """Train for a slice. Returns the rows and what ends the training after them."""
         started, pending, problem = time.monotonic(), list[StepRow](), None
-        while not self.is_trained and self._may_step():
+        while not self.is_trained:
             try:
+                if not self._may_step():
+                    break
                 with self._turn:
                     pending.append(next(self.trainer))
-            except LostProcess as error:
-                problem = error
+            except RuntimeError as error:
+                if not (problem := lost_process(error)):
+                    raise
                 break
             # A GPU is given steps before it has done the earlier ones; whoever asks the model waits for all of them.
             seconds = max(len(pending) * self._step_seconds, time.monotonic() - started)

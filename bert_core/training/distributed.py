@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from bert_core.data.batches import Batch
 from bert_core.errors import ConfigError, RunError
-from bert_core.training.objective import Fractions, Objective, StepRow
+from bert_core.training.objective import Fractions
 from bert_core.training.trainer import Trainer
 
 _AGREE_EVERY = 10  # steps; in between, the processes do not wait for each other to agree on a stop
@@ -23,6 +23,13 @@ _AGREE_EVERY = 10  # steps; in between, the processes do not wait for each other
 
 class LostProcess(RunError):
     """Another process of the same training has ended."""
+
+
+def lost_process(error: RuntimeError) -> LostProcess | None:
+    """What the failure of a step means among several processes: in most cases, another one has ended."""
+    reason = str(error).strip().splitlines()[0].split(". ")[0]
+    said = f"Another process of this training has ended ({reason})."
+    return LostProcess(said) if dist.is_initialized() else None
 
 
 def rank() -> int:
@@ -37,16 +44,15 @@ def joined(device: str) -> Iterator[None]:
     if not dist.is_torchelastic_launched():
         yield
         return
-    number, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count() if device == "cuda" else 0
-    if device != "cpu" and number >= there:
+    own = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if device != "cpu" else None
+    if own and (device != "cuda" or own.index >= torch.cuda.device_count()):
         raise ConfigError(
-            f"Each of several processes needs a GPU of its own on cuda, and {there} can be used as {device}. Start "
-            "fewer with --nproc-per-node, or choose --device cpu."
+            f"Each of several processes needs a GPU of its own on cuda, and {torch.cuda.device_count()} can be used as "
+            f"{device}. Start fewer with --nproc-per-node, or choose --device cpu."
         )
-    own = torch.device("cuda", number) if device == "cuda" else None  # else NCCL guesses it
     if own:
         torch.cuda.set_device(own)
-    dist.init_process_group("nccl" if own else "gloo", device_id=own)
+    dist.init_process_group("nccl" if own else "gloo", device_id=own)  # without it, NCCL guesses the GPU
     try:
         yield
     finally:
@@ -61,19 +67,8 @@ def any_wants_to_stop(wish: bool, step: int) -> bool:
     if step % _AGREE_EVERY:
         return False
     wishes = torch.tensor(float(wish), device="cuda" if dist.get_backend() == "nccl" else "cpu")
-    with _together():
-        dist.all_reduce(wishes)
-        return wishes.item() > 0
-
-
-@contextlib.contextmanager
-def _together() -> Iterator[None]:
-    """Raise LostProcess when communication fails: in most cases, another process has ended."""
-    try:
-        yield
-    except RuntimeError as error:
-        reason = str(error).strip().splitlines()[0].split(". ")[0]
-        raise LostProcess(f"Another process of this training has ended ({reason}).") from None
+    dist.all_reduce(wishes)
+    return wishes.item() > 0
 
 
 def own_rows(batch: Batch, number: int, size: int) -> Batch:
@@ -83,36 +78,23 @@ def own_rows(batch: Batch, number: int, size: int) -> Batch:
     return Batch(**{name: part if part.ndim == 1 else part[:, :T] for name, part in rows.items()})
 
 
-class _Shared:
-    """An objective whose model runs the own rows of a batch, and whose numbers are those of all rows."""
-
-    def __init__(self, objective: Objective, model: torch.nn.Module) -> None:
-        self.names, self.size, self.loss = objective.names, objective.size, objective.loss
-        self._objective, self._shared = objective, DistributedDataParallel(model)
-
-    def run(self, _: torch.nn.Module, batch: Batch, device: torch.device) -> Fractions:
-        size = dist.get_world_size()
-        sums, counts = self._objective.run(self._shared, own_rows(batch, dist.get_rank(), size), device)
-        whole = torch.stack([sums.detach(), counts])
-        dist.all_reduce(whole)
-        # The gradients are those of the own rows: DistributedDataParallel adds them up and divides by `size`.
-        return whole[0] + size * (sums - sums.detach()), whole[1]
-
-
 class DistributedTrainer(Trainer):
-    """The trainer of one of several processes, whose weights and states stay equal. Raises LostProcess when another one
-    ends, in the state of the last complete step, and ConfigError when a batch has fewer rows than there are processes.
-    """
+    """The trainer of one of several processes, whose weights and states stay equal. Raises ConfigError when a batch has
+    fewer rows than there are processes."""
 
-    def __init__(self, model: torch.nn.Module, batches: Any, config: Any, *, seed: int, objective: Objective) -> None:
-        super().__init__(model, batches, config, seed=seed + dist.get_rank(), objective=objective)  # its own dropout
+    def __init__(self, model: Any, batches: Any, config: Any, *, seed: int, **more: Any) -> None:
+        super().__init__(model, batches, config, seed=seed + dist.get_rank(), **more)  # with dropout of its own
         if (rows := len(batches[0].next_sentence_label)) < (size := dist.get_world_size()):
             raise ConfigError(
                 f"A batch of {rows} pairs is too small for {size} processes; set data.batch_size to {size} or more."
             )
         self.threads = max(1, self.threads // int(os.environ["LOCAL_WORLD_SIZE"]))
-        self.objective = _Shared(objective, model)
+        self._shared = DistributedDataParallel(model)
 
-    def __next__(self) -> StepRow:
-        with _together():
-            return super().__next__()
+    def _run(self, batch: Batch) -> Fractions:
+        size = dist.get_world_size()
+        sums, counts = self.objective.run(self._shared, own_rows(batch, dist.get_rank(), size), self.device)
+        whole = torch.stack([sums.detach(), counts])
+        dist.all_reduce(whole)
+        # The gradients are those of the own rows: DistributedDataParallel adds them up and divides by `size`.
+        return whole[0] + size * (sums - sums.detach()), whole[1]

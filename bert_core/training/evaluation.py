@@ -8,24 +8,20 @@ import torch
 from bert_core.data.batches import Batch
 from bert_core.device import Cost, using_threads
 from bert_core.model import BertForPreTraining
-from bert_core.training.objective import DETAILS, Pretraining, StepRow
+from bert_core.training.objective import HELD_OUT, Pretraining, StepRow
 
-MAX_BATCHES = 8  # of one evaluation
-MAX_EVALUATIONS = 100  # of one run
+_MAX_BATCHES, _MAX_EVALUATIONS = 8, 100  # of one evaluation, and of one run
 _PASSES = 4  # over a short text, each with other words masked
-_TIME_SHARE = 0.1  # of the training time, which all evaluations take
-_COST = 1 / 3  # of evaluating a batch: a training step computes as much twice more, backwards
 
 
 def evaluation_plan(steps: int, steps_per_epoch: float) -> tuple[int, int]:
     """The steps from one evaluation to the next and the batches of each, for a run of so many steps.
 
     steps_per_epoch: batches in one pass through the held-out text. All evaluations take about a tenth of the training
-    time, also of a short run, which has two: before its first step and after its last.
+    time: a batch costs a third of a training step, and a short run has two, before its first step and after its last.
     """
-    most = round(_TIME_SHARE * steps / (2 * _COST))
-    batches = max(1, min(MAX_BATCHES, most, round(_PASSES * steps_per_epoch)))
-    return max(round(batches * _COST / _TIME_SHARE), math.ceil(steps / MAX_EVALUATIONS)), batches
+    batches = max(1, min(_MAX_BATCHES, round(0.15 * steps), round(_PASSES * steps_per_epoch)))
+    return max(round(batches / 0.3), math.ceil(steps / _MAX_EVALUATIONS)), batches
 
 
 def evaluate(
@@ -43,7 +39,5 @@ def evaluate(
             total = total + torch.stack(objective.run(model, batch, model.device))  # (2, K)
         yield None
     sums, counts = total.cpu().double()
-    row = StepRow(step=step, **dict(zip(objective.names, (sums / counts).tolist())))
-    for name in DETAILS if mask_token_id is None else ():
-        delattr(row, name)
-    yield row
+    names = HELD_OUT if mask_token_id is None else objective.names
+    yield StepRow(step=step, **dict(zip(names, (sums / counts).tolist())))

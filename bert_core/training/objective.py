@@ -43,8 +43,7 @@ class StepRow(SimpleNamespace):
     @property
     def measures(self) -> dict[str, float]:
         """Of held-out examples, all numbers that are neither a loss, the step nor the epoch."""
-        others = {"step", "epoch", *self.losses}
-        return {name: value for name, value in vars(self).items() if name not in others}
+        return {name: value for name, value in vars(self).items() if name not in ("step", "epoch", *self.losses)}
 
 
 def read_rows(rows: Sequence[StepRow]) -> list[StepRow]:
@@ -57,28 +56,26 @@ def read_rows(rows: Sequence[StepRow]) -> list[StepRow]:
     ]
 
 
-def until_divergence(rows: Sequence[StepRow]) -> tuple[list[StepRow], str]:
+def until_divergence(rows: list[StepRow]) -> tuple[list[StepRow], str]:
     """The rows before the first one whose gradient, and so its loss, is not finite, and a message about it, or ""."""
     for i, row in enumerate(rows):
         if not math.isfinite(row.grad_norm):
-            return list(rows[:i]), (
+            return rows[:i], (
                 f"The loss stopped being a number at step {row.step} (learning rate {row.learning_rate:.3g}); "
                 "the last model before it is kept. Start again with a lower learning rate."
             )
-    return list(rows), ""
+    return rows, ""
 
 
 class Objective(Protocol):
-    """What a trainer minimises. The types of batch and config are the objective's own; a batch has attention_mask.
-
-    names: of the numbers of a step, the losses first.
-    """
+    """What a trainer minimises; it names the numbers of a step, the losses first. The types of batch and config are its
+    own; a batch has attention_mask."""
 
     @property
     def names(self) -> tuple[str, ...]: ...
 
     def size(self, batch: Any, /) -> tuple[Tensor, int]:
-        """The number of tokens of each row, and the number of asked positions; see `batch_operations`."""
+        """The number of tokens of each row, (B,), and the number of asked positions."""
 
     def run(self, model: Any, batch: Any, device: torch.device, /) -> Fractions:
         """Run a model on a batch and compare its answers with the labels: the numbers, in the order of `names`."""

@@ -12,75 +12,32 @@ from torch import Tensor
 from torch.optim.adadelta import adadelta
 from torch.optim.adam import adam
 
-from bert_core.config import OptimizerConfig, TrainingPart
+from bert_core.config import OptimizerConfig, Schedule
 
 _MUON_MOMENTUM, _MUON_SCALE = 0.95, 0.2  # the scale gives an update the size that one of AdamW has
 _CLIPPING_KERNELS = ("cpu", "cuda")  # the fused update of other devices, such as MPS, ignores both scale and skip
 
-# An update moves the weights of one group. tensors: lists of the weights, their gradients, both running averages, and
-# their numbers of updates. scale: divides the gradients; None means 1. skip: 1.0 to ignore the gradients, else 0.0.
-
-
-def _adam(config: OptimizerConfig, tensors: Any, rate, weight_decay, scale, skip) -> None:
-    weights, gradients, first, second, counts = tensors
-    if weights[0].device.type not in _CLIPPING_KERNELS:
-        _scale(gradients, scale, skip)
-        scale = skip = None
-    # The kernel divides by the scale and changes nothing if found_inf is 1, so that clipping needs neither its own pass
-    # over the gradients nor a wait for the device.
-    settings: Any = {"beta1": config.beta1, "beta2": config.beta2, "eps": 1e-8, "amsgrad": False, "maximize": False}
-    settings |= {"fused": True, "grad_scale": scale, "found_inf": skip}
-    settings |= {"lr": rate, "weight_decay": weight_decay, "decoupled_weight_decay": config.optimizer != "adam"}
-    adam(weights, gradients, first, second, [], counts, **settings)
-
-
-def _scale(gradients: Sequence[Tensor], scale: Tensor | None, skip: Tensor) -> None:
-    """Divide gradients in place, and clear those to ignore: such an update still decays weights and averages."""
-    for gradient in gradients:
-        if scale is not None:
-            gradient.div_(scale)
-        gradient.masked_fill_(skip.bool(), 0.0)
-
-
-def _adadelta(config: OptimizerConfig, tensors: Any, rate, weight_decay, scale, skip) -> None:
-    _scale(tensors[1], scale, skip)
-    adadelta(*tensors, lr=rate, rho=0.9, eps=1e-6, weight_decay=weight_decay, maximize=False)
-
-
-def _muon(config: OptimizerConfig, tensors: Any, rate, weight_decay, scale, skip) -> None:
-    weights, gradients, momenta, _, _ = tensors
-    _scale(gradients, scale, skip)
-    for weight, gradient, momentum in zip(weights, gradients, momenta):
-        momentum.lerp_(gradient, 1 - _MUON_MOMENTUM)
-        update = orthogonalized(gradient.lerp(momentum, _MUON_MOMENTUM))
-        weight.mul_(1 - rate * weight_decay).sub_(update * (rate * _MUON_SCALE * max(weight.shape) ** 0.5))
-
-
-def orthogonalized(matrix: Tensor) -> Tensor:
-    """U V^T of a matrix U S V^T, nearly, by Newton-Schulz iteration: its singular values become 0.7 to 1.2."""
-    a, b, c = 3.4445, -4.7750, 2.0315  # of Jordan et al. (2024)
-    x = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.mT
-    x = x / x.norm().clamp(min=1e-7)
-    for _ in range(5):
-        gram = x @ x.mT
-        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return x if matrix.shape[0] <= matrix.shape[1] else x.mT
+# Of weights that are updated together: they, their gradients, both running averages, and their numbers of updates.
+_Columns = Sequence[list[Tensor]]
 
 
 class Optimizer:
     """AdamW, Adam or Adadelta over all parameters of a model, or Muon over the matrices of its layers and AdamW over
     the others. Biases and LayerNorm have no weight decay.
 
-    parameters: with their names. averages: by PyTorch's names, one for each parameter. counts: of updates, as well."""
+    parameters: with their names. config: of the next update; its `optimizer` stays. averages: by PyTorch's names, one
+    for each parameter. counts: of updates, as well.
+    """
 
     def __init__(self, parameters: Iterable[tuple[str, Tensor]], config: OptimizerConfig) -> None:
         self.config = config
         names, self._weights = zip(*parameters)
-        kinds = {"adadelta": ("square_avg", "acc_delta")}.get(config.optimizer, ("exp_avg", "exp_avg_sq"))
+        is_adadelta = config.optimizer == "adadelta"
+        kinds = ("square_avg", "acc_delta") if is_adadelta else ("exp_avg", "exp_avg_sq")
         self.averages = {kind: [torch.zeros_like(weight) for weight in self._weights] for kind in kinds}
         self.counts = [torch.zeros((), device=weight.device) for weight in self._weights]
-        usual = _adadelta if config.optimizer == "adadelta" else _adam
-        of_layers = _muon if config.optimizer == "muon" else usual
+        usual = self._adadelta if is_adadelta else self._adam
+        of_layers = self._muon if config.optimizer == "muon" else usual
         # The numbers of the parameters that are updated together: whether they are matrices, and how.
         self._groups: dict[tuple[bool, Callable], list[int]] = {}
         for i, (name, weight) in enumerate(zip(names, self._weights)):
@@ -97,10 +54,56 @@ class Optimizer:
         """
         columns: Any = (self._weights, gradients, *self.averages.values(), self.counts)
         for (is_matrix, update), numbers in self._groups.items():
-            tensors = [[column[i] for i in numbers if gradients[i] is not None] for column in columns]
-            if tensors[0]:
-                weight_decay = self.config.weight_decay if is_matrix else 0.0
-                update(self.config, tensors, rate, weight_decay, scale, skip.float())
+            own = [[column[i] for i in numbers if gradients[i] is not None] for column in columns]
+            if own[0]:
+                update(own, rate, self.config.weight_decay if is_matrix else 0.0, scale, skip.float())
+
+    def _adam(self, columns: _Columns, rate: float, decay: float, scale: Tensor | None, skip: Tensor) -> None:
+        weights, gradients, first, second, counts = columns
+        # The kernel divides by the scale and changes nothing if found_inf is 1, so that clipping needs neither its own
+        # pass over the gradients nor a wait for the device.
+        settings: dict[str, Any] = {"fused": True, "grad_scale": scale, "found_inf": skip}
+        if weights[0].device.type not in _CLIPPING_KERNELS:
+            _scale(gradients, scale, skip)
+            settings = {"fused": True}
+        settings |= {"beta1": self.config.beta1, "beta2": self.config.beta2, "eps": 1e-8}
+        settings |= {"decoupled_weight_decay": self.config.optimizer != "adam", "amsgrad": False, "maximize": False}
+        adam(weights, gradients, first, second, [], counts, lr=rate, weight_decay=decay, **settings)
+
+    def _adadelta(self, columns: _Columns, rate: float, decay: float, scale: Tensor | None, skip: Tensor) -> None:
+        weights, gradients, first, second, counts = columns
+        _scale(gradients, scale, skip)
+        adadelta(
+            weights, gradients, first, second, counts, lr=rate, rho=0.9, eps=1e-6, weight_decay=decay, maximize=False
+        )
+
+    def _muon(self, columns: _Columns, rate: float, decay: float, scale: Tensor | None, skip: Tensor) -> None:
+        weights, gradients, momenta, *_ = columns
+        _scale(gradients, scale, skip)
+        for weight, gradient, momentum in zip(weights, gradients, momenta):
+            momentum.lerp_(gradient, 1 - _MUON_MOMENTUM)
+            update = orthogonalized(gradient.lerp(momentum, _MUON_MOMENTUM))
+            weight.mul_(1 - rate * decay).sub_(update * (rate * _MUON_SCALE * max(weight.shape) ** 0.5))
+
+
+def _scale(gradients: Sequence[Tensor], scale: Tensor | None, skip: Tensor) -> None:
+    """Divide gradients in place, and clear those to ignore: such an update still decays weights and averages."""
+    for gradient in gradients:
+        if scale is not None:
+            gradient.div_(scale)
+        gradient.masked_fill_(skip.bool(), 0.0)
+
+
+def orthogonalized(matrix: Tensor) -> Tensor:
+    """U V^T of a matrix U S V^T, nearly, by Newton-Schulz iteration: its singular values become 0.7 to 1.2."""
+    a, b, c = 3.4445, -4.7750, 2.0315  # of Jordan et al. (2024)
+    is_wide = matrix.shape[0] <= matrix.shape[1]
+    x = matrix if is_wide else matrix.mT
+    x = x / x.norm().clamp(min=1e-7)
+    for _ in range(5):
+        gram = x @ x.mT
+        x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x if is_wide else x.mT
 
 
 def learning_rate_at(step: int, config: OptimizerConfig) -> float:
@@ -111,11 +114,11 @@ def learning_rate_at(step: int, config: OptimizerConfig) -> float:
     return config.learning_rate * schedule(step, config)
 
 
-def schedule(step: int, config: OptimizerConfig | TrainingPart) -> float:
+def schedule(step: int, part: Schedule) -> float:
     """The fraction of the peak learning rate at a step, counted from 0: linear warm-up, from 1 / warmup_steps, then
     linear decay to a last step above 0 (Devlin et al. 2018, A.2), or none."""
-    if step < config.warmup_steps:
-        return (step + 1) / config.warmup_steps
-    if config.decay == "none":
+    if step < part.warmup_steps:
+        return (step + 1) / part.warmup_steps
+    if part.decay == "none":
         return 1.0
-    return max(0.0, (config.steps - step) / max(1, config.steps - config.warmup_steps))
+    return max(0.0, (part.steps - step) / max(1, part.steps - part.warmup_steps))

@@ -6,7 +6,7 @@ and a caller pauses or stops by not asking for another.
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from bert_core.config import BertConfig, OptimizerConfig
 from bert_core.device import Cost, using_threads
-from bert_core.errors import CheckpointError, ConfigError
-from bert_core.training.objective import OF_EVERY_STEP, Objective, Pretraining, StepRow
+from bert_core.errors import CheckpointError
+from bert_core.training.objective import OF_EVERY_STEP, Fractions, Objective, Pretraining, StepRow
 from bert_core.training.optimizer import Optimizer, learning_rate_at
 
 _SEED_STRIDE = 0x9E3779B97F4A7C15  # an odd constant spreads neighbouring seeds over all 64-bit numbers
@@ -27,6 +27,16 @@ def step_cost(config: BertConfig, batches: Any, objective: Objective, device: st
     return Cost(config, *objective.size(batches[getattr(batches, "short_steps", 0)]), device)
 
 
+@dataclass(frozen=True)
+class TrainerState:
+    """Everything that the next step depends on besides weights, settings and seed. averages: those of all parameters in
+    one tensor, by the optimizer's number and a name ("0.exp_avg")."""
+
+    step: int
+    seconds: float
+    averages: dict[str, Tensor]
+
+
 class Trainer:
     """Trains a model on batches, one step for each `next()`, until config.total_steps steps are done.
 
@@ -34,55 +44,31 @@ class Trainer:
     (seed, k), so a run repeats its losses bit for bit on the same device with the same number of threads; on a GPU, to
     rounding where batches have more than 64 tokens, because CUDA's attention then adds up in any order. Dropout draws
     from PyTorch's global generator, which is as before after each step; two trainers with dropout that step at the same
-    time in two threads do not repeat their losses. Weights, gradients and losses are float32. config.precision is that
-    of the matrix products; "auto" becomes the faster of "float32" and "bfloat16". threads: CPU threads of a step.
-    objective: what to minimise; None means pre-training. `config` may be replaced between two steps; raises ConfigError
-    for another optimizer or another number of alternating objectives.
+    time in two threads do not repeat their losses. Weights, gradients and losses are float32. config: may be replaced
+    between two steps, but for its optimizer; its precision is that of the matrix products, and "auto" becomes the
+    faster one here. threads: CPU threads of a step. objective: what to minimise; None means pre-training.
     """
 
     def __init__(
-        self,
-        model: nn.Module,
-        batches: Any,
-        config: OptimizerConfig,
-        *,
-        seed: int = 0,
-        objective: Objective | None = None,
+        self, model: Any, batches: Any, config: OptimizerConfig, *, seed: int = 0, objective: Objective | None = None
     ) -> None:
+        self.model, self.batches, self.seed = model.train(), batches, seed
         self.objective: Objective = objective or Pretraining()
-        self.model: Any = model.train()
-        self.batches, self.seed = batches, seed
-        self._parameters, self.step, self.seconds = list(model.parameters()), 0, 0.0
-        self.device = self._parameters[0].device
-        sizes: Any = model.config
-        self._cost = step_cost(sizes, batches, self.objective, str(self.device))
-        self.threads = self._cost.threads
+        self.step, self.seconds = 0, 0.0
+        self._parameters = list(model.parameters())
+        self.device: torch.device = self._parameters[0].device
+        cost, sizes = step_cost(model.config, batches, self.objective, str(self.device)), model.config
+        self.threads = cost.threads
+        self.config = config.replace(precision=cost.precision) if config.precision == "auto" else config
         dropouts = (sizes.hidden_dropout_prob, sizes.attention_probs_dropout_prob, sizes.classifier_dropout)
         self._has_dropout = any(dropouts)
         number = 2 if getattr(config, "alternating", False) else 1  # each with averages of its own objective
-        self.optimizers = [Optimizer(model.named_parameters(), config) for _ in range(number)]
+        self._optimizers = [Optimizer(model.named_parameters(), config) for _ in range(number)]
         self._averages = {  # of all optimizers, a tensor for each parameter; by names such as "0.exp_avg"
             f"{number}.{name}": averages
-            for number, optimizer in enumerate(self.optimizers)
+            for number, optimizer in enumerate(self._optimizers)
             for name, averages in optimizer.averages.items()
         }
-        self._config = self.config = config
-
-    @property
-    def config(self) -> Any:
-        """The settings of the next step."""
-        return self._config
-
-    @config.setter
-    def config(self, config: OptimizerConfig) -> None:
-        for name in ("optimizer", "alternating"):
-            if getattr(config, name, None) != getattr(self._config, name, None):
-                raise ConfigError(f"{name} cannot change during a training, because its running averages go on.")
-        if config.precision == "auto":
-            config = config.replace(precision=self._cost.precision)
-        self._config = config
-        for optimizer in self.optimizers:
-            optimizer.config = config
 
     def __iter__(self) -> Iterator[StepRow]:
         return self
@@ -90,94 +76,65 @@ class Trainer:
     def __next__(self) -> StepRow:
         if self.step >= self.config.total_steps:
             raise StopIteration
-        started = time.perf_counter()
+        started, config = time.perf_counter(), self.config
+        batch, rate = self.batches[self.step], learning_rate_at(self.step, config)
         with using_threads(self.threads), self._seeded_dropout():
-            batch = self.batches[self.step]
             for parameter in self._parameters:  # which Module.zero_grad would look up anew in each step
                 parameter.grad = None
-            numbers = self._backward(batch)
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
+                sums, counts = self._run(batch)
+            # A loss over nothing is 0, and shown as nan.
+            self.objective.loss(sums / counts.clamp(min=1), config, self.step).backward()
             gradients = [parameter.grad for parameter in self._parameters]
-            grad_norm = nn.utils.get_total_norm([each for each in gradients if each is not None])
-            most, rate = self.config.max_grad_norm, learning_rate_at(self.step, self.config)
-            scale = (grad_norm / most).clamp(min=1.0) if most else None
-            optimizer = self.optimizers[self.step % len(self.optimizers)]
-            optimizer.step(gradients, rate, scale, skip=~torch.isfinite(grad_norm))
+            norm = nn.utils.get_total_norm([each for each in gradients if each is not None])
+            scale = (norm / config.max_grad_norm).clamp(min=1.0) if config.max_grad_norm else None
+            optimizer = self._optimizers[self.step % len(self._optimizers)]
+            optimizer.config = config
+            optimizer.step(gradients, rate, scale, skip=~torch.isfinite(norm))
+            found = torch.cat([sums.detach() / counts, norm[None]])
+            # Numbers on a GPU, which has yet to compute them, are not waited for.
+            *numbers, grad_norm = found.tolist() if self.device.type == "cpu" else found.unbind()
         self.step += 1
         self.seconds += time.perf_counter() - started
-        *values, norm = self._shown(torch.cat([numbers, grad_norm[None]]))
-        of_every = rate, norm, int(batch.attention_mask.sum()), self.seconds
-        return StepRow(step=self.step, **dict(zip((*self.objective.names, *OF_EVERY_STEP), (*values, *of_every))))
+        of_every = rate, grad_norm, int(batch.attention_mask.sum()), self.seconds
+        names = *self.objective.names, *OF_EVERY_STEP
+        return StepRow(step=self.step, **dict(zip(names, (*numbers, *of_every))))
 
-    def _shown(self, numbers: Tensor) -> Iterable[float | Tensor]:
-        """Numbers as a row has them: those on a GPU, which has yet to compute them, are not waited for."""
-        return numbers.tolist() if self.device.type == "cpu" else numbers.unbind()
+    def _run(self, batch: Any) -> Fractions:
+        return self.objective.run(self.model, batch, self.device)
 
     @contextlib.contextmanager
     def _seeded_dropout(self) -> Iterator[None]:
-        """Seed the device's global generator, from which only dropout draws, and give it back as it was."""
-        if not self._has_dropout:
+        """Let dropout draw by the seed and the step alone, and give the global generators back as they were."""
+        is_on_cpu = self.device.type == "cpu"
+        with torch.random.fork_rng([] if is_on_cpu else [self.device], self._has_dropout, device_type=self.device.type):
+            if self._has_dropout:
+                seed_with = torch.default_generator.manual_seed if is_on_cpu else torch.manual_seed  # which is slow
+                seed_with((self.seed * _SEED_STRIDE + self.step) % 2**63)
             yield
-            return
-        draws = {"cuda": torch.cuda, "mps": torch.mps}.get(self.device.type, torch.random)
-        seed_with = torch.default_generator.manual_seed if draws is torch.random else draws.manual_seed
-        with torch.cuda.device(self.device) if draws is torch.cuda else contextlib.nullcontext():
-            before = draws.get_rng_state()
-            seed_with(self._dropout_seed)
-            try:
-                yield
-            finally:
-                draws.set_rng_state(before)
 
-    @property
-    def _dropout_seed(self) -> int:
-        """Of this step; it does not depend on earlier draws."""
-        return (self.seed * _SEED_STRIDE + self.step) % 2**63
-
-    def _backward(self, batch: Any) -> Tensor:
-        """Compute the gradients of a batch, which it leaves in the parameters; returns its numbers, (K,)."""
-        with self._autocast():
-            sums, counts = self.objective.run(self.model, batch, self.device)
-        # A loss over nothing is 0, and shown as nan.
-        self.objective.loss(sums / counts.clamp(min=1), self.config, self.step).backward()
-        return sums.detach() / counts
-
-    def _autocast(self) -> contextlib.AbstractContextManager:
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16")
-
-    def state(self) -> "TrainerState":
+    def state(self) -> TrainerState:
         """A copy on the CPU of everything that the next step depends on, except the weights."""
         averages = {name: nn.utils.parameters_to_vector(each).cpu() for name, each in self._averages.items()}
-        return TrainerState(self.step, self.seconds, tuple(int(max(each.counts)) for each in self.optimizers), averages)
+        return TrainerState(self.step, self.seconds, averages)
 
-    def restore(self, state: "TrainerState") -> None:
+    def restore(self, state: TrainerState) -> None:
         """Continue from a state; the model must already have the weights of its step. Raises CheckpointError if the
         state does not fit the model or the optimizer."""
-        size, own = sum(parameter.numel() for parameter in self._parameters), self._averages
-        is_right_size = all(each.shape == (size,) for each in state.averages.values())
-        if not is_right_size or len(state.updates) != len(self.optimizers) or state.averages.keys() != own.keys():
+        size = (sum(parameter.numel() for parameter in self._parameters),)
+        if {name: each.shape for name, each in state.averages.items()} != dict.fromkeys(self._averages, size):
             raise CheckpointError(
                 "The state does not fit this model and optimizer, or another version of this program has saved it; "
                 "start the training again."
             )
-        for name, averages in own.items():
+        for name, averages in self._averages.items():
             nn.utils.vector_to_parameters(state.averages[name].to(self.device, copy=True), averages)
-        for optimizer, updates in zip(self.optimizers, state.updates):
+        for number, optimizer in enumerate(self._optimizers):
             for count in optimizer.counts:
-                count.fill_(updates)
+                count.fill_(len(range(number, state.step, len(self._optimizers))))
         self.step, self.seconds = state.step, state.seconds
 
     @property
     def nbytes(self) -> int:
         """Bytes of weights, gradients and the optimizers' averages."""
         return (2 + len(self._averages)) * sum(parameter.nbytes for parameter in self._parameters)
-
-
-@dataclass(frozen=True)
-class TrainerState:
-    """Everything that the next step depends on besides weights, settings and seed. updates: of each optimizer, their
-    number. averages: those of all parameters in one tensor, by the optimizer's number and a name ("0.exp_avg")."""
-
-    step: int
-    seconds: float
-    updates: tuple[int, ...]
-    averages: dict[str, Tensor]

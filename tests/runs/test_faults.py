@@ -72,7 +72,7 @@ IN_A_RUN = [
     *[(Recipe, name) for name in ("source", "content")],
     *[(train.Training, name) for name in ("__iter__", "_slice", "take_snapshot", "_evaluated")],
     (text_job.TextJob, "verdict"),
-    *[(Trainer, name) for name in ("__next__", "_backward")],
+    *[(Trainer, name) for name in ("__next__", "_run")],
     *[(PretrainingBatches, "__getitem__"), (objective.Pretraining, "loss"), (optimizer.Optimizer, "step")],
 ]
 
@@ -92,7 +92,7 @@ def test_an_error_in_one_run_gives_it_a_reason_and_the_next_run_trains(
     assert len(fine.history()) == 4
 
 
-@pytest.mark.parametrize(("owner", "name"), [(text_job, "BertForPreTraining"), (Trainer, "_backward")])
+@pytest.mark.parametrize(("owner", "name"), [(text_job, "BertForPreTraining"), (Trainer, "_run")])
 @pytest.mark.parametrize("error", [MemoryError(), too_little_memory()], ids=["python", "torch"])
 def test_a_failed_allocation_says_that_the_machine_is_too_small(
     service_: TrainingService, recipe: Recipe, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: Exception

@@ -22,6 +22,7 @@ from bert_core.runs.recipe import Recipe, load_recipe, recipe_for, recipe_names
 from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.training.objective import read_rows
+from bert_core.training.trainer import step_cost
 
 
 @pytest.fixture
@@ -424,7 +425,8 @@ def test_threads_time_and_precision_are_those_of_the_long_pairs(recipe, monkeypa
     mixed = long.override({"data.short_length": 16, "data.short_share": 0.8})
     plain, with_short = (prepare(each, corpus) for each in (long, mixed))
     assert with_short.seconds(10) == pytest.approx(plain.seconds(10), rel=0.1)
-    monkeypatch.setattr(device, "_SMALL", 0.9 * plain.trainer()._cost.operations)
+    cost = step_cost(plain.config, plain.batches, plain.objective, "cpu")
+    monkeypatch.setattr(device, "_SMALL", 0.9 * cost.operations)
     monkeypatch.setattr(device, "processor_cores", lambda: 3)
     assert with_short.trainer().threads == 3
 

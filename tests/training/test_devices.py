@@ -82,15 +82,15 @@ def test_a_step_stays_on_its_device_and_waits_for_nothing(name, kernels, monkeyp
             fault()  # the simulation shows both of them
 
 
-def test_dropout_draws_from_the_second_gpus_own_generator_and_gives_it_back(gpus, monkeypatch):
-    said = []
-    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda: f"state of {gpus[0]}")
-    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state: said.append(f"{state} back to {gpus[0]}"))
-    monkeypatch.setattr(torch.cuda, "manual_seed", lambda seed: said.append(f"{seed} for {gpus[0]}"))
-    trainer = SimpleNamespace(_has_dropout=True, device=torch.device("cuda:1"), _dropout_seed=7)
+def test_dropout_draws_from_the_second_gpus_own_generator_and_gives_it_back(monkeypatch):
+    said, second = [], torch.device("cuda:1")
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: f"state of {device}")
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: said.append(f"{state} back to {device}"))
+    monkeypatch.setattr(torch, "manual_seed", said.append)
+    trainer = SimpleNamespace(_has_dropout=True, device=second, seed=0, step=7)
     with pytest.raises(RuntimeError, match="lost"), Trainer._seeded_dropout(trainer):
         raise RuntimeError("lost")
-    assert said == ["7 for 1", "state of 1 back to 1"]
+    assert said == [7, "state of cuda:1 back to cuda:1"]
 
 
 def test_a_model_is_drawn_on_its_generators_device_and_lies_on_pytorchs_default(monkeypatch):
