@@ -8,7 +8,7 @@ from torch import Tensor
 from balcony.attention import values as attention
 from balcony.attention.head_switches import head_switches
 from balcony.frame.page import Page, PageRequest
-from balcony.frame.question import MODEL, TEXTS, Head, Question
+from balcony.frame.question import TEXTS, Head, Question
 from balcony.frame.shown_model import caption
 from balcony.frame.tab import Tab
 from balcony.handlers import on_error
@@ -28,13 +28,11 @@ HINT = (
 CLEAR = "english-mini"  # a model with heads that stand out
 LATER = {"names": None, "more": "names"}  # the answer that gives the heads their names
 GRID, DETAIL = "attention-heads", "attention-map"  # elem_ids
-PLACE = "attention-place"
 OTHER_GRID, OTHER_DETAIL = "attention-other-heads", "attention-other-map"
 HIDDEN = {OTHER_GRID: {"hidden": True}, OTHER_DETAIL: None}
 
 
 def lay_out(page: Page) -> None:
-    view("step_by_step/place", elem_id=PLACE)
     with gr.Column(elem_id="attention-stage"):
         view("attention/head_grid", options={"switches": True}, elem_id=GRID)
         view("attention/head_detail", options={"unfolds": True}, elem_id=DETAIL)
@@ -56,7 +54,6 @@ def lay_out(page: Page) -> None:
     head_switches(page)
     page.on("heads", (*TEXTS, "hidden", "hide_special", "other"), show, no_heads)
     page.on("layer", ("head",), show_layer, no_layer, part_of="heads")
-    page.on("place", MODEL, place, lambda sentence: {PLACE: None})
     page.on("names", (), names, lambda sentence: {GRID: {"unnamed": sentence}})
 
 
@@ -133,12 +130,6 @@ def show_layer(asked: PageRequest) -> dict[str, Any]:
 
 def no_layer(sentence: str) -> dict[str, Any]:
     return {DETAIL: {"error": sentence}, OTHER_DETAIL: None}
-
-
-def place(asked: PageRequest) -> dict[str, Any]:
-    """How many layers and heads the small map of the model has."""
-    config = asked.checkpoint.config
-    return {PLACE: {"layers": config.num_hidden_layers, "heads": config.num_attention_heads}}
 
 
 def names(asked: PageRequest) -> dict[str, Any]:

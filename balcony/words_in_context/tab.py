@@ -1,5 +1,5 @@
 """Words in context: how similar the vectors of one word in several sentences are, level by level, or those of whole
-sentences, beside the nearest ones of the text."""
+sentences."""
 
 import itertools
 import re
@@ -13,7 +13,6 @@ from torch import Tensor
 from balcony.frame.page import Page, PageRequest
 from balcony.frame.question import TEXTS
 from balcony.frame.tab import Tab
-from balcony.handlers import own
 from balcony.parts.controls import control
 from balcony.parts.downloads import exporter
 from balcony.parts.export import Numbers, python_code, table
@@ -22,7 +21,7 @@ from balcony.parts.notes import EACH_ALONE, alone_note, no_facts, unknown_note
 from balcony.server.probe_lock import probe_lock
 from balcony.views import hint, view
 from bert_core.errors import InputError
-from bert_core.probes.reading import encode_text, read_words, unknown_words
+from bert_core.probes.reading import read_words, unknown_words
 from bert_core.probes.vectors import Occurrence, plane, sentence_vectors, words_in_contexts
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -47,9 +46,7 @@ KINDS = (
 MOST_LEVELS = 50
 MOST_EXAMPLES = 3
 MOST_READ = 200  # sentences from the start of the text
-MOST_SEARCHED = 500
 MOST_SENTENCES = 100
-MOST_NEAREST = 3
 CONTEXT = 16  # characters shown on each side of the word
 TELLING, LONGEST_NAME = 2, 28  # words that name a point, and letters of its name
 BANK = (
@@ -61,10 +58,8 @@ BANK = (
         "the bank paid interest to the company",
     ],
 )
-LATER = {"rows": [], "more": "nearest"}  # the answer that searches the text
 
-
-FACTS, COSINE, POINTS, NEAREST = "context-facts", "context-cosine", "context-points", "context-nearest"  # elem_ids
+FACTS, COSINE, POINTS = "context-facts", "context-cosine", "context-points"  # elem_ids
 NOTES = "context-notes"
 WORD, SENTENCES, LEVEL = "context-word", "context-sentences", "context-level"
 
@@ -84,7 +79,6 @@ def lay_out(page: Page) -> None:
             view("words_in_context/similarity_map", elem_id=COSINE)
         with gr.Column(scale=1, min_width=320):
             view("parts/figures", elem_id=POINTS)
-    view("words_in_context/nearest", elem_id=NEAREST)
     view("train/facts", elem_id=NOTES)
     exporter(
         *(page, "the similarities"),
@@ -97,7 +91,6 @@ def lay_out(page: Page) -> None:
     )
     hint(HINT)
     page.on("contexts", (*TEXTS, "word", "contexts", "level", "pooling"), show, nothing)
-    page.on("nearest", (), nearest, lambda sentence: {NEAREST: {"unnamed": sentence}})
 
 
 TAB = Tab(
@@ -137,15 +130,11 @@ def show(asked: PageRequest) -> dict[str, Any]:
         shown = contexts_value(asked.checkpoint, chosen, lines, at)
     else:
         shown = sentences_value(asked.checkpoint, lines, pooling)
-    return {**controls, **dict(zip((FACTS, NOTES, COSINE, POINTS), shown)), NEAREST: None if is_word else LATER}
-
-
-def nearest(asked: PageRequest) -> dict[str, Any]:
-    return {NEAREST: nearest_value(asked, filled(asked)[1])}
+    return {**controls, **dict(zip((FACTS, NOTES, COSINE, POINTS), shown))}
 
 
 def nothing(sentence: str) -> dict[str, Any]:
-    return {FACTS: no_facts(sentence), COSINE: None, POINTS: None, NEAREST: None, NOTES: no_facts()}
+    return {FACTS: no_facts(sentence), COSINE: None, POINTS: None, NOTES: no_facts()}
 
 
 def given(asked: PageRequest) -> tuple[Checkpoint, str, list[str], int, str]:
@@ -257,28 +246,6 @@ def sentences_value(checkpoint: Checkpoint, sentences: list[str], pooling: str) 
             title="Whole sentences: the vectors in two dimensions",
         ),
     )
-
-
-def nearest_value(asked: PageRequest, sentences: list[str]) -> dict[str, Any]:
-    """For each sentence the most similar ones of the text, with the similarity; a sentence is not its own neighbour."""
-    checkpoint, corpus = asked.checkpoint, asked.corpus
-
-    def is_readable(text: str) -> bool:
-        try:
-            return bool(encode_text(checkpoint, text))
-        except InputError:
-            return False
-
-    searched = [text for text in dict.fromkeys(corpus.sentences[:MOST_SEARCHED]) if is_readable(text)]
-    with probe_lock:
-        cosine = cosines(sentence_vectors(checkpoint, checked(sentences) + searched, asked.question.pooling))
-    rows = []
-    for sentence, row in zip(sentences, cosine[:, len(sentences) :]):
-        found = ([searched[i], row[i].item()] for i in row.argsort(descending=True).tolist())
-        others = (each for each in found if each[0].strip().lower() != sentence.strip().lower())
-        rows.append([sentence, list(itertools.islice(others, MOST_NEAREST))])
-    start = f"the first {MOST_SEARCHED:,} sentences" if len(corpus.sentences) > MOST_SEARCHED else "all sentences"
-    return {"rows": rows, "text": f"Searched: {start} of {own(corpus.name)}."}
 
 
 def telling(texts: list[str]) -> list[str]:

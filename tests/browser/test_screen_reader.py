@@ -22,7 +22,7 @@ STATES = {
     "fine-tune": ("fine-tune", {}, "#task-examples li", ""),
     "map": ("step-by-step", {}, "#steps .b-bert", ""),
     "swapped words": ("masked-words", {"view": "swap"}, "#masked-closer .b-swap", ""),
-    "whole sentences": ("words-in-context", {"pooling": "mean"}, "#context-nearest table", ""),
+    "whole sentences": ("words-in-context", {"pooling": "mean"}, "#context-points .points path", ""),
     "strips": ("step-by-step", {"stage": "feed-forward"}, "#steps canvas", ""),
     "unfolded": ("step-by-step", {"stage": "weights"}, "#steps .b-map svg", "#steps .b-map svg"),
     "probabilities": ("step-by-step", {"stage": "probabilities"}, "#steps table", "#steps summary"),

@@ -66,7 +66,7 @@ def found(model: Checkpoint) -> Stages:
 
 def test_the_map_shows_the_model_and_a_press_on_a_part_opens_it(shared: Page, model: Checkpoint, complaints) -> None:
     show(shared, "step-by-step", **FIRST)
-    steps, place = shared.locator("#steps"), shared.locator("#steps .b-place")
+    steps = shared.locator("#steps")
     found = follow(model, FIRST["text"], MASKED, position=ASKED, attending=ASKED)
     tokens = steps.locator(".b-bert-token")
     expect(tokens).to_have_text(found.tokens)
@@ -92,14 +92,11 @@ def test_the_map_shows_the_model_and_a_press_on_a_part_opens_it(shared: Page, mo
     for part, title in parts.items():
         steps.locator(f"[data-key='{part}']").click()
         expect(steps.locator("h3").first).to_have_text(title)
-        expect_seen(place, title.split(" ", 1)[1])
-        expect(place.locator("rect.is-here").first).to_be_visible()
-        place.click()
+        steps.locator(".b-stages button").first.click()
         expect(steps.locator("h3").first).to_have_text("Map")
-    expect(steps.locator("h3").first).to_be_focused()
 
 
-def test_a_head_of_the_map_opens_its_attention_which_says_where_it_is(shared: Page, complaints: list[str]) -> None:
+def test_a_head_of_the_map_opens_its_attention(shared: Page, complaints: list[str]) -> None:
     show(shared, "step-by-step", **FIRST)
     shared.locator("[data-key='pieces']").focus()
     for key in (
@@ -113,12 +110,6 @@ def test_a_head_of_the_map_opens_its_attention_which_says_where_it_is(shared: Pa
     ):  # layer 2: attention, head 1, head 2
         shared.keyboard.press(key)
     expect(shared.locator("#attention-map .b-map-title")).to_have_text("Layer 2, head 2")
-    expect_seen(shared.locator("#attention-place"), "On the map: layer 2, head 2")
-    expect(shared.locator("#attention-place rect.is-here")).to_have_count(1)
-    shared.locator("#attention-heads [data-head]").first.click()
-    expect_seen(shared.locator("#attention-place"), "layer 1, head 1", in_window=True)
-    shared.locator("#attention-place button").click()
-    expect(shared.locator("#steps .b-bert")).to_be_visible()
 
 
 def test_the_map_moves_with_the_time_slider_and_stays_in_its_place(visit: Callable[..., Page]) -> None:
@@ -242,7 +233,7 @@ def test_a_part_set_to_zero_changes_the_answer_beside_the_whole_models(shared: P
     expect_seen(steps.locator(".b-readout code[translate=no]").first, "attended · W[:, 0] + b[0]")
     expect_seen(steps.locator(".b-answers"), re.compile(r"juliet: .*the whole model: .*IsNext.*the whole model: "))
     wait_for_question(shared, zeroed="0.2")
-    steps.locator(".b-place").click()
+    steps.locator(".b-stages button").first.click()
     expect_seen(steps.locator("h3 + p"), "This is not the whole model.", in_window=True)
     expect(steps.locator(".b-bert .is-off")).to_have_attribute("aria-label", "Layer 1: feed-forward · set to zero")
     expect_seen(steps.locator(".b-answers"), "the whole model:", in_window=True)

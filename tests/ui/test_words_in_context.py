@@ -21,7 +21,6 @@ from balcony.words_in_context.tab import (
     example,
     filled,
     first_example,
-    nearest_value,
     sentences_value,
     snippet,
     telling,
@@ -132,20 +131,6 @@ def test_whole_sentences_are_compared_by_their_vectors(pooling, tiny_checkpoint,
     assert [row["cosine"] for row in rows] == pytest.approx(eval(last, scope).flatten().tolist(), abs=1e-5)
     with pytest.raises(InputError, match="compares 100"):
         sentences_value(tiny_checkpoint, texts * 40, pooling)
-
-
-def test_the_nearest_sentences_of_the_text_are_others_in_order(tiny_checkpoint):
-    corpus = Corpus.from_text(
-        "hello romeo\nthank you romeo\nhow are you\nhow are you i am romeo\n", "lines", name="my.txt"
-    )
-    asked = SimpleNamespace(checkpoint=tiny_checkpoint, corpus=corpus, question=Question(pooling="mean"))
-    value = nearest_value(asked, ["How are you"])
-    [[sentence, found]] = value["rows"]
-    assert sentence == "How are you"
-    assert {text for text, _ in found} == {"hello romeo", "thank you romeo", "how are you i am romeo"}
-    assert [cosine for _, cosine in found] == sorted((cosine for _, cosine in found), reverse=True)
-    assert "all sentences" in value["text"]
-    assert "my.txt" in value["text"]
 
 
 def test_the_example_is_bank_where_the_model_knows_it_and_its_two_meanings_lie_apart():

@@ -97,7 +97,8 @@ class HeadGrid {
     const { first, of, heads } = (this.value = next);
     this.bytes = bytesOf(next.weights);
     if (!this.tools.isConnected) fill(this.root, this.title, this.tools, this.frame, this.key, this.notes);
-    options(this.choose, [["", "weights only"], ...Object.keys(next.facts).map((fact) => [fact, FACTS[fact]])]);
+    const named = Object.entries(FACTS).filter(([fact]) => fact in next.facts);
+    options(this.choose, [["", "weights only"], ...named]);
     options(this.layer, numbered(of), first);
     fill(this.title, next.caption || (next.layers === of ? "All heads" : `Heads of layer ${first + 1} of ${of}`));
     if (settings.picked[0] >= of || settings.picked[1] >= heads) settings.picked = next.picked;

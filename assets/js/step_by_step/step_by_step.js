@@ -8,13 +8,13 @@ import { button, disable, draws, el, fill, note, notes, roam, showError, tools }
 import { floats, percents } from "../parts/numbers.js";
 import { latest, orError } from "../frame/page.js";
 import { ask, onPart, question } from "../frame/question.js";
-import { IN_HEAD, place } from "./place.js";
 import { STAGES, zeros } from "./stages.js";
 
 /** @typedef {import("./stages.js").Steps} Steps */
 /** @typedef {import("../parts/elements.js").Child} Child */
 
 const MAP = "map";
+const IN_HEAD = ["projections", "scores", "weights", "context"];
 const IN_LAYER = [...IN_HEAD, "joined", "feed-forward"];
 const OF_TOKEN = ["embeddings", "projections", "context", "joined", "feed-forward", "layers"];
 
@@ -28,7 +28,6 @@ class StepByStep {
   next = button("Next ›", () => ask({ stage: this.stages[this.at + 1].key }));
   tokens = el("div.b-tools.b-tokens", { role: "group", "aria-label": "The token that is followed" });
   title = el("h3", { tabindex: -1 });
-  place = el("span");
   text = el("p");
   body = el("div.b-stage");
   opened = el("div", { "aria-live": "polite" });
@@ -56,7 +55,7 @@ class StepByStep {
         document.activeElement.click();
     });
     const choices = [el("label", "Layer ", this.layer), el("label", "Head ", this.head)],
-      moves = (this.moves = tools(this.back, this.next, choices, this.place)),
+      moves = (this.moves = tools(this.back, this.next, choices)),
       python = el("details", { "data-no-picture": "" }, el("summary", "Python for this stage"), this.code);
     const { tokens, title, text, body, opened, answers } = this;
     this.parts = [row, moves, tokens, title, text, answers, body, opened, python, this.notes];
@@ -118,14 +117,11 @@ class StepByStep {
       name = `${title}${layer}${head}`,
       isMap = key === MAP,
       focused = document.activeElement,
-      isPressed =
-        (key !== this.key && (this.body.contains(focused) || this.place.contains(focused))) ||
-        (!value.before && this.undo.contains(focused));
+      isPressed = (key !== this.key && this.body.contains(focused)) || (!value.before && this.undo.contains(focused));
     this.key = key;
     this.moves.hidden = isMap;
     this.answers.hidden = isMap && !value.before;
     this.tokens.hidden = !OF_TOKEN.includes(key);
-    fill(this.place, !isMap && place(value, key, value.head, name));
     this.title.textContent = isMap ? name : `${at} ${name}`;
     const open = (/** @type {string[]} */ names, /** @type {number} */ index, word = "") => {
       this.open(names, index, word).catch(console.warn);
