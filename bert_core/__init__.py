@@ -17,19 +17,11 @@ from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import BertCoreError
 from bert_core.model import BertForPreTraining, BertModel
-from bert_core.probes.attention import (
-    ablation_map,
-    attention,
-    head_facts,
-    head_names,
-    rollout,
-    without_heads,
-    without_special,
-)
+from bert_core.probes.attention import ablation_map, attention, head_facts, head_names, rollout, without_special
 from bert_core.probes.exam import exam
 from bert_core.probes.masked_words import fill_mask, fill_masks, layer_lens, leave_one_out, rate_guess, sweep
 from bert_core.probes.sentence_pairs import next_sentence, pair_matrix
-from bert_core.probes.stages import activations, follow
+from bert_core.probes.stages import activations, follow, without_heads
 from bert_core.probes.vectors import encode, sentence_vectors, words_in_contexts
 from bert_core.runs.recipe import (
     FinetuningRecipe,

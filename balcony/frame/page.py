@@ -23,7 +23,7 @@ from balcony.views import view
 from bert_core.config import ASSETS
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import InputError
-from bert_core.probes.attention import without_heads
+from bert_core.probes.stages import without_heads
 from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_named
 from bert_core.storage.checkpoint import Checkpoint
 

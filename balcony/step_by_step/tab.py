@@ -15,6 +15,7 @@ from balcony.parts.export import Numbers, python_code, table
 from balcony.parts.notes import alone_note, pair_labels
 from balcony.server.probe_lock import probe_lock
 from balcony.views import view
+from bert_core.data.encoding import IS_NEXT
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
 from bert_core.probes.forward import likeliest
@@ -377,7 +378,7 @@ def whole_answers(checkpoint: Checkpoint, chosen: Selection, words: dict[str, An
     found = followed(checkpoint, chosen, whole=True)
     token = checkpoint.tokenizer.token_to_id(words["answer"]) if words else None
     probability = None if token is None else found.words["log_probabilities"][token].exp().item()
-    return {"probability": probability, "is_next": found.is_next}
+    return {"probability": probability, "is_next": found.pair["probabilities"][IS_NEXT].item() if found.pair else None}
 
 
 def steps_numbers(checkpoint: Checkpoint, question: Question) -> Numbers:

@@ -8,7 +8,6 @@ from typing import Any
 
 import gradio as gr
 import torch
-from torch import Tensor
 
 from balcony.frame.page import Page, PageRequest
 from balcony.frame.question import TEXTS
@@ -22,7 +21,7 @@ from balcony.server.probe_lock import probe_lock
 from balcony.views import hint, view
 from bert_core.errors import InputError
 from bert_core.probes.reading import read_words, unknown_words
-from bert_core.probes.vectors import Occurrence, plane, sentence_vectors, words_in_contexts
+from bert_core.probes.vectors import Occurrence, cosines, plane, sentence_vectors, words_in_contexts
 from bert_core.storage.checkpoint import Checkpoint
 
 EMPTY = "Type a word, and two or more sentences that contain it, one per line."
@@ -214,12 +213,6 @@ def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], leve
             *(labels, found.points[level].tolist(), telling(texts)), title=f"{title}: the vectors in two dimensions"
         ),
     )
-
-
-def cosines(vectors: Tensor) -> Tensor:
-    """Cosine similarities of N vectors, (N, N)."""
-    unit = torch.nn.functional.normalize(vectors.double(), dim=-1)
-    return (unit @ unit.T).clamp(-1, 1).float()
 
 
 def checked(sentences: list[str]) -> list[str]:

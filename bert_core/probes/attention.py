@@ -6,7 +6,6 @@ much token i attends to each token."""
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -18,11 +17,10 @@ from bert_core.data.batches import Batch
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, token_id
 from bert_core.errors import InputError
 from bert_core.model import BertSelfAttention
-from bert_core.probes.forward import both, hidden_states, logits, numbers_of, pair_scores, word_scores
+from bert_core.probes.forward import hidden_states, logits, numbers_of, pair_scores, word_scores
 from bert_core.probes.reading import encode_text, masked_row, row_of, token_text
+from bert_core.probes.stages import Heads, without_heads
 from bert_core.storage.checkpoint import Checkpoint
-
-Heads = Sequence[tuple[int, int]]  # (layer, head) of each, from 0
 
 TARGETS = ("next", "previous", "same", "cls", "sep", "other")  # of a head: words, [CLS], [SEP] or the other sentence
 NAMED_FROM = 0.4  # fraction of the way from uniform attention to all of it on one target
@@ -146,22 +144,6 @@ def without_special(maps: AttentionMaps) -> AttentionMaps:
     total = weights.sum(-1, keepdim=True)
     weights = torch.where(total > 0, weights / total, 1 / len(shown))
     return AttentionMaps([maps.tokens[i] for i in shown], [maps.token_type_ids[i] for i in shown], weights.float())
-
-
-def without_heads(checkpoint: Checkpoint, heads: Heads) -> Checkpoint:
-    """The checkpoint with some heads switched off for every probe: what they hand on is 0. Its weights stay,
-    also in a file. Raises InputError for a head that is missing."""
-    L, H = checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads
-    scales = {f"blocks.{layer}.attn.hook_z": torch.ones(H, 1) for layer in range(L)}
-    for layer, head in heads:
-        if not (0 <= layer < L and 0 <= head < H):
-            raise InputError(f"The model has {L} layers of {H} heads, and no head {head + 1} in layer {layer + 1}.")
-        scales[f"blocks.{layer}.attn.hook_z"][head] = 0
-
-    def switch_off(name: str, number: Tensor) -> Tensor:
-        return number * scales[name].to(number) if name in scales else number  # (B, T, H, d)
-
-    return dataclasses.replace(checkpoint, watch=both(checkpoint.watch, switch_off))
 
 
 def answers(

@@ -23,7 +23,7 @@ from bert_core.storage.checkpoint import Checkpoint
 
 @dataclass(frozen=True)
 class WordGuess:
-    """A word at a masked position."""
+    """A word at a masked position. Its probability is the product of those of its pieces."""
 
     pieces: tuple[str, ...]  # its tokens
     log_probabilities: tuple[float, ...]  # of each piece at its [MASK], natural logarithms
@@ -31,12 +31,10 @@ class WordGuess:
 
     @property
     def log_probability(self) -> float:
-        """The sum over the pieces."""
         return sum(self.log_probabilities)
 
     @property
     def probability(self) -> float:
-        """The product over the pieces."""
         return math.exp(self.log_probability)
 
 
@@ -61,11 +59,10 @@ class SweptWord:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Every word masked once. mean_log_probability: mean over the words that the vocabulary has, natural logarithm; nan
-    if it has none. It is a pseudo-log-likelihood: each word was guessed from all others (Salazar et al. 2020)."""
+    """Every word masked once, which gives a pseudo-log-likelihood of the text (Salazar et al. 2020)."""
 
     words: tuple[SweptWord, ...]
-    mean_log_probability: float
+    mean_log_probability: float  # natural logarithm, over the words that the vocabulary has; nan if it has none
 
 
 @dataclass(frozen=True)

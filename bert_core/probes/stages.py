@@ -3,6 +3,7 @@ follow when some of these numbers are replaced. All are readings of `watch`, see
 
 Shapes: T tokens, D hidden size, H heads, d = D / H, F feed-forward size, L layers, V vocabulary."""
 
+import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -10,23 +11,17 @@ from fnmatch import fnmatchcase
 import torch
 from torch import Tensor
 
-from bert_core.data.encoding import IS_NEXT
 from bert_core.errors import InputError, quoted
 from bert_core.model import Watch
-from bert_core.probes.attention import Heads, without_heads
-from bert_core.probes.forward import STATES, Numbers, log_probabilities, numbers_of
+from bert_core.probes.forward import STATES, Numbers, both, log_probabilities, numbers_of
 from bert_core.probes.reading import encode_text
 from bert_core.storage.checkpoint import Checkpoint
 
+Heads = Sequence[tuple[int, int]]  # (layer, head) of each, from 0
 Patch = Tensor | Callable[[Tensor], Tensor]  # what takes the place of an activation, or makes that of it
-# The names of TransformerLens' HookedEncoder for the numbers before the first layer, of a layer, and of the masked-word
-# head, each with its name in `Stages`.
-_OF_EMBEDDINGS = {
-    "embed.hook_embed": "word",
-    "embed.hook_pos_embed": "position",
-    "embed.hook_token_type_embed": "segment",
-    "hook_full_embed": "output",
-}
+# The names of TransformerLens' HookedEncoder for what is added in the embeddings, after "embed.hook_", and for the
+# numbers of a layer, after "blocks.N.", each with its name in `Stages`.
+_OF_EMBEDDINGS = {"embed": "word", "pos_embed": "position", "token_type_embed": "segment"}
 _OF_A_LAYER = {
     "hook_resid_pre": "input",
     "attn.hook_q": "query",
@@ -44,12 +39,6 @@ _OF_A_LAYER = {
     "hook_resid_post": "output_sum",
     "hook_normalized_resid_post": "output",
 }
-_OF_WORDS = {
-    "mlm_head.hook_pre": "dense",
-    "mlm_head.hook_post": "activated",
-    "mlm_head.ln.hook_normalized": "transformed",
-}
-_OF_OUTPUTS = {"logits": "mlm", "nsp_logits": "nsp"}  # with the heads that compute them
 # The parts of a layer besides its heads. Without a residual, LayerNorm gets the block's output alone.
 PARTS = ("attention", "attention residual", "feed-forward", "feed-forward residual")
 _OF_PARTS = ("hook_attn_out", "hook_resid_mid", "hook_mlp_out", "hook_resid_post")
@@ -57,15 +46,10 @@ _OF_PARTS = ("hook_attn_out", "hook_resid_mid", "hook_mlp_out", "hook_resid_post
 
 @dataclass(frozen=True)
 class Stages:
-    """The numbers of one pass, float32 on the CPU.
-
-    layer: of the chosen layer: query, key, value (H, T, d); products, scores = products / sqrt(d), weights, each
-    (H, T, T); context = weights value (H, T, d); joined = the heads side by side, projected, attention_sum = residual +
-    projected, attended = its LayerNorm, each (T, D); inner, activated (T, F); fed, output_sum = attended + fed, output,
-    each (T, D).
-    words: at the asked position: dense, activated, transformed, each (D,), and logits and log_probabilities (V,); after
-    each layer, by_layer (L + 1, V), the log-probabilities that the same output layer reads there. Empty without an
-    asked position or a masked-word head."""
+    """The numbers of one pass, float32 on the CPU. Of the chosen layer: query, key, value (H, T, d); products, scores =
+    products / sqrt(d), weights, each (H, T, T); context = weights value (H, T, d); input, joined = the heads side by
+    side, projected, attention_sum = input + projected, attended = its LayerNorm, each (T, D); inner, activated (T, F);
+    fed, output_sum = attended + fed, output, each (T, D)."""
 
     tokens: list[str]  # T
     ids: list[int]
@@ -73,15 +57,12 @@ class Stages:
     embeddings: Numbers  # word, position, segment, sum, each (T, D); the LayerNorm of the sum is states[0]
     states: Tensor  # (L + 1, T, D), the embeddings first, then each layer's output
     layer: Numbers
+    # At the asked position: dense, activated, transformed, each (D,), logits, log_probabilities (V,), and by_layer
+    # (L + 1, V), what the output layer reads after each layer. Empty without such a position or a masked-word head.
     words: Numbers
     pair: Numbers  # pooled (D,), logits and probabilities (2,), IsNext first; empty without a next-sentence head
     norms: Numbers  # gain and bias, (2, D), of the LayerNorms "embeddings", "attention", "output" and "transform"
     attention: Tensor  # (L, H, T), the weights with which one token attends, in every layer
-
-    @property
-    def is_next(self) -> float | None:
-        """P(IsNext), None without a next-sentence head."""
-        return self.pair["probabilities"][IS_NEXT].item() if self.pair else None
 
 
 def follow(
@@ -111,29 +92,45 @@ def follow(
         raise InputError(f"A part to set to zero is a layer below {L} and one of {len(PARTS)} parts, both from 0.")
     names = [*STATES, "embed.*", f"blocks.{layer}.*", "*.hook_pattern", "pooler.*", "nsp_logits"]
     found = numbers_of(without_heads(checkpoint, heads_off), encoding, names, _zeroed(zeroed))
-    states = torch.stack([number for name, number in found.items() if any(fnmatchcase(name, each) for each in STATES)])
-    rows = [number[:, attending] for name, number in found.items() if name.endswith("hook_pattern")]
-    embeddings = {key: found[hook] for hook, key in _OF_EMBEDDINGS.items() if key != "output"}
+    states, rows = (
+        [number for name, number in found.items() if name.endswith(ending)]
+        for ending in (("hook_full_embed", "hook_normalized_resid_post"), "hook_pattern")
+    )
+    embeddings = {key: found[f"embed.hook_{hook}"] for hook, key in _OF_EMBEDDINGS.items()}
+    inside = {key: found[f"blocks.{layer}.{hook}"] for hook, key in _OF_A_LAYER.items()}
+    inside |= {key: inside[key].transpose(0, 1) for key in ("query", "key", "value", "context")}  # (H, T, d)
+    inside["products"] = inside["query"] @ inside["key"].transpose(1, 2)
+    inside["joined"] = inside["context"].transpose(0, 1).flatten(1)
     pair = {"pooled": found["pooler.hook_pooler_out"], "logits": found["nsp_logits"]}
+    of_token = [] if position is None or "mlm" in checkpoint.missing else [state[position] for state in states]
     return Stages(
         tokens=encoding.tokens,
         ids=encoding.ids,
         segments=encoding.type_ids,
         embeddings=embeddings | {"sum": torch.stack([*embeddings.values()]).sum(0)},
-        states=states,
-        layer=_inside({key: found[f"blocks.{layer}.{hook}"] for hook, key in _OF_A_LAYER.items()}),
-        words={} if position is None or "mlm" in checkpoint.missing else _words(checkpoint, states[:, position]),
+        states=torch.stack(states),
+        layer=inside,
+        words=_words(checkpoint, torch.stack(of_token)) if of_token else {},
         pair={} if "nsp" in checkpoint.missing else pair | {"probabilities": pair["logits"].softmax(-1)},
         norms=_norms(checkpoint, layer),
-        attention=torch.stack(rows),
+        attention=torch.stack([weights[:, attending] for weights in rows]),
     )
 
 
-def _inside(numbers: Numbers) -> Numbers:
-    """A layer's numbers with the heads first, and with those that follow from them."""
-    numbers |= {name: numbers[name].transpose(0, 1) for name in ("query", "key", "value", "context")}  # (H, T, d)
-    products = numbers["query"] @ numbers["key"].transpose(1, 2)
-    return numbers | {"products": products, "joined": numbers["context"].transpose(0, 1).flatten(1)}
+def without_heads(checkpoint: Checkpoint, heads: Heads) -> Checkpoint:
+    """The checkpoint with some heads switched off for every probe: what they hand on is 0. Its weights stay, also in a
+    file. Raises InputError for a head that is missing."""
+    L, H = checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads
+    scales = {f"blocks.{layer}.attn.hook_z": torch.ones(H, 1) for layer in range(L)}
+    for layer, head in heads:
+        if not (0 <= layer < L and 0 <= head < H):
+            raise InputError(f"The model has {L} layers of {H} heads, and no head {head + 1} in layer {layer + 1}.")
+        scales[f"blocks.{layer}.attn.hook_z"][head] = 0
+
+    def switch_off(name: str, number: Tensor) -> Tensor:
+        return number * scales[name].to(number) if name in scales else number  # (B, T, H, d)
+
+    return dataclasses.replace(checkpoint, watch=both(checkpoint.watch, switch_off))
 
 
 def _zeroed(parts: Collection[tuple[int, int]]) -> Watch:
@@ -167,13 +164,15 @@ def activations(
     of them; all later ones follow from that. Raises InputError for an empty or too long text, an unknown name or a
     patch of another shape."""
     L, encoding = checkpoint.config.num_hidden_layers, encode_text(checkpoint, text, text_pair)
-    hooks = [*_OF_EMBEDDINGS, *(f"blocks.{number}.{hook}" for number in range(L) for hook in _OF_A_LAYER)]
-    every = [*hooks, *(name for name, head in _OF_OUTPUTS.items() if head not in checkpoint.missing)]
+    first = [*(f"embed.hook_{hook}" for hook in _OF_EMBEDDINGS), "hook_full_embed"]
+    hooks = [*first, *(f"blocks.{number}.{hook}" for number in range(L) for hook in _OF_A_LAYER)]
+    outputs = {"mlm": "logits", "nsp": "nsp_logits"}
+    every = [*hooks, *(name for head, name in outputs.items() if head not in checkpoint.missing)]
     patches, asked = patches or {}, ["*"] if names is None else names
     unknown = [name for name in asked if not any(fnmatchcase(each, name) for each in every)]
     if unknown := [*unknown, *(name for name in patches if name not in hooks)]:
         raise InputError(
-            f"There is no activation {quoted(unknown[0])}; there are {', '.join(_OF_EMBEDDINGS)}, and of each layer, "
+            f"There is no activation {quoted(unknown[0])}; there are {', '.join(first)}, and of each layer, "
             f"blocks.0 to blocks.{L - 1}, {', '.join(_OF_A_LAYER)}."
         )
 
@@ -194,14 +193,14 @@ def activations(
 @torch.no_grad()
 def _words(checkpoint: Checkpoint, states: Tensor) -> Numbers:
     """The masked-word head's numbers for the states of one token, (L + 1, D), the last of which it was trained on."""
-    found: Numbers = {}
+    inside: list[Tensor] = []
 
-    def keep(name: str, number: Tensor) -> Tensor:
-        found[_OF_WORDS[name]] = number[-1]
+    def keep(_: str, number: Tensor) -> Tensor:
+        inside.append(number[-1])
         return number
 
     logits = checkpoint.model.score_words(states.to(checkpoint.model.device), keep)  # (L + 1, V)
-    by_layer = log_probabilities(checkpoint, logits)
+    found, by_layer = dict(zip(("dense", "activated", "transformed"), inside)), log_probabilities(checkpoint, logits)
     found |= {"logits": logits[-1, : by_layer.shape[1]], "log_probabilities": by_layer[-1], "by_layer": by_layer}
     return {name: number.float().cpu() for name, number in found.items()}
 

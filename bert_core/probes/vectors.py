@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from bert_core.errors import InputError
-from bert_core.probes.forward import batches, hidden_states
+from bert_core.probes.forward import STATES, batches, hidden_states, numbers_of
 from bert_core.probes.reading import MAX_CHARACTERS, Word, encode_text, read_words, row_of
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -65,10 +65,8 @@ def sentence_vectors(checkpoint: Checkpoint, texts: Sequence[str], pooling: str 
     rows = [row_of(encode_text(checkpoint, text)) for text in texts]
     vectors = torch.empty(len(rows), checkpoint.config.hidden_size)
     for group, (ids, mask, segments) in batches(checkpoint, rows):
-        states = checkpoint.model.bert(
-            ids, mask, segments, watch=checkpoint.watch
-        ).last_hidden_state.float()  # (B, T, D)
-        parts = mask.float()  # (B, T)
+        output = checkpoint.model.bert(ids, mask, segments, watch=checkpoint.watch)
+        states, parts = output.last_hidden_state.float(), mask.float()  # (B, T, D), (B, T)
         if pooling == "cls":
             parts[:, 1:] = 0
         vectors[group] = torch.einsum("bt,btd->bd", parts / parts.sum(1, keepdim=True), states).cpu()
@@ -86,33 +84,33 @@ def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -
     wanted = [_normalized(checkpoint, each) for each in read_words(checkpoint, word)]
     if not wanted:
         raise InputError("There is no word to find; type one that occurs in the sentences.")
-    if len(wanted) > (limit := checkpoint.config.max_position_embeddings):
-        raise InputError(f"There are {len(wanted):,} words to find; the model reads {limit} tokens. Type fewer.")
     if (characters := len("\n".join(texts))) > MAX_CHARACTERS:
         raise InputError(f"The texts have {characters:,} characters; the limit is {MAX_CHARACTERS:,}. Shorten them.")
-    occurrences: list[Occurrence] = []
-    vectors: list[Tensor] = []
+    occurrences, vectors = list[Occurrence](), list[Tensor]()  # the latter (L + 2, D) each
     for number, text in enumerate(texts):
         words = read_words(checkpoint, text)
         read = [_normalized(checkpoint, each) for each in words]
-        found = [i for i, first in enumerate(read) if first == wanted[0] and read[i : i + len(wanted)] == wanted]
-        if not found:
+        places = [i for i, first in enumerate(read) if first == wanted[0] and read[i : i + len(wanted)] == wanted]
+        if not places:
             continue
-        if len(occurrences) + len(found) > MAX_OCCURRENCES:
+        if len(occurrences) + len(places) > MAX_OCCURRENCES:
             raise InputError(f"The word occurs more than {MAX_OCCURRENCES} times, the limit; shorten the sentences.")
         encoding = encode_text(checkpoint, text)
-        alone = checkpoint.model.bert.embeddings.word_embeddings.weight[encoding.ids].float().cpu()  # (T, D)
-        levels = torch.cat([alone[None], hidden_states(checkpoint, encoding)])  # (L + 2, T, D)
-        for i in found:
+        levels = torch.stack([*numbers_of(checkpoint, encoding, ["embed.hook_embed", *STATES]).values()])
+        for i in places:
             first, last = words[i], words[i + len(wanted) - 1]
             occurrences.append(Occurrence(number, first.start, last.end))
             vectors.append(levels[:, first.first : last.last].mean(1))
     if not occurrences:
         raise InputError(f"The word {word.strip()[:100]!r} is in none of the sentences; type it as spelled there.")
-    stacked = torch.stack(vectors, 1)  # (L + 2, N, D)
-    unit = torch.nn.functional.normalize(stacked.double(), dim=-1)
-    cosine = (unit @ unit.transpose(1, 2)).clamp(-1, 1).float()
-    return WordInContexts(tuple(occurrences), stacked, cosine, torch.stack([plane(level) for level in stacked]))
+    found = torch.stack(vectors, 1)  # (L + 2, N, D)
+    return WordInContexts(tuple(occurrences), found, cosines(found), torch.stack([plane(level) for level in found]))
+
+
+def cosines(vectors: Tensor) -> Tensor:
+    """Cosine similarities of vectors (..., N, D) with each other, (..., N, N)."""
+    unit = torch.nn.functional.normalize(vectors.double(), dim=-1)
+    return (unit @ unit.mT).clamp(-1, 1).float()
 
 
 def plane(vectors: Tensor) -> Tensor:

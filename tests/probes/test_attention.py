@@ -22,11 +22,11 @@ from bert_core.probes.attention import (
     head_facts,
     head_names,
     rollout,
-    without_heads,
     without_special,
 )
 from bert_core.probes.masked_words import fill_mask
 from bert_core.probes.sentence_pairs import next_sentence
+from bert_core.probes.stages import without_heads
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"

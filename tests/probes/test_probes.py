@@ -328,7 +328,7 @@ def test_no_probe_asks_a_device_without_float64_for_it(there, tiny_checkpoint):
         lambda each: exam(each, corpus),
         lambda each: examine_part(each, encoded, encoded, 17).words,
         lambda each: examine(each, corpus, DataConfig(batch_size=3, sequence_length=17)),
-        lambda each: follow(each, *texts, layer=1, position=2).is_next,
+        lambda each: follow(each, *texts, layer=1, position=2).pair,
     ]
     for probe in probes:
         probe(there)

@@ -119,7 +119,7 @@ def test_every_number_is_that_of_transformers(pair):
     same(torch.tensor([p for _, p in lens["words"]]), by_layer[-1, ids].exp())
     same(found.pair["pooled"], theirs.bert.pooler(out.hidden_states[-1])[0])
     same(found.pair["logits"], out.seq_relationship_logits[0])
-    assert found.is_next == pytest.approx(out.seq_relationship_logits.softmax(-1)[0, IS_NEXT].item(), abs=1e-5)
+    same(found.pair["probabilities"], out.seq_relationship_logits.softmax(-1)[0])
     for name, before, after in [
         ("embeddings", found.embeddings["sum"], found.states[0]),
         ("attention", numbers["attention_sum"], numbers["attended"]),
@@ -139,14 +139,16 @@ def test_it_agrees_with_the_other_probes_and_with_heads_off(tiny_checkpoint):
     assert found.words["log_probabilities"][token].exp().item() == pytest.approx(probability, abs=1e-5)
     lens = layer_lens(tiny_checkpoint, *TEXTS, top_k=1)
     torch.testing.assert_close(found.words["by_layer"][:, token].exp(), lens.probabilities[:, 0], rtol=0, atol=1e-5)
-    assert found.is_next == pytest.approx(next_sentence(tiny_checkpoint, *TEXTS), abs=1e-5)
+    assert found.pair["probabilities"][IS_NEXT].item() == pytest.approx(
+        next_sentence(tiny_checkpoint, *TEXTS), abs=1e-5
+    )
     off = [(0, 1), (1, 2)]
     answer, _ = answers(tiny_checkpoint, *TEXTS, position=position)
     _, expected = answers(tiny_checkpoint, *TEXTS, off=off, position=position, answer=answer)
     less = follow(tiny_checkpoint, *TEXTS, position=position, heads_off=off)
     token = tiny_checkpoint.tokenizer.token_to_id(answer)
     assert less.words["log_probabilities"][token].exp().item() == pytest.approx(expected["word"], abs=1e-5)
-    assert less.is_next == pytest.approx(expected["is_next"], abs=1e-5)
+    assert less.pair["probabilities"][IS_NEXT].item() == pytest.approx(expected["is_next"], abs=1e-5)
     assert less.layer["context"][1].abs().max() == 0 != less.layer["context"][0].abs().max()
 
 
@@ -166,7 +168,7 @@ def test_a_part_set_to_zero_adds_nothing(tiny_checkpoint):
 def test_a_model_without_output_heads_has_no_scores(tiny_checkpoint):
     bare = Checkpoint(tiny_checkpoint.model, tiny_checkpoint.tokenizer, missing=frozenset({"mlm", "nsp"}))
     found = follow(bare, TEXTS[0], position=1)
-    assert (found.words, found.pair, found.is_next) == ({}, {}, None)
+    assert (found.words, found.pair) == ({}, {})
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ from bert_core.config import CHECKPOINTS, BertConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import SPECIAL_TOKENS, Scheme, build_tokenizer
 from bert_core.errors import CheckpointError, InputError
-from bert_core.probes.attention import without_heads
 from bert_core.probes.masked_words import fill_mask, rate_guess
+from bert_core.probes.stages import without_heads
 from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.objective import HELD_OUT, StepRow
