@@ -3,7 +3,6 @@
 from typing import Any
 
 import gradio as gr
-from torch import Tensor
 
 from balcony.attention import values as attention
 from balcony.attention.head_switches import head_switches
@@ -80,9 +79,12 @@ def show(asked: PageRequest) -> dict[str, Any]:
     first = attention_of(model.checkpoint, question)
     head = attention.nearest_head(question.head, model.checkpoint.config)
     notes = alone_note(model.checkpoint, question.pair)
-    others = show_beside(first, head, asked)
-    value = with_difference(grid_value(first, head), others.pop("apart", None))
-    value |= LATER | {"notes": notes, "caption": caption(model) if question.other else "", "clear": clear_model(asked)}
+    others = show_beside(head, asked)
+    value = (
+        grid_value(first, head)
+        | LATER
+        | {"notes": notes, "caption": caption(model) if question.other else "", "clear": clear_model(asked)}
+    )
     return {GRID: value, DETAIL: detail_value(first, head), **others}
 
 
@@ -92,28 +94,16 @@ def clear_model(asked: PageRequest) -> str:
 
 
 @on_error(lambda sentence: HIDDEN | {OTHER_GRID: {"error": sentence}})
-def show_beside(first: ShownAttention, head: Head, asked: PageRequest) -> dict[str, Any]:
-    """The two views of the model to compare with; under "apart", how much its heads differ."""
+def show_beside(head: Head, asked: PageRequest) -> dict[str, Any]:
+    """The two views of the model to compare with."""
     if (model := asked.other) is None:
         return HIDDEN.copy()
     second = attention_of(model.checkpoint, asked.question)
-    head, apart = attention.nearest_head(head, model.checkpoint.config), attention.differences(first, second)
-    value = with_difference(grid_value(second, head), apart)
-    layer_apart = value["facts"]["difference"][head[0] - second.shown.start] if apart is not None else None
-    notes = [attention.difference_note(apart, first.shown.start)]
+    head = attention.nearest_head(head, model.checkpoint.config)
     return {
-        OTHER_GRID: value | LATER | {"caption": caption(model), "notes": notes, "clear": ""},
-        OTHER_DETAIL: detail_value(second, head) | {"apart": layer_apart},
-        "apart": apart,
+        OTHER_GRID: grid_value(second, head) | LATER | {"caption": caption(model), "notes": [], "clear": ""},
+        OTHER_DETAIL: detail_value(second, head),
     }
-
-
-def with_difference(grid: dict[str, Any], apart: Tensor | None) -> dict[str, Any]:
-    """All heads with one more fact: how much each differs from another model's, (L, H), see `values.difference`."""
-    if apart is None:
-        return grid
-    facts = {"difference": [[round(fraction, 4) for fraction in row] for row in apart.tolist()]}
-    return grid | {"facts": grid["facts"] | facts}
 
 
 def no_heads(sentence: str) -> dict[str, Any]:

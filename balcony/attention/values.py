@@ -11,7 +11,7 @@ from balcony.frame.question import Head, Question
 from balcony.parts.export import python_code
 from balcony.server.probe_lock import probe_lock
 from bert_core.config import BertConfig
-from bert_core.errors import InputError, percent
+from bert_core.errors import InputError
 from bert_core.probes.attention import SPECIAL, AttentionMaps, attention, head_names, without_special
 from bert_core.probes.reading import encode_text
 from bert_core.probes.stages import follow
@@ -69,35 +69,6 @@ def texts_and_layers(checkpoint: Checkpoint, question: Question) -> tuple[tuple[
     T = len(encode_text(checkpoint, *texts))
     layer, _ = nearest_head(question.head, config)
     return texts, shown_layers(config.num_hidden_layers, config.num_attention_heads, T, layer)
-
-
-def differences(one: ShownAttention, other: ShownAttention) -> Tensor | None:
-    """How much each head differs between two models, (L, H); None where tokens, layers or heads differ."""
-    same = one.maps.tokens == other.maps.tokens and one.maps.weights.shape == other.maps.weights.shape
-    same &= one.shown == other.shown
-    return difference(one.maps.weights, other.maps.weights) if same else None
-
-
-def difference(one: Tensor, other: Tensor) -> Tensor:
-    """The total variation distance between the rows of two maps, the mean over rows: from 0, equal, to 1.
-
-    one, other: (..., T, T) for the same tokens; returns (...).
-    """
-    return (one.double() - other.double()).abs().sum(-1).mean(-1).float() / 2
-
-
-def difference_note(apart: Tensor | None, first: int = 0) -> str:
-    """A sentence on what `differences` returns. first: the number of its first layer."""
-    if apart is None:
-        return "The two models differ in tokens, layers or heads, so their weights are not subtracted."
-    H = apart.shape[1]
-    least, most = (divmod(first * H + int(at), H) for at in (apart.argmin(), apart.argmax()))
-    mean, lowest, highest = (percent(each.item()) for each in (apart.mean(), apart.min(), apart.max()))
-    return (
-        f"On average, {mean} of a word's attention goes to other words than in the other model: "
-        f"from {lowest} (layer {least[0] + 1}, head {least[1] + 1}) to {highest} "
-        f"(layer {most[0] + 1}, head {most[1] + 1})."
-    )
 
 
 def head_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:

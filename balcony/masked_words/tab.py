@@ -198,28 +198,14 @@ def around_masks(question: Question, words: list[MaskedWord]) -> list[list[str |
 
 
 def beside_value(first: Checkpoint, other: Checkpoint, question: Question) -> dict[str, Any]:
-    """Another model's guesses for the words hidden from the first, and both probabilities of each word hidden alike.
+    """Another model's guesses for the words hidden from the first.
 
     Raises InputError when the other model does not read a hidden word as one or more words.
     """
-    there = asked_of(first, other, question)
-    found = [each.word for each in mask_words(other, there)[1]]
-    numbers = {(each.sentence, each.start, each.end): at for at, each in enumerate(found)}
-    comparison = []
-    for number, word in enumerate(mask_words(first, question)[1]):
-        at = numbers.get((word.word.sentence, word.word.start, word.word.end))
-        if word.index is None or at is None:
-            continue
-        here, before = (
-            rated_guess(*each, word.word.text).get("probability")
-            for each in ((other, there, at), (first, question, number))
-        )
-        if here is not None and before is not None:
-            comparison.append({"word": word.word.text, "here": here, "there": before})
-    value = guesses_value(other, there)
+    value = guesses_value(other, asked_of(first, other, question))
     texts = (text.replace(MASK, " ") for text in question.texts if text)
     value["notes"] = unknown_note(other, *texts) + value["notes"]  # the words above are those of the first model
-    return value | {"beside": True, "comparison": comparison}
+    return value | {"beside": True}
 
 
 def put_guess(question: Question, masked: MaskedWord, piece: int, token: str) -> Question:

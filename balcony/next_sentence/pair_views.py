@@ -78,18 +78,6 @@ def subject_note(checkpoint: Checkpoint, matrix: PairMatrix, part: Corpus) -> li
     ]
 
 
-def difference_note(one: PairMatrix, other: PairMatrix) -> str:
-    if one.sentences != other.sentences:
-        return "The two models leave out different sentences, so their numbers are not subtracted."
-    both = ~one.probabilities.isnan() & ~other.probabilities.isnan()
-    gap = (one.probabilities - other.probabilities)[both].abs()
-    flips = ((one.probabilities >= 0.5) != (other.probabilities >= 0.5))[both].sum()
-    return (
-        f"The two models are {gap.mean() * 100:.0f} percentage points apart on average and judge {flips} of "
-        f"{int(both.sum())} pairs differently."
-    )
-
-
 def matrix_numbers(matrix: PairMatrix) -> Numbers:
     """A row for each pair; no probability for a pair that is too long, no label where the text has none."""
     header = ("first", "second", "first_sentence", "second_sentence", "probability", "is_true")

@@ -120,16 +120,14 @@ def judge_all(asked: PageRequest) -> dict[str, Any]:
     value = pairs.matrix_value(one, corpus, size, model.checkpoint)
     if second is None:
         return {MATRIX: value | {"caption": ALL}, BESIDE: {"error": why} if why else HIDDEN}
-    return {MATRIX: value | {"caption": caption(model)}, BESIDE: matrix_beside(asked, second, size, one)}
+    return {MATRIX: value | {"caption": caption(model)}, BESIDE: matrix_beside(asked, second, size)}
 
 
 @on_error(lambda sentence: {"error": sentence})
-def matrix_beside(asked: PageRequest, model: Model, size: int, one: PairMatrix) -> dict[str, Any]:
-    """The same pairs by the model to compare with. one: the first model's."""
-    two = matrix_of(asked, model.checkpoint, size)
-    value = pairs.matrix_value(two, asked.corpus, size, model.checkpoint)
-    notes = [*value["notes"], pairs.difference_note(one, two)]
-    return value | {"caption": caption(model), "notes": notes, "beside": True}
+def matrix_beside(asked: PageRequest, model: Model, size: int) -> dict[str, Any]:
+    """The same pairs by the model to compare with."""
+    value = pairs.matrix_value(matrix_of(asked, model.checkpoint, size), asked.corpus, size, model.checkpoint)
+    return value | {"caption": caption(model), "beside": True}
 
 
 def matrix_of(asked: PageRequest, checkpoint: Checkpoint, size: int) -> PairMatrix:

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -34,9 +33,7 @@ def test_two_models_side_by_side_in_every_tab(page: Page, tmp_path: Path) -> Non
     compare_with(page, "romeo-juliet")  # once, for all tabs
     expect(page.locator("#next-verdict h3")).to_have_count(2)
     expect(page.locator("#next-verdict .b-ends").last).to_be_in_viewport(ratio=1)
-    expect_seen(page.locator("#next-verdict"), "percentage points apart")
     matrix = page.locator("#next-other-matrix")
-    expect_seen(matrix, "pairs differently")
     expect(matrix.locator("svg")).to_be_visible()
     both = page.locator("#next-verdict h3").all_inner_texts()
     assert list(json.loads(download(page, "#next-download-json", tmp_path, "pair.json"))) == both
@@ -48,7 +45,7 @@ def test_two_models_side_by_side_in_every_tab(page: Page, tmp_path: Path) -> Non
     open_tab(page, "Masked words")
     guesses = page.locator("#masked-other-guesses")
     expect_seen(guesses.locator("h3").first, "comes with Balcony")
-    expect(guesses.get_by_text("with the first")).to_be_in_viewport(ratio=1)
+    expect(guesses.locator("section").first).to_be_in_viewport()
     expect(guesses.locator("section")).to_have_count(1)
     file = json.loads(download(page, "#masked-download-json", tmp_path, "guesses.json"))
     assert list(file) == both
@@ -62,19 +59,11 @@ def test_two_models_side_by_side_in_every_tab(page: Page, tmp_path: Path) -> Non
     page.locator("#attention-other-heads").get_by_role("button", name="Layer 2, head 2").click()
     for detail in ("#attention-map", "#attention-other-map"):
         expect(page.locator(f"{detail} .b-map-title")).to_have_text("Layer 2, head 2")
-    expect(page.locator("#attention-other-heads")).to_contain_text(
-        "of a word's attention goes to other words than in the other"
-    )
-    expect_seen(page.locator("#attention-other-map"), "of a word's attention goes to other words")
     first, second = json.loads(download(page, "#attention-download-json", tmp_path, "attention.json")).values()
     assert first["tokens"] == second["tokens"]
     assert first["weights"] != second["weights"]
-    colour = page.locator("#attention-heads").get_by_role("combobox", name="Colour")
-    colour.select_option("Difference from the other model")
-    expect(page.locator("#attention-heads .b-head").first).to_have_attribute("aria-label", re.compile("Difference"))
     compare_with(page, "")
     expect(other).to_be_hidden()
-    expect(colour).to_have_value("")
     open_tab(page, "Masked words")
     expect(guesses).to_be_hidden()
 

@@ -10,10 +10,8 @@ import re
 import numpy as np
 import pytest
 import torch
-from helpers import make_model
 
 from balcony.attention import values
-from balcony.attention.tab import with_difference
 from balcony.frame.question import Question
 from bert_core import save_checkpoint, show
 from bert_core.errors import InputError
@@ -70,23 +68,6 @@ def test_a_smaller_model_shows_its_last_head(tiny_config):
     assert values.nearest_head((0, 11), tiny_config) == (0, 2)
 
 
-def test_two_models_heads_are_subtracted_where_tokens_and_heads_are_the_same(tiny_checkpoint, tiny_config):
-    one = values.shown_attention(tiny_checkpoint, ASKED)
-    retrained = dataclasses.replace(tiny_checkpoint, model=make_model(tiny_config, seed=1))
-    other = values.shown_attention(retrained, ASKED)
-    apart = values.differences(one, other)
-    gap = (one.maps.weights - other.maps.weights).abs().sum(-1).mean(-1) / 2
-    torch.testing.assert_close(apart, gap)
-    grid = with_difference(pages.grid_value(other, (0, 0)), apart)
-    assert grid["facts"]["difference"][1][2] == pytest.approx(gap[1, 2].item(), abs=1e-4)
-    assert "difference" not in pages.grid_value(other, (0, 0))["facts"]
-    assert f"On average, {gap.mean():.0%}" in values.difference_note(apart)
-    layer, head = divmod(int(gap.argmax()), 3)
-    assert f"to {gap.max():.0%} (layer {layer + 1}, head {head + 1})." in values.difference_note(apart)
-    assert values.differences(one, values.shown_attention(tiny_checkpoint, ASKED_WORDS)) is None
-    assert "not subtracted" in values.difference_note(None)
-
-
 def test_too_many_weights_are_refused(tiny_checkpoint, monkeypatch):
     monkeypatch.setattr(pages, "MAX_WEIGHTS", 100)
     with pytest.raises(InputError, match="243 weights for this text; the page shows 100"):
@@ -124,13 +105,8 @@ def test_a_long_text_shows_one_layer_at_a_time(tiny_checkpoint, tiny_config, mon
         )
         for name, facts in pages.grid_value(whole, (0, 0))["facts"].items():
             assert grid["facts"][name] == [facts[layer]]
-        retrained = dataclasses.replace(tiny_checkpoint, model=make_model(tiny_config, seed=1))
-        other = values.shown_attention(retrained, asked)
-        apart = values.differences(shown, other)
-        assert f"(layer {layer + 1}, head" in values.difference_note(apart, layer)
         page = content_of(show(attention(tiny_checkpoint, *TEXTS), layer=layer).html)
         assert (page["detail"]["layer"], len(page["layers"]), page["grid"]["first"]) == (layer, 1, layer)
-    assert values.differences(shown, values.shown_attention(tiny_checkpoint, ASKED)) is None
     with pytest.raises(InputError, match="no layer 2"):
         show(attention(tiny_checkpoint, *TEXTS), layer=2)
 

@@ -61,16 +61,6 @@ def test_why_a_model_of_many_documents_takes_pairs_of_one_document_for_neighbour
     assert pairs.subject_note(trained, apart, one) == [], "nothing to explain"
 
 
-def test_two_matrices_are_subtracted_where_both_have_a_number():
-    one = by_hand([[0.1, 0.9, 0.2], [0.8, 0.3, 0.4], [0.6, 0.1, torch.nan]])
-    other = by_hand([[0.3, 0.3, 0.2], [0.8, 0.3, 0.4], [0.6, torch.nan, 0.1]])
-    assert pairs.difference_note(one, other) == (
-        "The two models are 11 percentage points apart on average and judge 1 of 7 pairs differently."
-    )
-    assert "left out" not in pairs.difference_note(one, one)
-    assert "not subtracted" in pairs.difference_note(one, dataclasses.replace(one, sentences=("a", "b", "d")))
-
-
 def test_the_view_has_the_numbers_of_the_matrix(tiny_checkpoint, dialogue):
     matrix = pair_matrix(tiny_checkpoint, dialogue, limit=4, start=1)
     value = pairs.matrix_value(matrix, dialogue, 4, tiny_checkpoint)

@@ -434,15 +434,9 @@ def test_guesses_are_given_as_files(finished) -> None:
 def test_another_model_guesses_the_same_hidden_words(tiny_checkpoint: Checkpoint, tiny_config, pieces) -> None:
     other = dataclasses.replace(tiny_checkpoint, model=make_model(tiny_config, seed=1))
     asked = Question("how are you", "i am [MASK]", hidden=(1, 3))
-    value = beside_value(tiny_checkpoint, other, asked)
-    assert value["masks"] == guesses_value(other, asked)["masks"]
-    assert [both["word"] for both in value["comparison"]] == ["are", "i"]
-    masked = ("how [MASK] you", "[MASK] am [MASK]")
-    for both, mask in zip(value["comparison"], (0, 1)):
-        for checkpoint, name in ((other, "here"), (tiny_checkpoint, "there")):
-            assert both[name] == pytest.approx(rate_guess(checkpoint, both["word"], *masked, mask=mask).probability)
+    assert beside_value(tiny_checkpoint, other, asked)["masks"] == guesses_value(other, asked)["masks"]
     beside = beside_value(pieces, tiny_checkpoint, Question("say unkind", hidden=(1,)))
-    assert (len(beside["masks"][0]["pieces"]), beside["comparison"]) == (1, []), "the other model has no such word"
+    assert len(beside["masks"][0]["pieces"]) == 1, "the other model has no such word"
 
 
 def test_hidden_words_are_found_by_their_place_where_another_model_splits_the_text_otherwise() -> None:
@@ -450,10 +444,8 @@ def test_hidden_words_are_found_by_their_place_where_another_model_splits_the_te
     asked = Question("Hello, my name is [MASK].", "Don't you know Romeo?", hidden=(1, 4, 7))
     value = beside_value(dialogue, english, asked)
     assert [mask["word"] for mask in value["masks"]] == ["my", "", "Don", "'", "t", "Romeo"]
-    assert [
-        both["word"]
-        for both in beside_value(english, dialogue, dataclasses.replace(asked, hidden=(2, 11)))["comparison"]
-    ] == ["my", "Romeo"]
+    value = beside_value(english, dialogue, dataclasses.replace(asked, hidden=(2, 11)))
+    assert [mask["word"] for mask in value["masks"]] == ["my", "", "Romeo"]
     for hidden, word in ((5, "."), (6, "Don")):
         with pytest.raises(InputError, match=f"does not read “{re.escape(word)}” as a word of its own"):
             beside_value(english, dialogue, dataclasses.replace(asked, hidden=(hidden,)))

@@ -4,7 +4,7 @@ import { level } from "../colours.js";
 import { select } from "../controls.js";
 import { button, draws, el, fill, roam, showError, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
-import { bytesOf, percent } from "../parts/numbers.js";
+import { bytesOf } from "../parts/numbers.js";
 import { colourOf, headLines } from "./head_lines.js";
 import { change, isOff, onChange, settings } from "./heads.js";
 
@@ -20,7 +20,6 @@ import { change, isOff, onChange, settings } from "./heads.js";
  * @property {string} averages over the heads of each layer
  * @property {string} rollout up to each layer
  * @property {string} mean over all heads of all layers
- * @property {number[] | null} apart how much each head differs from the other model's, a fraction
  */
 
 const MODES = { map: "One head", lines: "Lines", average: "Average" };
@@ -73,7 +72,6 @@ class HeadDetail {
   chips = el("div.b-tools", { role: "group", "aria-label": "Heads that are drawn", title: CHIPS_HINT });
   extra = el("div.b-tools");
   title = el("h3.b-map-title");
-  difference = el("p.b-empty");
   without = button("", () => {
     const detail = [this.value.layer, this.value.head];
     this.root.dispatchEvent(new CustomEvent("without", { detail, bubbles: true }));
@@ -105,12 +103,12 @@ class HeadDetail {
 
   /** @param {Layer & {error?: string} | null} next */
   draw(next) {
-    const { root, tools, title, body, difference } = this;
+    const { root, tools, title, body } = this;
     if (!next?.tokens) return showError(root, next);
     this.value = { ...next };
     for (const name of /** @type {const} */ (["weights", "averages", "rollout", "mean"]))
       this.all[name] = unpacked(next[name]);
-    if (!tools.isConnected) fill(root, tools, title, body, difference);
+    if (!tools.isConnected) fill(root, tools, title, body);
     this.show();
   }
 
@@ -123,20 +121,17 @@ class HeadDetail {
     this.limit.textContent = threshold.toFixed(2);
     this.filter.value = filter;
     this.mean.value = mean;
-    this.difference.textContent = "";
     if (mode === "map") this.showHead();
     else if (mode === "lines") this.showLines();
     else this.showAverage();
   }
 
   showHead() {
-    const { layer, head, apart } = this.value;
+    const { layer, head } = this.value;
     this.without.textContent = isOff([layer, head]) ? "Switch this head on" : "Switch this head off";
     fill(this.extra, this.unfolds && this.without);
     this.title.textContent = `Layer ${layer + 1}, head ${head + 1}`;
     this.drawMap(this.matrix("weights", head), AXES);
-    if (apart)
-      this.difference.textContent = `${percent(apart[head])} of a word's attention goes to other words than in the other model.`;
   }
 
   showLines() {

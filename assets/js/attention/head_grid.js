@@ -46,7 +46,6 @@ const FACTS = {
   cls: "Weight on [CLS]",
   sep: "Weight on [SEP]",
   other: "Weight on the other sentence",
-  difference: "Difference from the other model",
 };
 const ONE_LAYER = "One layer at a time is shown: all heads together have too many weights.";
 const LABEL_HINT =

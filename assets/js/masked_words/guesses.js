@@ -1,7 +1,7 @@
 // The guesses for the masked words.
 
 import { bar, bringIn, button, direction, el, fill, note, notes, tools } from "../parts/elements.js";
-import { count, percent, signed } from "../parts/numbers.js";
+import { count, percent } from "../parts/numbers.js";
 import { orError } from "../frame/page.js";
 import { ask, question, replace } from "../frame/question.js";
 import { guessFirst } from "../lessons/guess_first.js";
@@ -14,14 +14,12 @@ const LACKING = "The vocabulary of this model lacks this word, so the model cann
 /** @typedef {[token: string, probability: number | null, rank: number | null]} Answer a piece of the hidden word; null: not known */
 /** @typedef {{answer: Answer | null, guesses: Guess[]}} Piece */
 /** @typedef {{word?: string, is_lacking: boolean, pieces: Piece[], own?: OwnGuess}} Mask is_lacking: the vocabulary lacks the hidden word */
-/** @typedef {{word: string, here: number, there: number}} Comparison probabilities of a hidden word by two models */
 /** @typedef {(mask: number, piece: number, token: string) => void} Put puts a guess into the sentence */
 /**
  * @typedef {object} Guesses
  * @property {Mask[]} masks
  * @property {(string | number)[][]} [sentences] each as its texts and, in place of a masked word, the number of that
  * @property {string[]} notes
- * @property {Comparison[]} [comparison] with the other model
  * @property {boolean} [beside] whether this is the model to compare with
  * @property {string} [error]
  * @property {string} [hint]
@@ -103,16 +101,6 @@ function ownLine({ word, error, pieces, probability, ranks }) {
   return el("p.b-own", "My guess ", el("bdi.b-hidden-word", word), judged);
 }
 
-/** @param {Comparison} comparison */
-function compared({ word, here, there }) {
-  const apart = `${signed(Math.round(100 * here) - Math.round(100 * there))} percentage points`; // of those shown
-  return el(
-    "p.b-empty",
-    el("bdi", word),
-    `: ${percent(here)} with this model, ${percent(there)} with the first, ${apart}.`,
-  );
-}
-
 /** @param {Mask} mask @param {number} number @param {Put | null} put */
 function card({ word, is_lacking: isLacking, pieces, own }, number, put) {
   const hidden = pieces.length > 1 ? "the hidden piece" : "the hidden word";
@@ -125,14 +113,13 @@ function card({ word, is_lacking: isLacking, pieces, own }, number, put) {
 }
 
 /** The model's answer. @param {Guesses} value @param {Put | null} put */
-function answered({ caption, hint, masks, sentences = [], error, comparison = [], notes: texts }, put) {
+function answered({ caption, hint, masks, sentences = [], error, notes: texts }, put) {
   const cards = masks.map((mask, number) => card(mask, number, put)),
     hasPieces = cards.some(({ textContent }) => textContent.includes("##"));
   return [
     caption && el("h3.b-caption", { dir: "auto" }, caption),
     hint && el("p.b-empty", hint),
     sentences.map((parts) => filled(parts, masks)),
-    comparison.map(compared),
     hasPieces && el("p.b-empty", PIECES),
     cards.length > 0 && el("div.b-cards", cards),
     error && note(error, true),

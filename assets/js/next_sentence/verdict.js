@@ -39,13 +39,6 @@ const answer = ({ caption, error, sentence, probability, is_next: isNext, labels
       ],
 ];
 
-/** How far two models are apart. @param {Verdict} one @param {Verdict} other */
-const apart = (one, other) =>
-  el(
-    "p.b-empty",
-    `The two models are ${Math.round(100 * Math.abs(one.is_next - other.is_next))} percentage points apart.`,
-  );
-
 /** @type {View} */
 export function view(root) {
   /** @type {Verdict | null} */
@@ -70,7 +63,7 @@ export function view(root) {
     if (error) fill(root, note(error, true));
     else if (hint) fill(root, el("p.b-empty", hint));
     else if (game.covers(of)) fill(root, game.line, guessing(value));
-    else fill(root, game.line, answer(value), other && [answer(other), !other.error && apart(value, other)]);
+    else fill(root, game.line, answer(value), other && answer(other));
   }
   return draw;
 }
