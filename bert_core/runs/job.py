@@ -39,7 +39,7 @@ class Job(ABC):
     validation: Any  # batches of that part, if there is one
     device: str  # to train on
     training_bytes: int  # estimated, of training beside snapshots and text
-    notes: tuple[str, ...]  # one sentence each
+    notes: tuple[str, ...] = ()  # one sentence each
     start: Checkpoint | None = None
     head: TaskHead | None = None  # the output layer of a task
     evaluate_every: int = 0

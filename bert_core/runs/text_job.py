@@ -1,10 +1,10 @@
-"""A text as a job: its parts, tokenizer and batches for pre-training, and a preview before the training."""
+"""A text as a job: its parts, tokenizer and batches for pre-training."""
 
 import contextlib
+import dataclasses
 import math
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -26,17 +26,11 @@ from bert_core.storage.checkpoint import MEAN_POOLER, Checkpoint
 from bert_core.training.evaluation import evaluate, evaluation_plan
 from bert_core.training.objective import Pretraining, StepRow
 
+# Unless the recipe says otherwise, a tenth is held out of a text of at least so many documents, sentences or bytes.
+_HELD_OUT_SHARE, _DOCUMENTS, _SENTENCES, _BYTES = 0.1, 8, 200, 12_000
 _MANY_KNOWN = 0.1  # of the sentences of a held-out part
-# Unless the recipe says otherwise, a tenth is held out of a text of at least this many documents, sentences or bytes.
-HELD_OUT_SHARE = 0.1
-MIN_DOCUMENTS = 8
-MIN_SENTENCES = 200
-MIN_BYTES = 12_000
 _NOTED = 20_000  # sentences whose words are looked at
-_LAST_STEPS = 20  # whose mean loss is that at the end
-_ABOVE_CHANCE = 1.01  # times the loss of chance
-
-_Show = Callable[[str], None]
+_LAST_STEPS, _ABOVE_CHANCE = 20, 1.01  # whose mean loss is that at the end; times the loss of chance
 
 
 class TextParts(NamedTuple):
@@ -53,7 +47,7 @@ class TextJob(Job):
 
     is_text: ClassVar = True
 
-    held_out: Sequence[Batch] = field(default=(), repr=False)
+    held_out: Sequence[Batch] = ()
 
     def first_model(self) -> nn.Module:
         model = BertForPreTraining(self.config, generator=torch.Generator().manual_seed(self.recipe.seed))
@@ -68,14 +62,21 @@ class TextJob(Job):
         return evaluate(snapshot.checkpoint().model, self.held_out, snapshot.step)
 
     def verdict(self, history: Sequence[StepRow], evaluations: Sequence[StepRow]) -> list[str]:
-        if evaluations:
-            return [*self._beside_always(evaluations[-1]), *self._above_chance("held-out ", evaluations[-1:])]
-        return self._above_chance("", history[-_LAST_STEPS:])
+        held_out, rows = ("held-out ", evaluations[-1:]) if evaluations else ("", history[-_LAST_STEPS:])
+        said = [*self._beside_always(evaluations[-1])] if evaluations else []
+        training = self.recipe.training
+        weights = {"MLM": (training.mlm_weight, self.config.vocab_size), "NSP": (training.nsp_weight, 2)}
+        for name, (weight, answers) in weights.items():
+            loss = sum(getattr(row, f"{name.lower()}_loss") for row in rows) / max(1, len(rows))
+            if weight and loss > _ABOVE_CHANCE * math.log(answers):
+                above = f"{loss:.2f}, is above {math.log(answers):.2f}, that of guessing."
+                said.append(f"The {held_out}{name} loss at the end, {above}")
+        return said
 
     def _beside_always(self, row: StepRow) -> Iterator[str]:
         """The held-out accuracies beside those of always the same answer, and how much of the text they cover."""
-        part, whole = self.parts.validation.sentences, self.parts.train.sentences
-        covered = f"of {len(part):,} held-out sentences, {percent(len(part) / (len(part) + len(whole)))} of the text"
+        part, rest = len(self.parts.validation.sentences), len(self.parts.train.sentences)
+        covered = f"of {part:,} held-out sentences, {percent(part / (part + rest))} of the text"
         answers = {"hidden words": (row.mlm_accuracy, [batch.asked()[1] for batch in self.held_out])}
         if self.recipe.training.nsp_weight:
             answers["pairs"] = row.nsp_accuracy, [batch.next_sentence_label for batch in self.held_out]
@@ -83,27 +84,9 @@ class TextJob(Job):
             asked = torch.cat(labels)
             asked = asked[asked >= 0]
             if len(asked):
-                always = float(asked.bincount().max()) / len(asked)
-                yield (
-                    f"{percent(accuracy)} of {len(asked):,} {what} {covered}, are right; always the same answer "
-                    f"would get {percent(always)}."
-                )
-
-    def _above_chance(self, held_out: str, rows: Sequence[StepRow]) -> list[str]:
-        """Which losses are above those of guessing, in a sentence each."""
-        said, training = [], self.recipe.training
-        for name, weight, answers in (
-            ("MLM", training.mlm_weight, self.config.vocab_size),
-            ("NSP", training.nsp_weight, 2),
-        ):
-            found = [getattr(row, f"{name.lower()}_loss") for row in rows]
-            loss = sum(found) / len(found) if found and weight else 0.0
-            if loss > _ABOVE_CHANCE * math.log(answers):
-                said.append(
-                    f"The {held_out}{name} loss at the end, {loss:.2f}, is above {math.log(answers):.2f}, that of "
-                    "guessing."
-                )
-        return said
+                always = percent(float(asked.bincount().max()) / len(asked))
+                right = f"{percent(accuracy)} of {len(asked):,} {what} {covered}, are right"
+                yield f"{right}; always the same answer would get {always}."
 
 
 def prepare_text(
@@ -111,39 +94,38 @@ def prepare_text(
     corpus: Corpus,
     device: str,
     start: Checkpoint | None = None,
-    progress: _Show = ignore,
+    progress: Callable[[str], None] = ignore,
     times: float = 1.0,
 ) -> TextJob:
     """Encode a text. times: how many times as long the text is for which this one stands. Others: see `prepare`."""
     if len(corpus.sentences) < 2 and recipe.training.nsp_weight:
         raise CorpusError("The text is a single sentence; next sentence prediction needs at least two, a line each.")
-    recipe, used = recipe.for_source(corpus), corpus.first(recipe.corpus.most_documents)
-    if recipe.corpus.validation_share is None:
+    asked, used = recipe.for_source(corpus), corpus.first(recipe.corpus.most_documents)
+    if asked.corpus.validation_share is None:
         if _may_hold_out(used):
-            held_out = recipe.override({"corpus.validation_share": HELD_OUT_SHARE})
+            held_out = asked.override({"corpus.validation_share": _HELD_OUT_SHARE})
             with contextlib.suppress(CorpusError):  # no pairs can be drawn from the part
                 return prepare_text(held_out, corpus, device, start, progress, times)
-        recipe = recipe.override({"corpus.validation_share": 0.0})
-    texts = _parts(recipe, used)
+        asked = asked.override({"corpus.validation_share": 0.0})
+    parts = _parts(asked, used)
     if start is None:
         progress("training the tokenizer")
-        tokenizer = train_tokenizer(texts["train"], **vars(recipe.tokenizer))
-        recipe = recipe.replace(model=recipe.model.replace(vocab_size=tokenizer.get_vocab_size()))
+        tokenizer = train_tokenizer(parts.train, **vars(asked.tokenizer))
+        recipe = asked.replace(model=asked.model.replace(vocab_size=tokenizer.get_vocab_size()))
     else:
-        tokenizer, recipe = start.tokenizer, recipe.going_on_from(recipe.start or start.name, start.config)
-    batches = _batches(recipe, texts, tokenizer, progress)
+        tokenizer, recipe = start.tokenizer, asked.going_on_from(asked.start or start.name, start.config)
+    batches = _batches(recipe, parts, tokenizer, progress)
     train, validation = batches["train"], batches.get("validation")
-    recipe, late = _scheduled(recipe, train.steps_per_epoch * times)
+    recipe = _scheduled(recipe, train.steps_per_epoch * times)
     data, steps = recipe.data, recipe.training.steps
     if data.short_length:
         train.short_steps = round(data.short_share * steps)
     every, count = evaluation_plan(steps, validation.steps_per_epoch) if validation else (0, 0)
-    asked = min(data.max_predictions, 1 + round(data.mask_probability * data.sequence_length))
-    notes = _chosen_note(recipe, texts, times, start), _text_notes(recipe, corpus, texts["train"], train, start)
-    return TextJob(
+    most_asked = min(data.max_predictions, 1 + round(data.mask_probability * data.sequence_length))
+    job = TextJob(
         recipe=recipe,
         source=corpus,
-        parts=TextParts(**texts),
+        parts=parts,
         tokenizer=tokenizer,
         config=recipe.model,
         objective=Pretraining(tokenizer.token_to_id(MASK)),
@@ -151,110 +133,93 @@ def prepare_text(
         validation=validation,
         test=batches.get("test"),
         device=device,
-        training_bytes=training_bytes(recipe.model, data.batch_size, data.sequence_length, asked, device),
-        notes=sum(notes, ()) + _held_out_notes(batches) + _repeated_notes(texts) + late,
+        training_bytes=training_bytes(recipe.model, data.batch_size, data.sequence_length, most_asked, device),
         start=start,
         evaluate_every=every,
         held_out=[validation[k] for k in range(count)] if validation else (),
     )
+    return dataclasses.replace(job, notes=tuple(_notes(job, asked, times)))
 
 
 def _may_hold_out(text: Corpus) -> bool:
     """Whether a text is long enough for a held-out part."""
-    size = sum(len(sentence.encode("utf-8", "surrogatepass")) for sentence in text.sentences)
-    sizes = len(text.documents), len(text.sentences), size
-    return any(map(operator.ge, sizes, (MIN_DOCUMENTS, MIN_SENTENCES, MIN_BYTES)))
+    nbytes = sum(len(sentence.encode("utf-8", "surrogatepass")) for sentence in text.sentences)
+    return len(text.documents) >= _DOCUMENTS or len(text.sentences) >= _SENTENCES or nbytes >= _BYTES
 
 
-def _parts(recipe: Recipe, text: Corpus) -> dict[str, Corpus]:
+def _parts(recipe: Recipe, text: Corpus) -> TextParts:
     wanted = {"validation": recipe.corpus.validation_share, "test": recipe.corpus.test_share}
     shares = {part: share for part, share in wanted.items() if share}
     found = text.split(*shares.values(), needs_pairs=recipe.training.nsp_weight > 0)
-    return dict(zip(("train", *shares), found))
+    return TextParts(**dict(zip(("train", *shares), found)))
 
 
 def _batches(
-    recipe: Recipe, texts: Mapping[str, Corpus], tokenizer: Tokenizer, progress: _Show
+    recipe: Recipe, parts: TextParts, tokenizer: Tokenizer, progress: Callable[[str], None]
 ) -> dict[str, PretrainingBatches]:
     """The batches of each part, the shorter ones first, because they may be refused."""
     found, needs_pairs = {}, recipe.training.nsp_weight > 0
-    for part in [*texts][::-1]:
-        encoded = encode_corpus(
-            texts[part], tokenizer, progress=lambda share: progress(f"encoding the text, {share:.0%}")
-        )
-        found[part] = PretrainingBatches(encoded, tokenizer, recipe.data, seed=recipe.seed, needs_pairs=needs_pairs)
+    for name in ("test", "validation", "train"):
+        if text := getattr(parts, name):
+            encoded = encode_corpus(text, tokenizer, progress=lambda done: progress(f"encoding the text, {done:.0%}"))
+            found[name] = PretrainingBatches(encoded, tokenizer, recipe.data, seed=recipe.seed, needs_pairs=needs_pairs)
     return found
 
 
-def _held_out_notes(batches: Mapping[str, PretrainingBatches]) -> tuple[str, ...]:
-    """What to say where many words of a held-out part are unknown: whatever is measured there says little."""
-    shares = {part: each.encoded.unknown_share for part, each in batches.items() if part != "train"}
-    return tuple(
-        f"{percent(share)} of the words held out for {part} are unknown to the vocabulary, which learned the training "
-        "part's, so what is measured there says little."
-        for part, share in shares.items()
-        if share > MANY_UNKNOWN
-    )
-
-
-def _chosen_note(
-    recipe: Recipe, texts: Mapping[str, Corpus], times: float, start: Checkpoint | None
-) -> tuple[str, ...]:
-    """What was chosen by the size of the text, and how to choose otherwise. times: as for `_prepare_text`."""
-    if recipe.name != BY_SIZE or start is not None:
-        return ()
-    sentences, model, training = sum(len(text.sentences) for text in texts.values()), recipe.model, recipe.training
-    held_out = len(texts["validation"].sentences) if "validation" in texts else 0
-    size = f"{model.in_words}, a vocabulary of {model.vocab_size:,}"
-    length = f"{training.total_steps:,} steps of {recipe.data.batch_size} pairs"
-    held = f"{round(held_out * times):,} sentences held out" if held_out else "nothing held out, because it is short"
-    return (
-        f"This text has {round(sentences * times):,} sentences. Its run has {size}, {length}, {held}. Balcony chose by "
-        "the size what you did not set yourself. Another recipe or a changed setting takes the place of this choice.",
-    )
-
-
-def _text_notes(
-    recipe: Recipe, corpus: Corpus, text: Corpus, batches: PretrainingBatches, start: Checkpoint | None
-) -> tuple[str, ...]:
-    """What the reader changed, what the tokenizer does to the words of the training text, and what a start means."""
-    remedy = "choose a model that knows the text, or random weights" if start else "make it larger"
-    notes = corpus.notes + notes_on_unknown(batches.encoded.unknown_share, text.name, remedy) + batches.notes
-    notes += (MEAN_POOLER,) * (recipe.model.pooler == "mean" and MEAN_POOLER not in (start.notes if start else ()))
-    if batches.encoded.pair_labels is not None and recipe.data.negatives != DataConfig().negatives:
-        notes += ("The pairs of this text have labels of their own, so the setting data.negatives is not used.",)
-    if start is None and recipe.tokenizer.kind == "word":
-        notes += tuple(notes_on_words(text.sentences[:_NOTED]))
-    elif start and not recipe.random_weights:
-        notes += (
-            f"Training goes on from {start.name} with a learning rate of {recipe.training.learning_rate:g}; with a "
-            f"rate far above {GOING_ON_RATE:g} it forgets what it has learned.",
-        )
-    return notes
-
-
-def _repeated_notes(texts: Mapping[str, Corpus]) -> tuple[str, ...]:
-    """What to say where many sentences of a held-out part are in the training part too."""
-    notes: tuple[str, ...] = ()
-    learned = set(texts["train"].sentences)
-    for part, text in texts.items():
-        known = 0 if part == "train" else sum(map(learned.__contains__, text.sentences))
-        if known > _MANY_KNOWN * len(text.sentences):
-            held_out = f"Of the {len(text.sentences):,} sentences held out for {part}"
-            notes += (f"{held_out}, {known:,} are in the training part too, so a model may know them by heart.",)
-    return notes
-
-
-def _scheduled(recipe: Recipe, steps_per_epoch: float) -> tuple[Recipe, tuple[str, ...]]:
-    """A copy with its number of steps and a warm-up that fits, and what is to be said about it."""
+def _scheduled(recipe: Recipe, steps_per_epoch: float) -> Recipe:
+    """A copy with its number of steps and a warm-up that is shorter."""
     training = recipe.training
     if training.epochs is not None:
         steps = max(1, round(training.epochs * steps_per_epoch))
-        # Of two alternating objectives, each sees every sentence once an epoch.
-        steps *= 2 if training.alternating else 1
+        steps *= 1 + training.alternating  # each of two alternating objectives sees every sentence once an epoch
         recipe = recipe.override({"training.steps": steps, "training.parts": training.parts})
-    warmup, steps = training.warmup_steps, recipe.training.steps
-    if warmup < steps:
-        return recipe, ()
-    note = f"A warm-up of {warmup:,} steps is too long for {steps:,}; it is shortened to {steps // 10:,}."
-    return recipe.override({"training.warmup_steps": steps // 10}), (note,)
+    steps = recipe.training.steps
+    return recipe if training.warmup_steps < steps else recipe.override({"training.warmup_steps": steps // 10})
+
+
+def _notes(job: TextJob, asked: Recipe, times: float) -> Iterator[str]:
+    """All that is to be said before the training, a sentence each. asked: the recipe as it was before the text was
+    encoded. times: as for `prepare_text`."""
+    recipe, training, start, encoded = job.recipe, job.recipe.training, job.start, job.batches.encoded
+    if recipe.name == BY_SIZE and start is None:
+        yield _chosen_by_size(job, times)
+    yield from job.source.notes
+    remedy = "choose a model that knows the text, or random weights" if start else "make it larger"
+    yield from notes_on_unknown(encoded.unknown_share, job.parts.train.name, remedy)
+    yield from job.batches.notes
+    if recipe.model.pooler == "mean" and start is None:  # else it stands in the notes of the model
+        yield MEAN_POOLER
+    if encoded.pair_labels is not None and recipe.data.negatives != DataConfig().negatives:
+        yield "The pairs of this text have labels of their own, so the setting data.negatives is not used."
+    if start is None and recipe.tokenizer.kind == "word":
+        yield from notes_on_words(job.parts.train.sentences[:_NOTED])
+    if start and not recipe.random_weights:
+        yield (
+            f"Training goes on from {start.name} with a learning rate of {training.learning_rate:g}; with a rate far "
+            f"above {GOING_ON_RATE:g} it forgets what it has learned."
+        )
+    learned = set(job.parts.train.sentences)
+    for part in ("validation", "test"):
+        text, batches = getattr(job.parts, part), getattr(job, part)
+        if text and (share := batches.encoded.unknown_share) > MANY_UNKNOWN:
+            unknown = f"{percent(share)} of the words held out for {part} are unknown to the vocabulary"
+            yield f"{unknown}, which learned the training part's, so what is measured there says little."
+        if text and (known := sum(map(learned.__contains__, text.sentences))) > _MANY_KNOWN * len(text.sentences):
+            held_out = f"Of the {len(text.sentences):,} sentences held out for {part}"
+            yield f"{held_out}, {known:,} are in the training part too, so a model may know them by heart."
+    if (warmup := asked.training.warmup_steps) != training.warmup_steps:
+        shorter = f"it is shortened to {training.warmup_steps:,}"
+        yield f"A warm-up of {warmup:,} steps is too long for {training.steps:,}; {shorter}."
+
+
+def _chosen_by_size(job: TextJob, times: float) -> str:
+    """What was chosen by the size of the text, and how to choose otherwise. times: as for `prepare_text`."""
+    sentences = [len(part.sentences) * times if part else 0 for part in job.parts]
+    model, steps = job.recipe.model, job.recipe.training.total_steps
+    size = f"{model.in_words}, a vocabulary of {model.vocab_size:,}"
+    length = f"{steps:,} steps of {job.recipe.data.batch_size} pairs"
+    held = f"{round(sentences[1]):,} sentences held out" if sentences[1] else "nothing held out, because it is short"
+    return (
+        f"This text has {round(sum(sentences)):,} sentences. Its run has {size}, {length}, {held}. Balcony chose by "
+        "the size what you did not set yourself. Another recipe or a changed setting takes the place of this choice."
+    )
