@@ -20,7 +20,6 @@ from torch import Tensor
 from bert_core.config import BertConfig
 from bert_core.errors import ConfigError, quoted
 
-_BYTES_PER_PARAMETER = 16  # in training: the weight, its gradient and AdamW's two averages in float32
 MEMORY_FRACTION = 0.6
 _SMALL = 2e9  # operations; below, a second CPU thread costs more than it saves
 
@@ -33,10 +32,10 @@ _LARGE, _FASTER = {"cpu": 1e10, "cuda": 3e11}, 1.2
 # The rate of a step as a part of that of its products. What lies between these takes longer than they do in bfloat16 on
 # a GPU: there, benchmarks/training.py has 0.11 to 0.21.
 _SHARE, _SHARE_OF_TENSOR_CORES = 0.5, 0.2
-_SECONDS_PER_LAYER = 1e-3  # of a step, beside its products; on a GPU, in which the CPU starts them
+_SECONDS_PER_LAYER = 1e-3  # of a step, beside its products
 _MEASURED_ROWS, _TRIES = 1024, 5
-# An estimate of a GPU's operations a second. Apple's are not measured, because many threads ask for it and only one at
-# a time may use MPS, and others not while they have no memory for it.
+# An estimate of the operations a second of a GPU without memory for a measurement, and of Apple's: many threads ask for
+# it, and only one at a time may use MPS.
 _GPU_RATE = 1e12
 
 _trimmed = time.monotonic()  # when free memory was last given back
@@ -48,41 +47,39 @@ def choose_device(device: str) -> str:
     missing one."""
     # A ZeroGPU Space lends its GPU to forked workers only; a background thread never sees it.
     has_cuda = torch.cuda.is_available() and not os.environ.get("SPACES_ZERO_GPU")
-    devices = ["cuda"] * has_cuda + ["cpu"] + ["mps"] * torch.backends.mps.is_available()
     if device == "auto":
-        return "cpu" if gpu_fault() else devices[0]
-    devices += [f"cuda:{number}" for number in range(torch.cuda.device_count() if has_cuda else 0)]
+        return "cuda" if has_cuda and not gpu_fault() else "cpu"
+    gpus = ["cuda", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))] if has_cuda else []
+    devices = ["cpu", *gpus] + ["mps"] * torch.backends.mps.is_available()
     if device not in devices:
         raise ConfigError(f"The device {quoted(device)} is not available here; there is: {', '.join(devices)}.")
-    if device.startswith("cuda") and (fault := gpu_fault(device)):
+    if device in gpus and (fault := gpu_fault(device)):
         raise ConfigError(f"The GPU cannot be used ({fault}); choose the device cpu.")
     return device
 
 
+@cache
 def gpu_fault(device: str = "cuda") -> str:
     """Why a GPU that CUDA lists cannot compute, for example because this PyTorch has no code for it; "" if it can, if
     there is none, or if a process of several would begin to use another one's."""
-    is_asked = torch.cuda.is_available() and not (os.environ.get("SPACES_ZERO_GPU") or "LOCAL_RANK" in os.environ)
-    return _fault_of_gpu(device) if is_asked else ""
-
-
-@cache
-def _fault_of_gpu(device: str) -> str:
+    if not torch.cuda.is_available() or os.environ.get("SPACES_ZERO_GPU") or "LOCAL_RANK" in os.environ:
+        return ""
     try:
         torch.ones(2, 2, device=device).mm(torch.ones(2, 2, device=device)).sum().item()
     except (RuntimeError, AssertionError) as error:  # the latter where PyTorch comes without CUDA
-        return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
+        return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
     return ""
 
 
 def usable_memory(device: str = "cpu") -> int:
     """The bytes that the process may use: 60 % of what other programs leave of a GPU's memory, or of the machine's."""
     if device.startswith("cuda"):
-        free, _ = torch.cuda.mem_get_info(device)
-        return int(MEMORY_FRACTION * (free + torch.cuda.memory_reserved(device)))
-    if not hasattr(os, "sysconf"):  # Windows: as of a small machine
-        return int(MEMORY_FRACTION * 2**32)
-    return int(MEMORY_FRACTION * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        memory = torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device)
+    elif hasattr(os, "sysconf"):
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    else:
+        memory = 2**32  # Windows: as of a small machine
+    return int(MEMORY_FRACTION * memory)
 
 
 def training_bytes(config: BertConfig, rows: int, length: int, asked: int, device: str) -> int:
@@ -92,11 +89,11 @@ def training_bytes(config: BertConfig, rows: int, length: int, asked: int, devic
     are more than `usable_memory`.
     """
     # The forward pass keeps about 12 vectors of the hidden size for each token and layer, two of the feed-forward size,
-    # and the attention weights.
+    # and the attention weights. Training keeps each weight, its gradient and two averages.
     layer = 12 * config.hidden_size + 2 * config.intermediate_size + config.num_attention_heads * length
     activations = rows * (length * config.num_hidden_layers * layer + 3 * asked * config.vocab_size)
     parameters, available = config.parameter_count(), usable_memory(device)
-    needed = _BYTES_PER_PARAMETER * parameters + 4 * activations
+    needed = 4 * (4 * parameters + activations)
     if needed > available:
         raise ConfigError(
             f"This size needs about {needed / 2**30:.1f} GB to train ({parameters / 1e6:.0f} million parameters); the "
@@ -106,16 +103,12 @@ def training_bytes(config: BertConfig, rows: int, length: int, asked: int, devic
 
 
 def give_back_memory(seconds: float = 0.0) -> None:
-    """Ask glibc, on Linux, to return free memory to the system, unless it has done so in the last `seconds`.
-
-    Batches need blocks of many sizes, which leave holes in its heap: with each step of a medium-sized model, it would
-    grow by a megabyte or two. Other systems decide themselves.
-    """
+    """Ask glibc, on Linux, to return free memory to the system, unless it has done so in the last `seconds`. Batches of
+    many sizes leave holes in its heap: with each step of a medium-sized model, it would grow by a megabyte or two."""
     global _trimmed
-    if time.monotonic() - _trimmed >= seconds:
+    if sys.platform == "linux" and time.monotonic() - _trimmed >= seconds:
         _trimmed = time.monotonic()
-        if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
-            trim(0)
+        getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # other libraries lack it
 
 
 def processor_cores() -> int:
@@ -124,8 +117,8 @@ def processor_cores() -> int:
 
 
 def give_way() -> None:
-    """Let other threads go before the calling one, and before those that it starts, on the same core. Only Linux has
-    such priorities; elsewhere, and where a sandbox forbids it, all threads are equal."""
+    """Let other threads go before the calling one, and before those that it starts, on the same core: on Linux, where
+    no sandbox forbids it."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # 0 is the calling thread
             os.setpriority(os.PRIO_PROCESS, 0, min(19, os.getpriority(os.PRIO_PROCESS, 0) + 10))
@@ -161,28 +154,27 @@ class Cost:
         heads = asked * d * (d + config.vocab_size) + self.rows * d * (d + 2)
         self.operations = (6 if is_step else 2) * (attention + after_attention + heads)
         self.threads = 1 if self.operations < _SMALL else processor_cores()
-        self._layers, self._device, self._kind = (1 + layers) * (1 if is_step else 1 / 3), device, device.split(":")[0]
+        self._device, self._least = device, _SECONDS_PER_LAYER * (1 + layers) * (1 if is_step else 1 / 3)
         self._product = min(_MEASURED_ROWS, 2 ** int(tokens).bit_length()), d, f  # of the feed-forward part
 
     @property
     def precision(self) -> str:
         """That in which it is faster here, "float32" or "bfloat16"."""
-        is_large = self.operations >= _LARGE.get(self._kind, math.inf)
+        is_large = self.operations >= _LARGE.get(self._device.split(":")[0], math.inf)
         is_faster = is_large and self._rate("bfloat16") >= _FASTER * self._rate("float32")
         return "bfloat16" if is_faster else "float32"
 
     def seconds(self, precision: str = "float32") -> float:
         """A rough estimate. precision: "auto" is the faster one."""
         precision = self.precision if precision == "auto" else precision
-        share = _SHARE_OF_TENSOR_CORES if precision == "bfloat16" and self._kind != "cpu" else _SHARE
-        products, least = self.operations / (share * self._rate(precision)), _SECONDS_PER_LAYER * self._layers
-        return products + least if self._kind == "cpu" else max(products, least)
+        share = _SHARE_OF_TENSOR_CORES if precision == "bfloat16" and self._device != "cpu" else _SHARE
+        return self._least + self.operations / (share * self._rate(precision))
 
     def _rate(self, precision: str) -> float:
-        try:
-            return _GPU_RATE if self._kind == "mps" else _rate(self._device, precision, self.threads, *self._product)
-        except torch.OutOfMemoryError:
-            return _GPU_RATE
+        with contextlib.suppress(torch.OutOfMemoryError):
+            if self._device != "mps":
+                return _rate(self._device, precision, self.threads, *self._product)
+        return _GPU_RATE
 
 
 @cache

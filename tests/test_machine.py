@@ -13,30 +13,31 @@ import threading
 import types
 from pathlib import Path
 
-import pytest
 from test_boundaries import CORE, PROGRAM, ROOT
 
 from balcony import __main__ as balcony_command
 from bert_core import __main__ as command_line
-from bert_core import device, machine
-from bert_core.errors import CheckpointError
+from bert_core import device
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 
 # Of the libraries that Windows has in part, what it has as every other system. `balcony` asks os.name before it
 # imports anything of the core.
 PORTABLE = {
-    "os": {"PathLike", "fspath", "lstat", "fstat", "environ", "devnull", "path", "open", "dup2", "O_WRONLY", "_exit"},
+    "os": {
+        *("PathLike", "fspath", "lstat", "fstat", "environ", "devnull", "path", "dup2", "O_WRONLY", "_exit"),
+        *("replace", "open", "close", "fsync", "O_RDONLY"),
+    },
     "signal": {"signal", "default_int_handler"},
     "sys": {"argv", "exit", "stdout", "stderr", "modules", "maxsize", "platform"},
 }
 MISSING_SOMEWHERE = {"ctypes", "fcntl", "resource", "pwd", "grp", "termios", "pty", "syslog", "msvcrt"}
-METHODS = {"chmod", "symlink_to", "hardlink_to", "rename"}
+METHODS = {"symlink_to", "hardlink_to", "rename"}
 
 
 def test_only_a_few_modules_call_what_a_system_may_lack():
     wrong = []
     for path in PROGRAM:
-        if path.name in ("machine.py", "device.py", "system.py") or "benchmarks" in path.parts:
+        if path.name in ("device.py", "system.py") or "benchmarks" in path.parts:
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             where = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
@@ -64,58 +65,6 @@ def test_the_walk_reaches_the_core():
 
 
 # --- Files ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def on_windows(monkeypatch):
-    monkeypatch.setattr(machine, "SYSTEM", "win32")
-    monkeypatch.setattr(machine, "OPEN_SECONDS", 0.2)
-
-
-def open_elsewhere(monkeypatch, times: float) -> list[Path]:
-    """Renaming fails so many times, as it does on Windows while another program has the file open."""
-    real, asked = os.replace, []
-
-    def replace(path, target):
-        asked.append(Path(target))
-        if len(asked) <= times:
-            raise PermissionError(errno.EACCES, "The process cannot access the file", str(path), 32, str(target))
-        real(path, target)
-
-    monkeypatch.setattr(os, "replace", replace)
-    return asked
-
-
-def test_a_file_that_is_open_elsewhere_for_a_moment_is_replaced_once_it_is_closed(
-    on_windows, tiny_checkpoint, tmp_path, monkeypatch
-):
-    save_checkpoint(tiny_checkpoint, tmp_path / "model")
-    (tmp_path / "model" / "metrics.csv").write_text("step")
-    asked = open_elsewhere(monkeypatch, times=2)
-    save_checkpoint(tiny_checkpoint, tmp_path / "model")
-    assert asked[:4] == [tmp_path / "model" / name for name in [*["model.safetensors"] * 3, "tokenizer.json"]]
-    assert load_checkpoint(tmp_path / "model").notes == ()
-    assert (tmp_path / "model" / "metrics.csv").read_text() == "step"
-
-
-def test_a_file_that_stays_open_elsewhere_is_said_and_the_earlier_model_stays(
-    on_windows, tiny_checkpoint, tmp_path, monkeypatch
-):
-    save_checkpoint(tiny_checkpoint, tmp_path / "model")
-    before = (tmp_path / "model" / "model.safetensors").read_bytes()
-    asked = open_elsewhere(monkeypatch, times=float("inf"))
-    with pytest.raises(CheckpointError, match=r"may have a file there open, .*; close it and try again\); the earlier"):
-        save_checkpoint(tiny_checkpoint, tmp_path / "model")
-    assert len(asked) > 2
-    assert (tmp_path / "model" / "model.safetensors").read_bytes() == before
-    assert [path.name for path in tmp_path.iterdir()] == ["model"]
-
-
-def test_elsewhere_a_missing_permission_is_said_at_once(tmp_path, monkeypatch):
-    asked = open_elsewhere(monkeypatch, times=1)
-    with pytest.raises(PermissionError, match="cannot access"):
-        machine.replace(tmp_path / "a", tmp_path / "b")
-    assert len(asked) == 1
 
 
 def test_a_table_that_a_spreadsheet_has_open_is_said_and_the_model_is_saved(tmp_path, monkeypatch, capsys):

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -28,7 +29,6 @@ from balcony.server.workspace import NO_RUN_YET, Workspace, is_finetuning
 from balcony.server.workspaces import Workspaces, functions
 from bert_core.config import LOCAL
 from bert_core.errors import BertCoreError, InputError, RunError, one_line
-from bert_core.machine import replace
 from bert_core.runs.run import TRAINING, Run
 
 ADDRESS = "/balcony/class"
@@ -232,6 +232,6 @@ class Actions:
                     self._shared[visitor] = Shared(space, run, content["board"][visitor].get("text", ""))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, BertCoreError) as error:
             unread = path.with_suffix(".unread.json")
-            replace(path, unread)
+            os.replace(path, unread)
             self._problem = f"The class that was kept cannot be read, so it begins anew. Its file is now {unread}."
             _log.error("%s %s", self._problem, one_line(error))

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import re
 import shutil
 import stat
@@ -13,7 +14,6 @@ from pathlib import Path
 
 from bert_core.config import LOCAL, Limits
 from bert_core.errors import CheckpointError, megabytes, quoted
-from bert_core.machine import replace
 from bert_core.storage.checkpoint import MODEL_FILES
 from bert_core.storage.weights import CONFIG
 
@@ -51,7 +51,7 @@ def pack(save: Callable[[Path], object], zip_path: Path) -> None:
             with zipfile.ZipFile(archive_path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
                 for path in sorted(folder.iterdir()):
                     archive.write(path, f"{zip_path.stem}/{path.name}")
-            replace(archive_path, zip_path)
+            os.replace(archive_path, zip_path)
     except OSError as error:
         raise CheckpointError(f"{zip_path.name} was not written ({error.strerror or error}).") from None
 

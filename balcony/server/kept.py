@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import json
 import logging
+import os
 import re
 import shutil
 import tempfile
@@ -20,7 +21,6 @@ from typing import Any
 
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, RunError, one_line
-from bert_core.machine import replace
 from bert_core.runs.run import ACTIVE, Run
 from bert_core.tasks.examples import TASKS, TaskData, TaskParts
 from bert_core.tasks.tables import Columns
@@ -182,4 +182,4 @@ def replace_file(path: Path, content: Any) -> None:
     new = path.with_suffix(".new")
     new.touch(mode=0o600)
     new.write_text(json.dumps(content), encoding="utf-8")
-    replace(new, path)
+    os.replace(new, path)

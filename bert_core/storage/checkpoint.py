@@ -1,5 +1,6 @@
 """Models as Hugging Face folders without pickles: `transformers` opens them, and untrusted ones are read safely."""
 
+import contextlib
 import copy
 import dataclasses
 import json
@@ -23,7 +24,6 @@ from bert_core.config import CHECKPOINTS, HOME, LOCAL, BertConfig, Limits
 from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
 from bert_core.device import choose_device
 from bert_core.errors import CheckpointError, ConfigError, ignore
-from bert_core.machine import replace, share, sync
 from bert_core.model import BertForPreTraining, Watch, draw
 from bert_core.storage.hub import is_hub_name
 from bert_core.storage.tokenizer_file import TOKENIZER, TOKENIZER_CONFIG, TOKENIZER_FILES, read_tokenizer
@@ -205,24 +205,36 @@ def _put_in_place(new: Path, folder: Path) -> None:
     """Let the written files take their places in a folder; those of an earlier model that have no successor go."""
     names = sorted(path.name for path in new.iterdir())
     for name in names:
-        share(new / name)
-        sync(new / name)
+        with contextlib.suppress(OSError):  # a file system without users
+            (new / name).chmod(0o644)  # the library of the weights makes a file private
+        with (new / name).open("r+b") as file:
+            os.fsync(file.fileno())
     is_same = all(
         (folder / name).is_file() and (folder / name).read_bytes() == (new / name).read_bytes()
         for name in (CONFIG, TOKENIZER, TOKENIZER_CONFIG)
     )
     if not is_same:
         (folder / CONFIG).unlink(missing_ok=True)  # from here on, the folder holds no model
-        sync(folder)
+        _sync(folder)
     for path in folder.iterdir():
         if MODEL_FILES.fullmatch(path.name) and path.name not in names:
             path.unlink()
     for name in names:
         if name != CONFIG:
-            replace(new / name, folder / name)
-    sync(folder)
-    replace(new / CONFIG, folder / CONFIG)
-    sync(folder)
+            os.replace(new / name, folder / name)
+    _sync(folder)
+    os.replace(new / CONFIG, folder / CONFIG)
+    _sync(folder)
+
+
+def _sync(folder: Path) -> None:
+    """Let the renames in a folder survive a power cut, where a system syncs folders."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def check_saving(folder: Path) -> None:

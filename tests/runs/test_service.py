@@ -737,10 +737,10 @@ def test_mps_is_taken_only_when_it_is_asked_for(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.delenv("SPACES_ZERO_GPU", raising=False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(device, "_fault_of_gpu", lambda device: "")
+    monkeypatch.setattr(device, "gpu_fault", lambda device="cuda": "")
     assert [choose_device(each) for each in ("auto", "cuda", "cuda:1")] == ["cuda", "cuda", "cuda:1"]
     for missing in ("cuda:2", "gpu", "", None):
-        with pytest.raises(ConfigError, match=r"is not available here; there is: cuda, cpu, mps, cuda:0, cuda:1\."):
+        with pytest.raises(ConfigError, match=r"is not available here; there is: cpu, cuda, cuda:0, cuda:1, mps\."):
             choose_device(missing)
 
 

@@ -914,9 +914,9 @@ def test_a_failing_write_at_any_file_keeps_the_old_model(folder, monkeypatch):
     def fail(*_arguments: object, **_options: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    for name in ("save_file", "small_files", "sync"):
+    for owner, name in ((checkpoint_module, "save_file"), (checkpoint_module, "small_files"), (os, "fsync")):
         with monkeypatch.context() as patch:
-            patch.setattr(checkpoint_module, name, fail)
+            patch.setattr(owner, name, fail)
             with pytest.raises(CheckpointError, match=r"not saved to tiny \(No space left on device\); .* is kept"):
                 save_checkpoint(other_checkpoint(), folder)
         assert load_checkpoint(folder).config.hidden_size == 12

@@ -21,7 +21,7 @@ from bert_core import device as device_module
 from bert_core.config import BertConfig, TrainingConfig
 from bert_core.data.batches import IGNORED, Batch
 from bert_core.data.corpus import Corpus
-from bert_core.device import Cost, _fault_of_gpu, choose_device
+from bert_core.device import Cost, choose_device, gpu_fault
 from bert_core.errors import GPU_LOST, OUT_OF_MEMORY, ConfigError, RunError, reason_of
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import load_recipe
@@ -62,7 +62,7 @@ def gpus(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device", device)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (4 * 2**30, 10 * 2**30))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 2**30)
-    monkeypatch.setattr(device_module, "_fault_of_gpu", lambda device: "")
+    monkeypatch.setattr(device_module, "gpu_fault", lambda device="cuda": "")
     return current
 
 
@@ -136,7 +136,7 @@ def test_a_gpus_speed_is_estimated_without_memory_to_measure_it_and_on_mps(monke
     assert Cost(CONFIG, torch.full((8,), 20), 12, device).seconds("auto") > 0
 
 
-def test_a_gpu_that_cannot_compute_is_left_alone_and_the_reason_is_said(monkeypatch, gpus, capsys):
+def test_a_gpu_that_cannot_compute_is_left_alone_and_the_reason_is_said(monkeypatch, gpus, capsys, request):
     reason = "CUDA error: no kernel image is available for execution on the device"
 
     def refuse(*_, device=None, **__):
@@ -146,7 +146,9 @@ def test_a_gpu_that_cannot_compute_is_left_alone_and_the_reason_is_said(monkeypa
         raise RuntimeError(f"{reason}\nCUDA kernel errors might be asynchronously reported at some other API call.")
 
     asked, ones = [], torch.ones
-    monkeypatch.setattr(device_module, "_fault_of_gpu", _fault_of_gpu.__wrapped__)
+    monkeypatch.setattr(device_module, "gpu_fault", gpu_fault)
+    request.addfinalizer(gpu_fault.cache_clear)
+    gpu_fault.cache_clear()
     monkeypatch.setattr(torch, "ones", refuse)
     with TrainingService("cpu") as service:
         assert "GPU" not in service.device_name
