@@ -41,7 +41,7 @@ from bert_core.storage.checkpoint import (
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
 from bert_core.tasks.examples import TASKS, TaskData, load_task, read_parts
 from bert_core.tasks.prediction import in_words, predict, review, task_of
-from bert_core.tasks.question_answering import QuestionAnswering, check_ids, squad_predictions
+from bert_core.tasks.question_answering import QuestionAnswering, squad_ids
 from bert_core.tasks.tables import ColumnsError
 from bert_core.training.distributed import LostProcess, any_wants_to_stop, joined, rank
 from bert_core.training.evaluation import evaluate
@@ -505,12 +505,11 @@ def _predict(options: argparse.Namespace) -> None:
     is_squad, examples, head = options.format == "squad", data.examples, checkpoint.head
     if is_squad and data.task != QuestionAnswering.name:
         raise ConfigError(f"--format squad is for {QuestionAnswering.name}; this model does {data.task}.")
-    if is_squad:
-        check_ids(examples, data.name)
+    ids = squad_ids(examples, data.name) if is_squad else []
     found = predict(checkpoint, examples, tell=_tell)
     answers = (data.kind.as_json(each, guess, head.labels if head else ()) for each, guess in zip(examples, found))
     lines = (None if i in data.blanks else next(answers) for i in range(len(found) + len(data.blanks)))
-    _write_lines([squad_predictions(examples, found)] if is_squad else lines, options.output)
+    _write_lines([dict(zip(ids, (each.label for each in found)))] if is_squad else lines, options.output)
 
 
 def _evaluate(options: argparse.Namespace) -> None:

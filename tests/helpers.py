@@ -24,10 +24,7 @@ from bert_core.storage.tokenizer_file import TOKENIZER_CONFIG, read_tokenizer
 from bert_core.storage.untrusted import read_limited
 from bert_core.storage.weights import TASK_HEADS
 from bert_core.tasks.examples import TaskData
-from bert_core.tasks.multiple_choice import ChoiceExample
-from bert_core.tasks.question_answering import AnswerExample
-from bert_core.tasks.texts import TextExample
-from bert_core.tasks.token_classification import TaggedExample
+from bert_core.tasks.task import Example
 from bert_core.training.objective import Pretraining
 
 NASTY = "</p><script>alert(1)</script> & ${title}"
@@ -142,15 +139,13 @@ def texts(count=80, seed=0):
     """Each text is labelled with the presence of one word."""
     rng = random.Random(seed)
     samples = [" ".join(rng.choices(WORDS, k=rng.randint(2, 6))) for _ in range(count)]
-    return TaskData(
-        "text-classification", [TextExample(each, None, "yes" if "romeo" in each else "no") for each in samples]
-    )
+    return TaskData("text-classification", [Example((each,), "yes" if "romeo" in each else "no") for each in samples])
 
 
 def guessed(count, seed=0):
     """Texts with labels of pure chance: any epoch may do best on them."""
     rng = random.Random(seed)
-    examples = [TextExample(each.text, None, rng.choice(("no", "yes"))) for each in texts(count, seed).examples]
+    examples = [Example((each.texts[0],), rng.choice(("no", "yes"))) for each in texts(count, seed).examples]
     return TaskData("text-classification", examples)
 
 
@@ -161,7 +156,7 @@ def labelled(kind, seed=0):
         return texts(seed=seed)
     if kind == "text-regression":
         return TaskData(
-            kind, [TextExample(each.text, None, float(each.label == "yes")) for each in texts(seed=seed).examples]
+            kind, [Example((each.texts[0],), float(each.label == "yes")) for each in texts(seed=seed).examples]
         )
     examples = []
     for _ in range(80):
@@ -170,13 +165,13 @@ def labelled(kind, seed=0):
             label = rng.randrange(3)
             choices = [*words[:3]]
             choices[label] = words[3] + " romeo"
-            examples.append(ChoiceExample("hello", tuple(word.replace("romeo ", "") for word in choices), label))
+            examples.append(Example(("hello", *(word.replace("romeo ", "") for word in choices)), label))
         elif kind == "question-answering":
             context = " ".join(words)
-            examples.append(AnswerExample("what name", context, ((words[2], context.index(words[2])),)))
+            examples.append(Example(("what name", context), ((words[2], context.index(words[2])),)))
         else:
             tags = tuple("B-person" if word in ("romeo", "juliet") else "O" for word in words)
-            examples.append(TaggedExample(tuple(words), tags))
+            examples.append(Example((" ".join(words),), tags, tuple(words)))
     return TaskData(kind, examples)
 
 

@@ -50,7 +50,7 @@ def files(tmp_path: Path, tiny_checkpoint) -> dict[str, str]:
     """A model and two labelled files, by option."""
     save_checkpoint(tiny_checkpoint, tmp_path / "tiny")
     for name, seed in (("train", 0), ("test", 1)):
-        lines = [f"{each.text}\t{each.label}" for each in texts(40, seed).examples]
+        lines = [f"{each.texts[0]}\t{each.label}" for each in texts(40, seed).examples]
         (tmp_path / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return {name: str(tmp_path / name) for name in ("tiny", "train.tsv", "test.tsv", "whole", "cut", "next")}
 
@@ -127,7 +127,7 @@ def test_a_tuned_model_keeps_its_output_layer_where_the_labels_are_the_same(tiny
     assert torch.allclose(*weights, atol=1e-6)
     assert second.validation == first.validation
     others = texts()
-    others = type(others)(others.task, [type(each)(each.text, None, f"it is {each.label}") for each in others.examples])
+    others = type(others)(others.task, [type(each)(each.texts, f"it is {each.label}") for each in others.examples])
     told.clear()
     third = finetune(first.checkpoint, others, epochs=0.001, learning_rate=1e-8, tell=told.append, dropout=0.0)
     assert any("drawn anew" in note for note in told)
@@ -186,22 +186,19 @@ def test_squads_own_evaluation_reads_the_predictions(tiny_checkpoint, tmp_path, 
         assert line["n_best"][0] == {name: line[name] for name in ("answer", "start", "probability")}
         assert sum(each["probability"] for each in line["n_best"]) == pytest.approx(1)
         assert all(each["answer"] in asked[int(line["id"][1:])]["context"] for each in line["n_best"])
-    for change, message in (("", "1 questions without"), (None, "1 questions without"), ("q1", "the same id: 'q1'")):
+    for change in ("", None, "q1"):
         asked[0]["qas"][0]["id"] = change
         given.write_text(json.dumps(dataset))
         assert main(["predict", *begin, "--format", "squad"]) == 1
-        assert message in capsys.readouterr().err
+        assert "questions without an id of their own" in capsys.readouterr().err
 
 
 def test_a_file_for_squad_is_for_answers(files, capsys):
     assert main(tune(files, "whole", "--set", "training.epochs=0.1")) == 0
-    answers = Path(files["whole"]).with_name("answers.json")
-    answers.write_text('{"data": []}')
-    for given in (files["test.tsv"], str(answers)):
-        capsys.readouterr()
-        assert main(["predict", files["whole"], "--input", given, "--format", "squad"]) == 1
-        said = "--format squad is for question-answering; this model does text-classification.\n"
-        assert capsys.readouterr().err.endswith(said)
+    capsys.readouterr()
+    assert main(["predict", files["whole"], "--input", files["test.tsv"], "--format", "squad"]) == 1
+    said = "--format squad is for question-answering; this model does text-classification.\n"
+    assert capsys.readouterr().err.endswith(said)
 
 
 def test_the_exam_says_what_one_constant_answer_gets(tmp_path, capsys):
@@ -286,7 +283,7 @@ def test_the_stride_of_windows_shrinks_with_the_length(tiny_checkpoint, tmp_path
     path.write_text(json.dumps({**content, "version": "1.1"}))
     data = load_task(path, "question-answering")
     job = prepare(finetuning_recipe("question-answering-tutorial"), TaskParts(data, data), start=tiny_checkpoint)
-    assert any("reads 17 tokens, not 384" in note and "stride is 5 instead of 128" in note for note in job.notes)
+    assert (job.recipe.data.sequence_length, job.recipe.data.stride) == (17, 5)
     shown = [row.offsets[row.offsets[:, 1] > 0] for row in job.batches.rows]
     for before, after in itertools.pairwise(shown):
         assert after[0, 0] < before[-1, 0], "neighbouring windows overlap"

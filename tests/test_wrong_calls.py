@@ -18,7 +18,7 @@ from bert_core.errors import BertCoreError
 from bert_core.probes.attention import attention
 from bert_core.runs.train import finetune
 from bert_core.tasks.examples import TaskData
-from bert_core.tasks.texts import TextExample
+from bert_core.tasks.task import Example
 
 TEXTS = ["", " ", "one\x00two", "\ud800", "one " * 9000, "a" * 5000, "nowhere", "2"]
 WHOLE = [-1, 0, 3, 10**30]
@@ -44,7 +44,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
     )
     checkpoint = Checkpoint(model, tokenizer)
     words = tuple(CORPUS.sentences)
-    task = TaskData("text-classification", [TextExample(each, None, each[:3]) for each in words * 4])
+    task = TaskData("text-classification", [Example((each,), each[:3]) for each in words * 4])
     tuned = finetune(checkpoint, task, validation=task, epochs=1).checkpoint
     service = TrainingService("cpu")
     run = service.start(FEW, CORPUS)

@@ -16,12 +16,9 @@ from bert_core.errors import InputError, RunError, percent
 from bert_core.probes.reading import tokenize
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskParts, learned_columns
-from bert_core.tasks.multiple_choice import ChoiceExample
 from bert_core.tasks.prediction import Judged, Review, predict, review, task_of
-from bert_core.tasks.question_answering import AnswerExample
 from bert_core.tasks.task import Example, Prediction
-from bert_core.tasks.texts import TextExample
-from bert_core.tasks.token_classification import TaggedExample, entities
+from bert_core.tasks.token_classification import divided, entities, spans_of
 
 MOST_JUDGED = 200  # examples
 FEWEST = 8  # held-out examples that measure something
@@ -158,11 +155,11 @@ def labelled(example: Example) -> dict[str, Any]:
     """An example, whose label it has as "true" or as "label"."""
     text = example.texts[0]
     value: dict[str, Any] = {"text": text[:LONGEST_SHOWN]}
-    if isinstance(example, TaggedExample):
+    if example.words is not None:
         return value | {"true": cut(text, tagged(example, example.label or ()))}
     value["label"] = in_words(example, example.label) or NOTHING
-    if isinstance(example, ChoiceExample):
-        return value | {"choices": list(example.choices)}
+    if isinstance(example.label, int):
+        return value | {"choices": list(example.texts[1:])}
     return value | {"pair": "".join(example.texts[1:])[:LONGEST_SHOWN]}
 
 
@@ -182,7 +179,7 @@ def tried_value(asked: PageRequest) -> dict[str, Any]:
         return {}
     checkpoint, question = shown.model.checkpoint, asked.question
     task = task_of(checkpoint)
-    learned = len(learned_columns(checkpoint)) - 1 if task.has_pairs else 0
+    learned = len(learned_columns(checkpoint)) - 1
     is_alone = learned == 1
     if (example := example_of(checkpoint, question, is_alone=is_alone)) is None:
         return {"hint": HINTS.get(task.name, HINT)}
@@ -204,34 +201,34 @@ def example_of(checkpoint: Checkpoint, question: Question, *, is_alone: bool) ->
         return None
     if task == "multiple-choice":
         choices = tuple(choice for choice in question.choices or () if choice.strip())
-        return ChoiceExample(text, choices, None) if len(choices) > 1 else None
+        return Example((text, *choices)) if len(choices) > 1 else None
     if task == "question-answering":
-        return AnswerExample(text, pair, None) if pair and pair.strip() else None
+        return Example((text, pair)) if pair and pair.strip() else None
     if task == "token-classification":
         tokenize(checkpoint, text)  # refuses what no tokenizer should be given
-        tagged_text = TaggedExample.of_text(text, checkpoint.tokenizer)
+        tagged_text = divided(text, checkpoint.tokenizer)
         return tagged_text if tagged_text.words else None
-    return TextExample(text, None if is_alone else pair, None)
+    return Example((text,) if is_alone or pair is None else (text, pair))
 
 
 def prediction_value(example: Example, found: Prediction, labels: Sequence[str]) -> dict[str, Any]:
     """A prediction: "guess" in words, "bars" with the likeliest answers, "marked" with the parts of a text."""
-    if isinstance(example, TaggedExample):
+    if example.words is not None:
         return {"marked": cut(example.texts[0], tagged(example, found.label))}
-    if isinstance(example, AnswerExample):
-        best, context = found.answers[0], example.context
+    if found.answers:
+        best, context = found.answers[0], example.texts[1]
         bars = [[answer.text or NOTHING, round(answer.probability, 6)] for answer in found.answers[:MOST_BARS]]
         span = [("answer", best.start, best.start + len(best.text))] if best.text else []
         return {"guess": best.text or NOTHING, "bars": bars, "marked": cut(context[:LONGEST_SHOWN], span)}
-    names = example.choices if isinstance(example, ChoiceExample) else labels
+    names = example.texts[1:] if isinstance(found.label, int) else labels
     likeliest = sorted(zip(names, found.probabilities), key=lambda each: -each[1])[:MOST_BARS]
     bars = [[name, round(probability, 6)] for name, probability in likeliest]
     return {"guess": in_words(example, found.label), "bars": bars}
 
 
-def tagged(example: TaggedExample, tags: Sequence[str]) -> list[Span]:
+def tagged(example: Example, tags: Sequence[str]) -> list[Span]:
     """The entities that tags mark, in characters."""
-    spans = example.spans
+    spans = spans_of(example)
     return [(kind, spans[first][0], spans[after - 1][1]) for kind, first, after in entities(tags)]
 
 

@@ -117,19 +117,20 @@ def task_report(
         measures=[(title.replace("_", " "), f"{value:.4f}") for title, value in found.measures.items()],
         confusion=found.confusion
         and [("", *found.labels), *((label, *row) for label, row in zip(found.labels, found.confusion))],
-        mistakes=_mistakes(found, has_pairs=task.has_pairs),
+        mistakes=_mistakes(found),
         what_to_do=_RUN if is_shipped else _SAVE_MODEL,
         command=_command(recipe, start if is_shipped else "my-model"),
     )
 
 
-def _mistakes(found: Review, *, has_pairs: bool) -> list[tuple[str, ...]]:
+def _mistakes(found: Review) -> list[tuple[str, ...]]:
     """The rows of a table of the worst mistakes, its titles first; none without mistakes."""
     wrong = [judged for judged in found.judged[:MOST_MISTAKES] if not judged.is_right]
     rows = []
     for example, prediction in ((judged.example, judged.prediction) for judged in wrong):
+        texts = example.texts if isinstance(example.label, str | float) else example.texts[:1]
         answers = (in_words(example, label) or "none" for label in (example.label, prediction.label))
-        rows.append((*answers, " | ".join(example.texts if has_pairs else example.texts[:1])))
+        rows.append((*answers, " | ".join(texts)))
     return [("Right", "Predicted", "Text"), *rows] if rows else []
 
 

@@ -29,10 +29,8 @@ from bert_core.runs.recipe import BY_SIZE, DEFAULT_RECIPE, finetuning_recipe, re
 from bert_core.runs.run import Run
 from bert_core.storage.checkpoint import Checkpoint, save_checkpoint
 from bert_core.tasks.prediction import predict, task_of
-from bert_core.tasks.question_answering import AnswerExample
 from bert_core.tasks.task import Example
-from bert_core.tasks.texts import TextExample
-from bert_core.tasks.token_classification import TaggedExample
+from bert_core.tasks.token_classification import divided
 
 MOST_NUMBERS = 2**21  # of an answer: some 40 MB of JSON
 NO_TASK = "No model for a task comes with Balcony; give the run_id of a run that /start_finetuning began."
@@ -94,11 +92,11 @@ class Endpoints:
 
     def classify(self, text: str, text_pair: str = "", run_id: str = "") -> dict[str, Any]:
         """Label and probabilities of a text or a pair of texts; of a regression, the number as "label"."""
-        return self._predicted(run_id, TextExample(text, text_pair or None, None))
+        return self._predicted(run_id, Example((text, text_pair) if text_pair else (text,)))
 
     def answer(self, question: str, context: str, run_id: str = "") -> dict[str, Any]:
         """The part of the context that answers the question, its first character, and its probability."""
-        return self._predicted(run_id, AnswerExample(question, context, None))
+        return self._predicted(run_id, Example((question, context)))
 
     def tag(self, text: str, run_id: str = "") -> dict[str, Any]:
         """The entities of a text: the type of each, its words, and the characters where it starts and ends."""
@@ -106,7 +104,7 @@ class Endpoints:
             raise InputError(NO_TASK)
         checkpoint = self._model(run_id)
         tokenize(checkpoint, text)  # refuses what no tokenizer should be given
-        return self._predicted(run_id, TaggedExample.of_text(text, checkpoint.tokenizer))
+        return self._predicted(run_id, divided(text, checkpoint.tokenizer))
 
     def start_finetuning(self, recipe: str = "subjects", seed: int = 0) -> str:
         """Start to fine-tune english-mini on the recipe's examples; returns a run id."""

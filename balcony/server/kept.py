@@ -22,8 +22,9 @@ from typing import Any
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, RunError, one_line
 from bert_core.runs.run import ACTIVE, Run
-from bert_core.tasks.examples import TASKS, TaskData, TaskParts
+from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.tables import Columns
+from bert_core.tasks.task import Example
 
 KEEP_SECONDS = 30.0  # between two looks for what has changed
 CLOSE_SECONDS = 2.5  # for saving when the server ends
@@ -165,7 +166,7 @@ def _read(text: dict[str, Any]) -> Corpus | TaskParts:
 
 
 def _task_data(part: dict[str, Any]) -> TaskData:
-    examples = [TASKS[part["task"]].example(**each) for each in part["examples"]]
+    examples = [Example(**each) for each in part["examples"]]
     columns = Columns(**part["columns"]) if part["columns"] else None
     return TaskData(**{**part, "examples": examples, "columns": columns})
 

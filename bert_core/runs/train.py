@@ -251,9 +251,7 @@ class Finetuned:
         kept = next(point for point in points if point.step == result.step)
         tuned, held_out = result.checkpoint(), job.parts.test
         tested = review(tuned, held_out) if held_out else None
-        always, said = verdict(
-            job.parts.validation, job.validation.rows, kept.loss, job.head.labels if job.head else ()
-        )
+        always, said = verdict(job.validation, kept.loss)
         return cls(
             tuned,
             kept.measures,

@@ -19,7 +19,7 @@ from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.multiple_choice import MultipleChoice
 from bert_core.tasks.question_answering import QuestionAnswering
 from bert_core.tasks.tables import Columns, TaskFile
-from bert_core.tasks.task import Example, Layout, Task, TaskBatches
+from bert_core.tasks.task import Example, Layout, Task, TaskBatches, names_of
 from bert_core.tasks.texts import TextClassification, TextRegression, number_in
 from bert_core.tasks.token_classification import TokenClassification
 
@@ -35,7 +35,7 @@ class TaskData:
     """The examples of one part of a task: training, validation or test."""
 
     task: str  # one of `TASKS`
-    examples: Sequence[Any]
+    examples: Sequence[Example]
     name: str = "the examples"  # of the file
     notes: tuple[str, ...] = ()  # what the reader has read and changed, one sentence each
     columns: Columns | None = None  # that were read, of a file that has some to choose
@@ -46,62 +46,49 @@ class TaskData:
         return TASKS[self.task]
 
     @property
-    def choices(self) -> int | None:
-        """The number of choices of each example, None for other tasks."""
-        return len(getattr(self.examples[0], "choices", ())) or None
-
-    @property
     def texts(self) -> int | None:
-        """1 if each example is a text, 2 if each is a pair, None if they differ and for other tasks."""
-        found = {len(each.texts) for each in self.examples} if self.kind.has_pairs else set()
+        """The number of texts of each example, of a prompt and its choices together; None if they differ."""
+        found = {len(each.texts) for each in self.examples}
         return found.pop() if len(found) == 1 else None
 
     def names(self) -> Counter[str]:
         """How often each label that has a name, or each tag, occurs."""
-        return Counter(name for each in self.examples for name in self._names(each))
+        return Counter(name for each in self.examples for name in names_of(each.label))
 
     def labels(self) -> tuple[str, ...]:
         """The labels to learn, in the order of their ids: numbers by size, others by alphabet, and O before tags.
-        Raises CorpusError if there are more than MAX_LABELS, or all examples have the same one."""
-        found = self.names()
-        names = sorted(found, key=lambda name: (name != "O", not name.isdecimal(), len(name) * name.isdecimal(), name))
-        if len(names) > MAX_LABELS:
+        Raises CorpusError if all examples have the same one, or there are more than MAX_LABELS."""
+        names = sorted(self.names(), key=lambda name: (not name.isdecimal(), len(name) * name.isdecimal(), name))
+        found = sorted(names, key=lambda name: name != "O")
+        if len(found) == 1 or len(found) > MAX_LABELS:
             raise CorpusError(
-                f"{self.name} has {len(names):,} different labels; the limit is {MAX_LABELS:,}. Choose the column of "
-                "the label; for numbers, choose text-regression."
+                f"The number of labels in {self.name} is {len(found):,}, such as {quoted(found[0])}; it must be from 2 "
+                f"to {MAX_LABELS:,}. Choose another column of the label; for numbers, choose text-regression."
             )
-        if len(names) == 1:
-            raise CorpusError(
-                f"All {len(self.examples):,} examples of {self.name} have the label {quoted(names[0])}; there is "
-                "nothing to learn. Add examples with another label."
-            )
-        return tuple(names)
+        return tuple(found)
 
     def with_labels_of(self, known: Sequence[str]) -> "TaskData":
         """These examples with the labels that a model knows, where only capitals, blanks or the form of a number
-        differ; a note says so. Raises CorpusError, with the line, for other labels."""
-        forms = Counter(map(_plainest, known))
-        same = {_plainest(label): label for label in known if forms[_plainest(label)] == 1}
-        changed = {each: same.get(_plainest(each)) for each in self.names() if each not in known}
-        if None in changed.values():
-            names = ((each.line + i, name) for each in self.examples for i, name in enumerate(self._names(each)))
-            line, label = next((line, name) for line, name in names if changed.get(name, name) is None)
+        differ; a note says so. Raises CorpusError for other labels."""
+        same = {_plainest(label): label for label in known}
+        changed = {each: same.get(_plainest(each), "") for each in self.names() if each not in known}
+        if lacking := [quoted(each) for each, label in changed.items() if not label]:
             raise CorpusError(
-                f"Line {line} of {self.name} has the label {quoted(label)}, which the training part lacks; train with "
-                "examples of it, or remove it."
+                f"{self.name} has the label {lacking[0]}, which the training part lacks; train with examples of it, or "
+                "remove it."
             )
         if not changed:
             return self
         said = first_three(f"{quoted(each)} as {quoted(label)}" for each, label in changed.items())
-        renamed = ([changed.get(name, name) for name in self._names(each)] for each in self.examples)
-        labels = (tuple(names) if self.kind.is_split else names[0] for names in renamed)
-        examples = [replace(each, label=label) for each, label in zip(self.examples, labels)]
+        examples = []
+        for each in self.examples:
+            names = [changed.get(name, name) for name in names_of(each.label)]
+            examples.append(replace(each, label=names[0] if isinstance(each.label, str) else tuple(names)))
         return replace(self, examples=examples, notes=(*self.notes, f"Labels that are written otherwise: {said}."))
 
-    def batches(self, layout: Layout, pad_token_id: int, seed: int) -> TaskBatches:
+    def batches(self, layout: Layout, seed: int = 0) -> TaskBatches:
         """Batches of all examples."""
-        rows = self.kind.rows(self.examples, layout)
-        return TaskBatches(rows, pad_token_id, layout.config.batch_size, self.choices, seed)
+        return TaskBatches(self.kind, self.examples, layout, seed, self.name)
 
     def sample(self, count: int, seed: int) -> "TaskData":
         """`count` examples drawn by a seed, in their order; all of them if there are fewer."""
@@ -113,11 +100,11 @@ class TaskData:
         two examples. Questions about one context stay together. Raises CorpusError if a part would be empty."""
         groups: dict[object, list[Example]] = {}
         for i, example in enumerate(self.examples):
-            groups.setdefault(getattr(example, "context", i), []).append(example)
+            groups.setdefault(example.texts[1] if self.task == QuestionAnswering.name else i, []).append(example)
+        names = {key: {name for each in own for name in names_of(each.label)} for key, own in groups.items()}
+        every = Counter(name for found in names.values() for name in found)  # groups that have a label
         keys, most = list(groups), min(len(groups) - 1, max(1, round(fraction * len(groups))))
         random.Random(seed).shuffle(keys)
-        names = {key: {name for each in own for name in self._names(each)} for key, own in groups.items()}
-        every = Counter(name for each in names.values() for name in each)  # groups that have a label
         held, held_out = Counter[str](), set[object]()
         for share in (0, fraction, 1):  # first one of each label, then its share, then any
             for key in keys:
@@ -134,13 +121,7 @@ class TaskData:
         kept, out = (
             [each for key, own in groups.items() if (key in held_out) == is_out for each in own] for is_out in (0, 1)
         )
-        single = sum(count == 1 for count in every.values())
-        notes = [f"Labels of one example, which is not held out: {single:,}."] * bool(single)
-        held_out_part = TaskData(self.task, out, f"the held-out part of {self.name}")
-        return replace(self, examples=kept, notes=(*self.notes, *notes)), held_out_part
-
-    def _names(self, example: Example) -> Sequence[str]:
-        return self.kind.names_of(example.label)
+        return replace(self, examples=kept), TaskData(self.task, out, f"the held-out part of {self.name}")
 
 
 @dataclass(frozen=True)
@@ -165,7 +146,7 @@ class TaskParts:
     def notes(self) -> tuple[str, ...]:
         """What the readers have read and changed; of other files than the training part, with their names."""
         said = {note for note in self.train.notes if note.startswith(("Texts: ", "Words: "))}  # the same columns
-        named = [f"In {part.name}: {note}" for part in self.others for note in part.notes if note not in said]
+        named = (f"In {part.name}: {note}" for part in self.others for note in part.notes if note not in said)
         return tuple(dict.fromkeys((*self.train.notes, *named)))
 
     @property
@@ -212,38 +193,30 @@ def load_task(
     encoding: see `decode`. Raises CorpusError, with the line or the question; `ColumnsError` if it is not clear which
     columns to read.
     """
-    path, kind = Path(path), TASKS.get(task)
+    path, kind, most = Path(path), TASKS.get(task), min(MAX_BYTES, limits.upload_bytes)
     if kind is None:
         raise CorpusError(f"The task {quoted(task)} is unknown; it can be one of: {', '.join(TASKS)}.")
-    if isinstance(columns, str):
-        columns = next(csv.reader(columns.splitlines(), skipinitialspace=True), [])
-    columns = [str(each).strip() for each in columns]
     if columns and not kind.usual:
         raise CorpusError(f"A {task} file has columns of its own; leave out the choice of columns.")
-    notes: list[str] = []
-    text = _read(path, encoding, notes, min(MAX_BYTES, limits.upload_bytes), kind.keeps_characters)
-    file = TaskFile(text, path.name, labelled, limits.items, kind.usual, columns, has_header, separator, notes=notes)
-    if train and train.columns:
-        file.learned = train.columns.names
-    if model and model.head:
-        file.learned, file.labels, file.tokenizer = learned_columns(model), model.head.labels, model.tokenizer
-    with noting(notes):
-        examples = kind.read(file)
-        if not examples:
-            raise CorpusError(f"{path.name} has no examples; a {task} file has {kind.form}.")
-    return TaskData(task, examples, path.name, tuple(notes), file.columns, tuple(file.blanks))
-
-
-def _read(path: Path, encoding: str | None, notes: list[str], most: int, keeps_characters: bool) -> str:
-    """The text of a file, with line feeds as ends of lines."""
+    if isinstance(columns, str):
+        columns = next(csv.reader(columns.splitlines(), skipinitialspace=True), [])
+    learned = learned_columns(model) if model else train.columns.names if train and train.columns else ()
     try:
         if path.stat().st_size > most:
             raise CorpusError(f"{path.name} has more than {megabytes(most)}; use a part of it.")
-        text, found = decode(path.read_bytes(), path.name, encoding, keeps_characters)
+        text, notes = decode(path.read_bytes(), path.name, encoding, task == QuestionAnswering.name)
     except OSError as error:
         raise CorpusError(f"{path.name} cannot be read ({error.strerror or error}).") from None
-    notes += found
-    return text
+    tokenizer = model.tokenizer if model else None
+    file = TaskFile(text, path.name, labelled, limits.items, columns, has_header, separator, learned, tokenizer, notes)
+    with noting(notes):
+        try:
+            examples = kind.read(file) if text.strip() else ()
+        finally:
+            notes += [f"{what}: {count:,}." for what, count in file.counts.items() if count]
+        if not examples:
+            raise CorpusError(f"{path.name} has no examples; a {task} file has {kind.form}.")
+    return TaskData(task, examples, path.name, tuple(notes), file.columns, tuple(file.blanks))
 
 
 def read_parts(read: Callable[..., TaskData], paths: Mapping[str, str | Path], **chosen: Any) -> TaskParts:

@@ -17,7 +17,7 @@ from torch import Generator, Tensor, nn
 
 from bert_core.config import BertConfig, FinetuningData
 from bert_core.data.batches import truncated_lengths
-from bert_core.data.tokenizer import CLS, SEP, plain, special_ids
+from bert_core.data.tokenizer import CLS, PAD, SEP, UNK, plain, special_ids
 from bert_core.errors import percent, quoted
 from bert_core.model import BertModel, Packing, initialise
 from bert_core.storage.untrusted import Json
@@ -26,24 +26,23 @@ from bert_core.tasks.tables import TaskFile, Usual
 from bert_core.training.objective import Fractions
 
 Metrics = dict[str, float]
-Verdict = tuple[bool | None, float]  # see `Judged`
 
 _TEXTS_AT_ONCE = 10_000
 _SORTED_TOGETHER = 50  # batches; within them, examples are sorted by length and the batches shuffled
 _NO_POSITIONS = torch.empty(0, dtype=torch.long)  # the last layer then computes only each row's first token
 
 
+@dataclass(frozen=True, slots=True)
 class Example:
-    """What a model learns from, or predicts. label: what is learned, None if it is not known. line: in its file."""
+    """What a model learns from, or predicts. texts: a text or a pair, a prompt and its choices, a question and its
+    context, or a sentence."""
 
-    __slots__ = ()
-    label: Any
-    line: int
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """All its texts, in the order of a row."""
-        raise NotImplementedError
+    texts: tuple[str, ...]
+    # None if it is not known: a name, a number, the index of the right choice, the tags of words, or the answers, each
+    # with its first character in the context; () if there is none.
+    label: Any = None
+    words: tuple[str, ...] | None = None  # of a sentence to tag
+    name: str = ""  # the id of a question
 
 
 @dataclass(frozen=True)
@@ -58,16 +57,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model says about an example.
-
-    label: the likeliest label, for choices its index, for regression the number, for words their tags (O for a word
-    that the tokenizer drops), for a question the text of the likeliest answer. probabilities: of each label or choice.
-    answers: the likeliest ones to a question, the best first; at least one.
-    """
+    """What a model says about an example. label: as of an example, O for a word that the tokenizer drops, and for a
+    question the text of the likeliest answer."""
 
     label: Any
-    probabilities: tuple[float, ...] = ()
-    answers: tuple[Answer, ...] = ()
+    probabilities: tuple[float, ...] = ()  # of each label or choice
+    answers: tuple[Answer, ...] = ()  # the likeliest ones to a question, the best first; at least one
 
 
 @dataclass(frozen=True)
@@ -93,25 +88,24 @@ Parts = Sequence[tuple[Row, np.ndarray]]  # the rows of an example, each with it
 
 
 class Layout:
-    """How texts become rows, and how a model's outputs are read. labels: of the outputs, empty if they have no names;
-    ids: of each label. may_be_missing: whether a question may have no answer. cls, sep: ids of [CLS] and [SEP]."""
+    """How texts become rows, and how a model's outputs are read. labels: of the outputs, empty if they have no names.
+    may_be_missing: whether a question may have no answer. ids: of each label. cls, sep, pad, unk: ids of tokens."""
 
     def __init__(
         self, labels: Sequence[str], tokenizer: Tokenizer, config: FinetuningData, may_be_missing: bool = False
     ) -> None:
         self.labels, self.ids = labels, {label: i for i, label in enumerate(labels)}
         self.tokenizer, self.config, self.may_be_missing = tokenizer, config, may_be_missing
-        self.cls, self.sep = (special_ids(tokenizer)[token] for token in (CLS, SEP))
+        self.cls, self.sep, self.pad, self.unk = (special_ids(tokenizer)[each] for each in (CLS, SEP, PAD, UNK))
 
     def row(self, example: int, texts: Sequence[Encoding], target: np.ndarray | None) -> Row:
         """One or two texts, the end of the longer one cut."""
         a, b = (each.ids for each in texts) if len(texts) == 2 else (texts[0].ids, [])
         room = self.config.sequence_length - 1 - len(texts)
-        length_a, length_b = truncated_lengths(np.array(len(a)), np.array(len(b)), room)
-        ids = [self.cls, *a[: int(length_a)], self.sep]
-        end = [*b[: int(length_b)], self.sep] if len(texts) == 2 else []
-        lost = len(a) + len(b) - int(length_a) - int(length_b)
-        return Row([*ids, *end], len(ids), example, target, lost=lost)
+        length_a, length_b = map(int, truncated_lengths(np.array(len(a)), np.array(len(b)), room))
+        first = [self.cls, *a[:length_a], self.sep]
+        second = [*b[:length_b], self.sep] if len(texts) == 2 else []
+        return Row([*first, *second], len(first), example, target, lost=len(a) + len(b) - length_a - length_b)
 
 
 @dataclass(frozen=True)
@@ -125,7 +119,7 @@ class TaskBatch:
     positions: Tensor | None = None  # (M,) of tagged words among all R * T
 
     @classmethod
-    def of(cls, rows: Sequence[Row], pad_token_id: int, choices: int | None = None) -> "TaskBatch":
+    def of(cls, rows: Sequence[Row], pad_token_id: int, choices: int | None) -> "TaskBatch":
         """Pad rows. choices: the number of rows of an example, if it has several."""
         lengths = np.array([len(row.ids) for row in rows])
         t = np.arange(lengths.max())  # (T,)
@@ -151,26 +145,24 @@ class TaskBatch:
 class TaskBatches:
     """An endless sequence of shuffled passes through a task's examples: `batches[k]` is the batch of step k, a function
     of (seed, k). Each example, window or part of a long one occurs once in a pass; its last batch may be smaller.
+    choices: rows of an example, if it has several. longest: tokens of the longest row."""
 
-    choices: rows of an example, if it has several. count: examples of a pass. longest: tokens of the longest row.
-    """
-
-    def __init__(self, rows: Sequence[Row], pad_token_id: int, batch_size: int, choices: int | None, seed: int) -> None:
-        self.rows, self.choices, self.seed = rows, choices, seed
-        self.pad_token_id, self.batch_size = pad_token_id, batch_size
-        self._lengths = np.array([len(row.ids) for row in rows]).reshape(-1, choices or 1).max(1)
-        self.count, self.longest = len(self._lengths), int(self._lengths.max())
-        self.steps_per_epoch = -(-self.count // batch_size)
+    def __init__(self, task: "Task", examples: Sequence[Example], layout: Layout, seed: int, name: str) -> None:
+        self.task, self.examples, self.layout, self.seed, self.name = task, examples, layout, seed, name
+        self.rows, self.choices = task.rows(examples, layout), len(examples[0].texts) - 1 if task.has_choices else None
+        self._lengths = np.array([len(row.ids) for row in self.rows]).reshape(-1, self.choices or 1).max(1)
+        self.longest, self._batch_size = int(self._lengths.max()), layout.config.batch_size
+        self.steps_per_epoch = -(-len(self._lengths) // self._batch_size)
         self._pass: tuple[int, list[np.ndarray]] = (-1, [])
 
-    def cut(self, name: str) -> list[str]:
-        """How many of the examples, which have this name, are cut, in a sentence."""
+    def cut(self) -> list[str]:
+        """How many of the examples are cut, in a sentence."""
         lost = Counter[int]()
         for row in self.rows:
             lost[row.example] += row.lost
-        cut, tokens = len(+lost), sum(len(row.ids) for row in self.rows) + lost.total()
-        said = f"In {name}, {cut:,} of {len(lost):,} are longer than the {self.longest:,} tokens that are read"
-        return [f"{said} and lose their ends, {percent(lost.total() / tokens)} of all tokens."] * bool(cut)
+        share = lost.total() / (sum(len(row.ids) for row in self.rows) + lost.total())
+        cut = f"{len(+lost):,} of {len(lost):,} are longer than the {self.longest:,} tokens that are read"
+        return [f"In {self.name}, {cut} and lose their ends, {percent(share)} of all tokens."] * bool(+lost)
 
     def __getitem__(self, k: int) -> TaskBatch:
         number, step = divmod(k, self.steps_per_epoch)
@@ -181,25 +173,25 @@ class TaskBatches:
     def _shuffled(self, number: int) -> list[np.ndarray]:
         """The examples of each batch of a pass."""
         rng = np.random.Generator(np.random.Philox(key=self.seed, counter=[0, 0, 0, number]))
-        order = rng.permutation(self.count)
-        batches = []
-        for start in range(0, len(order), _SORTED_TOGETHER * self.batch_size):
-            part = order[start : start + _SORTED_TOGETHER * self.batch_size]
-            batches += self._split(part[np.argsort(self._lengths[part], kind="stable")])
+        order, together = rng.permutation(len(self._lengths)), _SORTED_TOGETHER * self._batch_size
+        parts = [self._sorted(order[start : start + together]) for start in range(0, len(order), together)]
+        batches = [batch for part in parts for batch in part]
         rng.shuffle(batches)
         return batches
 
-    def _split(self, order: np.ndarray) -> list[np.ndarray]:
-        return [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
+    def _sorted(self, examples: np.ndarray) -> list[np.ndarray]:
+        """Those of each batch, the short ones first."""
+        order = examples[np.argsort(self._lengths[examples], kind="stable")]
+        return [order[start : start + self._batch_size] for start in range(0, len(order), self._batch_size)]
 
     def _batch(self, examples: np.ndarray) -> TaskBatch:
         each = self.choices or 1
         rows = [self.rows[example * each + choice] for example in examples.tolist() for choice in range(each)]
-        return TaskBatch.of(rows, self.pad_token_id, self.choices)
+        return TaskBatch.of(rows, self.layout.pad, self.choices)
 
     def in_order(self) -> Iterator[tuple[np.ndarray, TaskBatch]]:
         """Every example once, the short ones first: (R,) numbers of a batch's examples, and the batch."""
-        for part in self._split(np.argsort(self._lengths, kind="stable")):
+        for part in self._sorted(np.arange(len(self._lengths))):
             yield part, self._batch(part)
 
 
@@ -208,8 +200,6 @@ class BertForTask(nn.Module):
     row or token. generator: of the initial weights; None means PyTorch's global one. Under `torch.device("meta")`
     nothing is drawn."""
 
-    has_dropout: ClassVar[bool] = True
-
     def __init__(self, config: BertConfig, outputs: int = 2, *, generator: Generator | None = None) -> None:
         super().__init__()
         self.config = config
@@ -217,31 +207,23 @@ class BertForTask(nn.Module):
         self.bert = BertModel(config, generator=generator)
         with torch.device("meta"):  # a layer elsewhere would draw from the global generator, as another run's dropout
             self.add_module(self.layer, nn.Linear(config.hidden_size, outputs))
-        initialise(self.output_layer, config, generator)
-        if not self.has_pooler:
-            self.bert.pooler.requires_grad_(False)  # nothing reads it
+        initialise(self.get_submodule(self.layer), config, generator)
+        self.bert.pooler.requires_grad_(self.has_pooler)  # nothing else reads it
         dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
-        self.dropout = nn.Dropout(dropout if self.has_dropout else 0.0)
-
-    @property
-    def output_layer(self) -> nn.Linear:
-        return getattr(self, self.layer)
+        self.dropout = nn.Dropout(dropout if self.layer == "classifier" else 0.0)  # none before the ends of answers
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None, **more: Any
     ) -> Tensor:
-        """Encode a batch, (R, T) each; returns the logits of rows, (R, L), or those of tokens, (R, T, L). Of a batch of
-        choices, (R, C, T) each, it returns (R, C).
-
-        more: further arguments of `BertModel.forward`; of tokens, the logits are those of the M asked ones, (M, L).
-        """
+        """The logits of rows, (R, L), or of tokens, (R, T, L), from inputs (R, T); of choices, (R, C) from (R, C, T).
+        more: further arguments of `BertModel.forward`; of tokens, the logits are those of the M asked ones, (M, L)."""
         given = (input_ids, attention_mask, token_type_ids)
         inputs = (None if each is None else each.flatten(0, -2).contiguous() for each in given)
         if self.has_pooler:
             more["asked_positions"] = _NO_POSITIONS
         output = self.bert(*inputs, **more)
         read = output.pooler_output if self.has_pooler else output.last_hidden_state
-        logits = self.output_layer(self.dropout(read))
+        logits: Tensor = self.get_submodule(self.layer)(self.dropout(read))
         return logits if input_ids.ndim == 2 else logits.view(input_ids.shape[:2])
 
 
@@ -255,45 +237,32 @@ class Task:
 
     names: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
     name: ClassVar[str]  # in recipes
-    example: ClassVar[type[Example]]
     model: ClassVar[type[BertForTask]]
     measure: ClassVar[str] = "accuracy"  # by which the best epoch is chosen
     form: ClassVar[str]  # of its files
     usual: ClassVar[Usual | None] = None  # of the columns that a person may choose, if any
-    has_pairs: ClassVar[bool] = False  # an example is a text or a pair of texts
-    keeps_characters: ClassVar[bool] = False  # even those without width
-    is_split: ClassVar[bool] = False  # its texts are lists of words
-    has_names: ClassVar[bool] = False  # its labels or tags are texts
+    texts: ClassVar[range]  # how many an example may have
+    has_choices: ClassVar[bool] = False
+    has_words: ClassVar[bool] = False  # which have tags
 
     def read(self, file: TaskFile) -> Sequence[Example]:
         """The examples of a file. Raises CorpusError."""
         raise NotImplementedError
 
-    def rows(self, examples: Sequence[Any], layout: Layout) -> list[Row]:
+    def rows(self, examples: Sequence[Example], layout: Layout) -> list[Row]:
         """The rows of all examples, in their order."""
         encode, rows = plain(layout.tokenizer).encode_batch, list[Row]()
         for start in range(0, len(examples), _TEXTS_AT_ONCE):
             part = examples[start : start + _TEXTS_AT_ONCE]
-            texts = [text for each in part for text in self.inputs(each)]
-            encoded = iter(encode(texts, add_special_tokens=False, is_pretokenized=self.is_split))
-            for number, each in enumerate(part, start):
-                rows += self.rows_of(each, number, [next(encoded) for _ in self.inputs(each)], layout)
+            inputs = [[each.words or ()] if self.has_words else each.texts for each in part]
+            texts = [text for each in inputs for text in each]
+            encoded = iter(encode(texts, add_special_tokens=False, is_pretokenized=self.has_words))
+            for number, (each, own) in enumerate(zip(part, inputs), start):
+                rows += self.rows_of(each, number, [next(encoded) for _ in own], layout)
         return rows
 
-    def names_of(self, label: Any) -> Sequence[str]:
-        """The names in a label: its own, or the tags of words; none of other tasks."""
-        return () if not self.has_names else [label] if isinstance(label, str) else label or ()
-
-    def doubts(self, examples: Sequence[Any], rows: Sequence[Row], config: FinetuningData) -> list[str]:
-        """What of the examples cannot be learned or predicted from these rows, one sentence each."""
-        return []
-
-    def inputs(self, example: Any) -> Sequence[str | Sequence[str]]:
-        """The texts of an example that are encoded."""
-        return example.texts
-
-    def rows_of(self, example: Any, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
-        """The rows of one example. number: its index. texts: its `inputs`, encoded."""
+    def rows_of(self, example: Example, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
+        """The rows of one example. number: its index. texts: encoded."""
         return [layout.row(number, texts, None if example.label is None else np.array([layout.ids[example.label]]))]
 
     def size(self, batch: TaskBatch) -> tuple[Tensor, int]:
@@ -308,16 +277,17 @@ class Task:
 
     def numbers(self, logits: Tensor, target: Tensor) -> Fractions:
         """Loss and accuracy as the task classes of `transformers` have them; see `TaskBatch`."""
+        loss = F.cross_entropy(logits, target, reduction="sum")
         right = (logits.detach().argmax(1) == target).sum()
-        return fractions(F.cross_entropy(logits, target, reduction="sum"), len(target), right, len(target))
+        return torch.stack([loss, right]), loss.new_tensor([len(target), len(target)])
 
     def chance(self, rows: Sequence[Row]) -> float:
         """The least loss of an answer that does not look at the text: the entropy of the labels of these rows."""
-        counts = np.bincount(np.concatenate([row.target for row in rows if row.target is not None]))
+        counts = np.bincount(np.concatenate([row.target.ravel() for row in rows if row.target is not None]))
         shares = counts[counts > 0] / counts.sum()
         return float(-shares @ np.log(shares))
 
-    def decode(self, example: Any, parts: Parts, layout: Layout) -> Prediction:
+    def decode(self, example: Example, parts: Parts, layout: Layout) -> Prediction:
         """A prediction from the logits of an example's rows."""
         scores = torch.from_numpy(parts[0][1]).softmax(-1)
         best = int(scores.argmax())
@@ -333,20 +303,25 @@ class Task:
         [(most, _)] = Counter(right).most_common(1)
         return quoted(most), [most] * len(right)
 
-    def judge(self, example: Any, found: Prediction, labels: Sequence[str]) -> Verdict:
-        """Whether a prediction is right, and how far off it is."""
+    def judge(self, example: Example, found: Prediction, labels: Sequence[str]) -> tuple[bool | None, float]:
+        """Whether a prediction is right, and how far off it is: `is_right` and `mistake` of `Judged`."""
         names: Sequence = labels or range(len(found.probabilities))
         return found.label == example.label, 1 - dict(zip(names, found.probabilities)).get(example.label, 0.0)
 
-    def as_json(self, example: Any, found: Prediction, labels: Sequence[str]) -> Json:
+    def as_json(self, example: Example, found: Prediction, labels: Sequence[str]) -> Json:
         """A prediction as JSON data."""
         names = labels or map(str, range(len(found.probabilities)))
         return {"label": found.label, "probabilities": dict(zip(names, found.probabilities))}
 
 
-def fractions(loss: Tensor, losses: int, right: Tensor, answers: int) -> Fractions:
-    """Sums and counts of a batch's losses and right answers."""
-    return torch.stack([loss, right]), loss.new_tensor([losses, answers])
+def names_of(label: Any) -> Sequence[str]:
+    """The names in a label: its own, or the tags of words; none of other tasks."""
+    match label:
+        case str():
+            return [label]
+        case [str(), *_]:
+            return label
+    return ()
 
 
 def ratio(part: float, whole: float) -> float:

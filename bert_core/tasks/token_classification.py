@@ -5,137 +5,76 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 
 from bert_core.data.tokenizer import end_of_marks, plain
 from bert_core.errors import CorpusError, quoted
-from bert_core.tasks import task
+from bert_core.storage.untrusted import Json
 from bert_core.tasks.tables import Columns, Rows, TaskFile, Usual
-from bert_core.tasks.task import Json, Layout, Metrics, Parts, Prediction, Row, Verdict, accuracy, ratio
+from bert_core.tasks.task import (
+    BertForTask,
+    Example,
+    Layout,
+    Metrics,
+    Parts,
+    Prediction,
+    Row,
+    Task,
+    accuracy,
+    ratio,
+)
 
 Entity = tuple[str, int, int]  # type, first word, and the word after the last one
 
 _NEW_DOCUMENT = re.compile("^-DOCSTART-.*", re.MULTILINE)
-_COMMENT = re.compile("^#.*", re.MULTILINE)  # of CoNLL-U, before a sentence
-_CONLL_U = re.compile(r"(?:#.*\n)*\d+(?:-\d+)?(?:\t[^\t\n]+){9}\n")  # how its files begin
+_COMMENT = re.compile(r"^#[^\t\n]*$", re.MULTILINE)  # of CoNLL-U, before a sentence
+_NO_WORD = re.compile(r"\d+[-.]\d+")  # the number in CoNLL-U of several words in one, and of one that is not there
 _MOST_WORDS = 100  # of a sentence, which is likely several of them
 _BEGIN, _END = {*"BS"}, {*"ES"}
 
 
-@dataclass(frozen=True, slots=True)
-class TaggedExample(task.Example):
-    """The words of a sentence and their tags, such as O, B-person and I-person (IOB2). line: of the first word. text:
-    that has the words; None if it has spaces between them."""
-
-    words: tuple[str, ...]
-    label: tuple[str, ...] | None
-    line: int = 0
-    text: str | None = None
-
-    @classmethod
-    def of_text(cls, text: str, tokenizer: Tokenizer, line: int = 0) -> "TaggedExample":
-        """The words of a text as its tokenizer divides it, without characters that it drops."""
-        encoding = plain(tokenizer).encode(text, add_special_tokens=False)
-        ends: dict[int | None, tuple[int, int]] = {}
-        for word, (start, end) in zip(encoding.word_ids, encoding.offsets):
-            ends[word] = ends.get(word, (start, end))[0], end_of_marks(text, end)
-        return cls(tuple(text[start:end] for start, end in ends.values()), None, line, text)
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return (" ".join(self.words) if self.text is None else self.text,)
-
-    @property
-    def spans(self) -> list[tuple[int, int]]:
-        """The first character of each word in the text, and that after its last one."""
-        [text], end, spans = self.texts, 0, []
-        for word in self.words:
-            start = text.index(word, end)
-            end = start + len(word)
-            spans.append((start, end))
-        return spans
-
-
-class BertForTokenClassification(task.BertForTask):
+class BertForTokenClassification(BertForTask):
     """A label for each token: logits (R, T, L)."""
 
 
-class TokenClassification(task.Task):
+class TokenClassification(Task):
     """A tag for each word, at its first token."""
 
     name = "token-classification"
-    example = TaggedExample
     model = BertForTokenClassification
     measure = "f1"
+    texts = range(1, 2)
+    has_words = True
     form = "a word and a tag on each line"
-    usual = Usual(
+    usual: ClassVar[Usual] = Usual(
         ("the word", "the tag"),
         ("words?|tokens?|form|text",),
         ("tag", "tags", "label", "labels", "nertag", "nertags", "ner", "upos", "pos", "postag", "entity"),
-        {2: ([0], 1), 4: ([0], 3), 10: ([1], 3)},  # word and tag, CoNLL-2003, CoNLL-U
+        {2: ([0], [1]), 4: ([0], [3]), 10: ([1], [3])},  # word and tag, CoNLL-2003, CoNLL-U
         most=1,
     )
-    has_names = True
-    keeps_characters = True  # a word may be one of those without width alone
-    is_split = True
 
-    def read(self, file: TaskFile) -> list[TaggedExample]:
-        lines = file.text.split("\n")
-        if not (file.labelled or file.chosen or file.separator) and not self._has_tags(file, lines):
-            return self._read_texts(file, lines)
+    def read(self, file: TaskFile) -> list[Example]:
+        has_tabs = "\t" in next((line for line in file.text.split("\n") if line.strip() and line[0] != "#"), "")
+        if not (file.labelled or file.chosen or file.separator or has_tabs):
+            return _texts(file)
         file.text = _NEW_DOCUMENT.sub("", file.text)  # the empty line ends a sentence
-        is_conll_u = _CONLL_U.match(file.text) is not None
-        if is_conll_u:
-            file.text, comments = _COMMENT.subn("", file.text)
-            file.count("Comments left out", comments)
-        file.separator = file.separator or ("tab" if "\t" in file.first_line else "space")
-        columns, rows = file.table("Words", "Tags")
-        if len(columns.first[0]) == 4 and columns.first[0][0].isdecimal() and not (file.chosen or file.learned):
-            raise file.unclear(columns)  # a number of the word, which CoNLL-2003 does not have
-        if is_conll_u:  # without several words in one, such as 1-2, and words that are not there, such as 1.1
-            rows = [(line, row) for line, row in rows if not row or row[0].isdecimal()]
+        if has_tabs:
+            file.text = _COMMENT.sub("", file.text)
+        file.separator = file.separator or ("tab" if has_tabs else "space")
+        columns, rows = file.table(self.usual)
+        rows = [(line, row) for line, row in rows if len(row) != 10 or not _NO_WORD.fullmatch(row[0])]
         groups = (list(group) for has_words, group in itertools.groupby(rows, lambda row: row[1] != ()) if has_words)
-        examples = [self._sentence(file, columns, group) for group in groups]
-        given = (row[columns.label[0]] for _, row in rows if row and columns.label)
-        changed = sum(a != b for a, b in zip(given, (tag for each in examples for tag in each.label or ())))
-        file.count("Tags with I- that begin an entity, now with B-", changed)
-        file.count("Empty words, which no model can read", sum(each.words.count("") for each in examples))
-        if len(examples) == 1 and (count := len(examples[0].words)) > _MOST_WORDS:
+        examples = [_sentence(file, columns, group) for group in groups]
+        if len(examples) == 1 and (count := len(examples[0].words or ())) > _MOST_WORDS:
             said = f"No line is empty, so all {count:,} words are one sentence."
             file.notes.append(f"{said} End each with an empty line.")
         return examples
 
-    def _sentence(self, file: TaskFile, columns: Columns, rows: Rows) -> TaggedExample:
-        words, tags = tuple(row[columns.texts[0]] for _, row in rows), list[str]()
-        for line, row in rows if columns.label else ():
-            if not (tag := row[columns.label[0]]):
-                raise file.wrong(line, "has an empty tag", "a tag is O, a type, or B- or I- and an entity's type")
-            mark, kind = marked(tag)  # in IOB1, an entity begins with I- unless it follows another of its type
-            begins = mark == "I" and (not tags or marked(tags[-1])[1] != kind)
-            tags.append(f"B-{kind}" if begins else tag)
-        return TaggedExample(words, tuple(tags) if columns.label else None, rows[0][0])
-
-    def _has_tags(self, file: TaskFile, lines: Sequence[str]) -> bool:
-        """Whether every line ends in a tag, so that its words have columns."""
-        last = {line.split()[-1] for line in lines if line.strip() and not line.startswith("-DOCSTART-")}
-        return last <= {*file.labels, "O"} or all("\t" in line for line in lines if line.strip())
-
-    def _read_texts(self, file: TaskFile, lines: Sequence[str]) -> list[TaggedExample]:
-        if file.tokenizer is None:
-            raise CorpusError(f"The texts of {file.name} need a model that divides them into words; give model.")
-        file.notes.append("Each line was read as a text. For a file with a word on each line, choose its columns.")
-        lines = lines[: len(lines) - (not lines[-1])]
-        file.blanks += [i for i, line in enumerate(lines) if not line.strip()]
-        read = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
-        return [TaggedExample.of_text(line, file.tokenizer, number) for number, line in read]
-
-    def inputs(self, example: TaggedExample) -> Sequence[Sequence[str]]:
-        return (example.words,)
-
-    def rows_of(self, example: TaggedExample, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
+    def rows_of(self, example: Example, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
         [encoding] = texts
         word_of = np.array([-1 if word is None else word for word in encoding.word_ids], np.int64)
         begins = np.flatnonzero(np.diff(word_of, prepend=-1))  # the first token of each word that has any
@@ -148,15 +87,13 @@ class TokenClassification(task.Task):
                 inside = begins[(begins > start) & (begins <= stop)]
                 stop = int(inside[-1]) if len(inside) else stop
             first = begins[(begins >= start) & (begins < stop)]
-            words = word_of[first]
-            ids = [layout.cls, *encoding.ids[start:stop], layout.sep]
-            target = None if tags is None else tags[words]
-            rows.append(Row(ids, len(ids), number, target, first - start + 1, words))
+            words, ids = word_of[first], [layout.cls, *encoding.ids[start:stop], layout.sep]
+            rows.append(Row(ids, len(ids), number, None if tags is None else tags[words], first - start + 1, words))
             start = stop
         return rows
 
-    def decode(self, example: TaggedExample, parts: Parts, layout: Layout) -> Prediction:
-        tags = ["O"] * len(example.words)
+    def decode(self, example: Example, parts: Parts, layout: Layout) -> Prediction:
+        tags = ["O"] * len(example.words or ())
         for row, logits in parts:
             for word, label in zip(row.words if row.words is not None else (), logits.argmax(1)):
                 tags[word] = layout.labels[label]
@@ -178,15 +115,57 @@ class TokenClassification(task.Task):
         most = Counter(itertools.chain(*right)).most_common(1)[0][0]
         return quoted(most), [(most,) * len(tags) for tags in right]
 
-    def judge(self, example: TaggedExample, found: Prediction, labels: Sequence[str]) -> Verdict:
-        wrong = sum(a != b for a, b in zip(example.label or (), found.label))
-        return not wrong, ratio(wrong, len(found.label))
+    def judge(self, example: Example, found: Prediction, labels: Sequence[str]) -> tuple[bool | None, float]:
+        right = accuracy(example.label or (), found.label)
+        return found.label == example.label, 1 - right
 
-    def as_json(self, example: TaggedExample, found: Prediction, labels: Sequence[str]) -> Json:
-        [text], spans = example.texts, example.spans
+    def as_json(self, example: Example, found: Prediction, labels: Sequence[str]) -> Json:
+        [text], spans = example.texts, spans_of(example)
         places = [(kind, spans[first][0], spans[after - 1][1]) for kind, first, after in entities(found.label)]
         listed = [{"type": kind, "text": text[a:b], "start": a, "end": b} for kind, a, b in places]
-        return {"entities": listed, "words": list(example.words), "tags": list(found.label)}
+        return {"entities": listed, "words": list(example.words or ()), "tags": list(found.label)}
+
+
+def divided(text: str, tokenizer: Tokenizer) -> Example:
+    """A text with its words as a tokenizer divides it, without characters that it drops."""
+    encoding = plain(tokenizer).encode(text, add_special_tokens=False)
+    ends: dict[int | None, tuple[int, int]] = {}
+    for word, (start, end) in zip(encoding.word_ids, encoding.offsets):
+        ends[word] = ends.get(word, (start, end))[0], end_of_marks(text, end)
+    return Example((text,), words=tuple(text[start:end] for start, end in ends.values()))
+
+
+def spans_of(example: Example) -> list[tuple[int, int]]:
+    """The first character of each word in the text, and that after its last one."""
+    [text], end, spans = example.texts, 0, []
+    for word in example.words or ():
+        start = text.index(word, end)
+        end = start + len(word)
+        spans.append((start, end))
+    return spans
+
+
+def _texts(file: TaskFile) -> list[Example]:
+    """Each line as a text."""
+    if file.tokenizer is None:
+        raise CorpusError(f"The texts of {file.name} need a model that divides them into words; give model.")
+    file.notes.append("Each line was read as a text. For a file with a word on each line, choose its columns.")
+    lines = file.text.removesuffix("\n").split("\n")
+    file.blanks += [i for i, line in enumerate(lines) if not line.strip()]
+    return [divided(line, file.tokenizer) for line in lines if line.strip()]
+
+
+def _sentence(file: TaskFile, columns: Columns, rows: Rows) -> Example:
+    words, tags = tuple(row[columns.texts[0]] for _, row in rows), list[str]()
+    for line, row in rows if columns.label else ():
+        if not (tag := row[columns.label[0]]):
+            raise file.wrong(line, "has an empty tag", "a tag is O, a type, or B- or I- and an entity's type")
+        mark, kind = marked(tag)  # in IOB1, an entity begins with I- unless it follows another of its type
+        begins = mark == "I" and (not tags or marked(tags[-1])[1] != kind)
+        file.counts["Tags with I- that begin an entity, now with B-"] += begins
+        tags.append(f"B-{kind}" if begins else tag)
+    file.counts["Empty words, which no model can read"] += words.count("")
+    return Example((" ".join(words),), tuple(tags) if columns.label else None, words)
 
 
 def marked(tag: str) -> tuple[str, str]:

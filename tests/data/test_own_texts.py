@@ -259,7 +259,7 @@ def test_marks_without_width_are_taken_out_of_words_except_joiners_that_belong_t
     path = tmp_path / "task.tsv"
     line = text.replace("\n", " ")
     path.write_text(f"{line}\tyes\ngood\tno\nfine\tyes\n", encoding="utf-8")
-    assert load_task(path, "text-classification").examples[0].text == read.replace("\n", " ")
+    assert load_task(path, "text-classification").examples[0].texts == (read.replace("\n", " "),)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from bert_core.runs.train import finetune
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.prediction import predict, review
-from bert_core.tasks.texts import TextExample
+from bert_core.tasks.task import Example
 
 RECIPE = FinetuningRecipe(name="own", task="text-classification", title="Romeo or not").override(
     {"epochs": 6, "learning_rate": 0.01, "batch_size": 8, "dropout": 0.1}
@@ -88,7 +88,7 @@ def test_the_saved_model_is_the_best_epochs_and_training_goes_on_from_the_last(
     is_freed, service, tiny_checkpoint, tmp_path
 ):
     # What the model learns is the opposite of what it is measured by, so an early epoch does best.
-    opposite = [TextExample(each.text, None, float(each.label == "no")) for each in texts(120, seed=1).examples]
+    opposite = [Example((each.texts[0],), float(each.label == "no")) for each in texts(120, seed=1).examples]
     parts = TaskParts(labelled("text-regression"), TaskData("text-regression", opposite))
     recipe = FinetuningRecipe(
         name="own", task="text-regression", title="Romeo", data=RECIPE.data, training=RECIPE.training
@@ -174,12 +174,12 @@ def test_a_run_that_keeps_the_last_weights_has_no_best(service, tiny_checkpoint)
 
 
 def test_examples_that_cannot_be_learned_end_the_run_with_a_reason(service, tiny_checkpoint):
-    alike = TaskParts(TaskData("text-classification", [TextExample("hello", None, "yes")] * 9))
+    alike = TaskParts(TaskData("text-classification", [Example(("hello",), "yes")] * 9))
     other = TaskParts(labelled("multiple-choice"))
     run, wrong = (service.finetune(RECIPE, tiny_checkpoint, parts) for parts in (alike, other))
     unnamed = service.finetune(RECIPE, tiny_checkpoint)
     wait(lambda: run.status == wrong.status == unnamed.status == "failed")
-    assert "there is nothing to learn" in run.reason
+    assert "is 1, such as 'yes'; it must be from 2" in run.reason
     assert wrong.reason == "The recipe is for text-classification; give it examples of that task."
     assert "comes without examples" in unnamed.reason
 

@@ -10,9 +10,8 @@ from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import end_of_marks, train_tokenizer
 from bert_core.errors import CorpusError
 from bert_core.tasks.examples import TASKS
-from bert_core.tasks.question_answering import AnswerExample, best_answers
-from bert_core.tasks.task import Layout
-from bert_core.tasks.token_classification import TaggedExample
+from bert_core.tasks.question_answering import best_answers
+from bert_core.tasks.task import Example, Layout
 
 CONTEXT = "one two three four five six seven eight nine ten"
 CHINESE = "黑豹队的防守只丢了 308分。"
@@ -39,7 +38,7 @@ def texts(row, context):
 
 def test_a_long_context_is_read_in_overlapping_windows(word_tokenizer):
     # 12 tokens: [CLS] where is it [SEP], 6 words of the context, [SEP]; the next window begins 4 words further.
-    example = AnswerExample("where is it", CONTEXT, (("seven eight", CONTEXT.index("seven")),))
+    example = Example(("where is it", CONTEXT), (("seven eight", CONTEXT.index("seven")),))
     rows = windows(word_tokenizer, example, sequence_length=12, stride=4)
     assert [texts(row, CONTEXT) for row in rows] == [CONTEXT.split()[:6], CONTEXT.split()[4:]]
     assert all(len(row.ids) == 12 and row.second == 5 for row in rows)
@@ -49,27 +48,27 @@ def test_a_long_context_is_read_in_overlapping_windows(word_tokenizer):
 
 
 def test_an_answer_on_the_edge_of_a_window_is_in_the_other_one(word_tokenizer):
-    example = AnswerExample("where is it", CONTEXT, (("six seven", CONTEXT.index("six")),))
+    example = Example(("where is it", CONTEXT), (("six seven", CONTEXT.index("six")),))
     rows = windows(word_tokenizer, example, sequence_length=12, stride=4)
     assert [row.target.tolist() for row in rows] == [[[0, 0]], [[6, 7]]]
 
 
 def test_a_question_without_an_answer_points_at_cls(word_tokenizer):
-    rows = windows(word_tokenizer, AnswerExample("where is it", CONTEXT, ()), sequence_length=40)
+    rows = windows(word_tokenizer, Example(("where is it", CONTEXT), ()), sequence_length=40)
     assert [row.target.tolist() for row in rows] == [[[0, 0]]]
-    unlabelled = windows(word_tokenizer, AnswerExample("where is it", CONTEXT, None), sequence_length=40)
+    unlabelled = windows(word_tokenizer, Example(("where is it", CONTEXT)), sequence_length=40)
     assert unlabelled[0].target is None
 
 
 def test_a_question_that_leaves_no_room_is_refused(word_tokenizer):
     question = " ".join(["where"] * 30)
     with pytest.raises(CorpusError, match="A question of 30 tokens leaves 0 for its context; the model reads 32"):
-        windows(word_tokenizer, AnswerExample(question, CONTEXT, ()), sequence_length=32)
-    assert windows(word_tokenizer, AnswerExample(question, CONTEXT, ()), sequence_length=32, question_length=16)
+        windows(word_tokenizer, Example((question, CONTEXT), ()), sequence_length=32)
+    assert windows(word_tokenizer, Example((question, CONTEXT), ()), sequence_length=32, question_length=16)
 
 
 def test_offsets_cut_the_answer_from_the_original_characters(tokenizer):
-    example = AnswerExample("多少", CHINESE, (("308", CHINESE.index("308")),))
+    example = Example(("多少", CHINESE), (("308", CHINESE.index("308")),))
     row = windows(tokenizer, example, sequence_length=64)[0]
     [[first, last]] = row.target.tolist()
     assert CHINESE[row.offsets[first, 0] : row.offsets[last, 1]] == "308"
@@ -81,7 +80,7 @@ def test_offsets_cut_the_answer_from_the_original_characters(tokenizer):
 
 def test_an_answer_in_decomposed_letters_is_whole(tokenizer):
     context = unicodedata.normalize("NFD", "juliet é 한국 two")
-    row = windows(tokenizer, AnswerExample("where", context, None), sequence_length=64)[0]
+    row = windows(tokenizer, Example(("where", context)), sequence_length=64)[0]
     ends = {context[a : end_of_marks(context, b)] for a, b in row.offsets.tolist() if a >= 0}
     assert {unicodedata.normalize("NFD", "é"), "two"} <= ends
     last = max(i for i, (a, _) in enumerate(row.offsets.tolist()) if 0 <= a < context.index("two"))
@@ -99,7 +98,7 @@ def scored(row, **words):
 
 
 def test_the_best_answer_ends_after_its_start_inside_the_context_and_is_not_too_long(word_tokenizer):
-    row = windows(word_tokenizer, AnswerExample("where is it", CONTEXT, None), sequence_length=40)[0]
+    row = windows(word_tokenizer, Example(("where is it", CONTEXT)), sequence_length=40)[0]
     logits = scored(row, two=(6, 7), three=(5, 1), four=(0, 3))
     logits[1] = 99, 99  # in the question
     found = best_answers(CONTEXT, [(row, logits)], best=3)
@@ -113,14 +112,14 @@ def test_the_best_answer_ends_after_its_start_inside_the_context_and_is_not_too_
 
 
 def test_the_best_of_all_windows_starts_where_its_window_shows_most_context(word_tokenizer):
-    rows = windows(word_tokenizer, AnswerExample("where is it", CONTEXT, None), sequence_length=12, stride=4)
+    rows = windows(word_tokenizer, Example(("where is it", CONTEXT)), sequence_length=12, stride=4)
     first, second = scored(rows[0], six=(9, 0)), scored(rows[1], six=(1, 2), eight=(2, 3))
     found = best_answers(CONTEXT, [(rows[0], first), (rows[1], second)])
     assert (found[0].text, found[0].score) == ("eight", 5)
 
 
 def test_no_answer_has_the_lowest_score_of_the_first_token(word_tokenizer):
-    rows = windows(word_tokenizer, AnswerExample("where is it", CONTEXT, None), sequence_length=12, stride=4)
+    rows = windows(word_tokenizer, Example(("where is it", CONTEXT)), sequence_length=12, stride=4)
     first, second = scored(rows[0], two=(2, 2)), scored(rows[1], nine=(1, 1))
     first[0], second[0] = (4, 4), (3, 2)
     both = [(rows[0], first), (rows[1], second)]
@@ -134,7 +133,7 @@ def test_a_tag_belongs_to_the_first_piece_of_its_word_and_a_long_sentence_is_rea
     tokenizer = train_tokenizer(corpus, kind="wordpiece", vocab_size=50)
     words = ("two", "seven", "ten", "one", "where", "three")
     tags = ("O", "B-x", "O", "O", "B-x", "I-x")
-    task, examples = TASKS["token-classification"], [TaggedExample(words, tags)]
+    task, examples = TASKS["token-classification"], [Example((" ".join(words),), tags, words)]
     whole = task.rows(examples, Layout(("O", "B-x", "I-x"), tokenizer, FinetuningData()))
     assert len(whole) == 1
     pieces = [tokenizer.id_to_token(whole[0].ids[position]) for position in whole[0].positions]

@@ -24,10 +24,6 @@ MISTAKES = [
         "text,label\ngood,pos\nbad\n",
         r"Line 3 of task.txt has another number of columns \(1\) than the first",
     ),
-    ('{"text": "a", "label": 1}\n{"text"\n', "Line 2 of task.txt is no JSON object"),
-    ('{"text": "a", "label": 1}\n[1]\n', "Line 2 of task.txt is no JSON object"),
-    ('{"text": "a", "label": 1}\n{"label": 1}\n', "Line 2 of task.txt has an empty text"),
-    ("sentence\tlabel\na\t\nb\t-\n", r"No example of task\.txt has a label"),
 ]
 
 
@@ -73,11 +69,10 @@ UD = (
 
 def test_conll_u_is_read_without_comments(read):
     data = read(UD, TAG)
-    assert [(each.words, each.label, each.line) for each in data.examples] == [(("in", "Haus"), ("ADP", "NOUN"), 4)]
-    assert "Comments left out: 2." in data.notes
+    assert [(each.words, each.label) for each in data.examples] == [(("in", "Haus"), ("ADP", "NOUN"))]
 
 
-@pytest.mark.parametrize("text", ["1\tAnna\tB-PER\tO\n2\tsingt\tO\tO\n", "a b c\n", "s1\tAnna\tB-PER\n"])
+@pytest.mark.parametrize("text", ["a b c\n", "s1\tAnna\tB-PER\n"])
 def test_other_columns_of_words_are_asked(read, text):
     with pytest.raises(CorpusError, match=r"It is not clear which columns of task\.txt are the word and the tag"):
         read(text, TAG)
@@ -105,35 +100,29 @@ def endings(names, *rows):
 
 
 def test_an_empty_ending_is_refused(read):
-    with pytest.raises(CorpusError, match=r"Line 2 of task\.txt has an empty text"):
+    with pytest.raises(CorpusError, match=r"Line 2 of task\.txt has an empty text or another number of choices"):
         read(endings(("ending0", "ending1"), "fell,,1"), CHOOSE)
 
 
 def test_endings_have_the_order_of_their_numbers_and_labels_may_have_a_point(read):
     [example] = read(endings(("ending1", "ending0"), "fell,sang,1.0"), CHOOSE).examples
-    assert (example.choices, example.label) == (("He sang", "He fell"), 1)
+    assert (example.texts[1:], example.label) == (("He sang", "He fell"), 1)
 
 
 def test_the_right_choice_of_a_labelled_file_is_no_choice(read):
     data = read("o\tp\tx\ty\t1\no\tp\tz\tw\t0\n", CHOOSE, labelled=False)
-    assert [each.choices for each in data.examples] == [("x", "y"), ("z", "w")]
+    assert [each.texts[1:] for each in data.examples] == [("x", "y"), ("z", "w")]
 
 
 @pytest.mark.parametrize("text", ["", "1\n", "a\t1\n", "i\tHe ran.\t0\n"])
 def test_a_file_of_choices_with_too_few_columns_is_refused(read, text):
-    with pytest.raises(CorpusError, match=r"columns .\d.; write a category|has no examples"):
+    with pytest.raises(CorpusError, match=r"another number of choices|has no examples"):
         read(text, CHOOSE)
 
 
 def squad(context, *answers):
     asked = [{"id": str(i), "question": "Where?", **answer} for i, answer in enumerate(answers)]
     return json.dumps({"data": [{"paragraphs": [{"context": context, "qas": asked}]}]})
-
-
-def test_answers_of_impossible_questions_are_counted(read):
-    right = {"answers": [{"text": "Rome", "answer_start": 0}]}
-    notes = read(squad("Rome is old.", right, {**right, "is_impossible": True}), ANSWER).notes
-    assert "Answers left out because is_impossible is true: 1." in notes
 
 
 def test_notes_say_which_file_they_are_about(read, tiny_checkpoint):
@@ -146,7 +135,7 @@ def test_notes_say_which_file_they_are_about(read, tiny_checkpoint):
     assert notes[:3] == ("Texts: column 1. Label: column 2.", left_out, f"In test.tsv: {left_out}")
 
 
-def test_answers_that_cannot_be_learned_or_predicted_are_counted(read, tiny_checkpoint):
+def test_answers_that_no_window_holds_are_counted(read, tiny_checkpoint):
     words = ["romeo"] * 60  # each is a token
     context = " ".join(words)
     given = [{"answers": [{"text": " ".join(words[:count]), "answer_start": 0}]} for count in (1, 8, 50)]
@@ -154,11 +143,10 @@ def test_answers_that_cannot_be_learned_or_predicted_are_counted(read, tiny_chec
     recipe = FinetuningRecipe(name="mine", task=ANSWER, title="Mine")
     sizes = {"data.sequence_length": 30, "data.longest_answer": 7}
     notes = prepare(recipe.override(sizes), TaskParts(data, data), start=tiny_checkpoint).notes
-    assert "Answers that no window of data.sequence_length holds, learned as no answer: 1." in notes
-    assert "Answers longer than data.longest_answer, which no prediction can match: 1." in notes
+    assert any("1 of 3 are longer than the 17 tokens that are read and lose their ends" in note for note in notes)
     short = read(squad(context, given[0], given[0]), ANSWER)
     notes = prepare(recipe.override(sizes), TaskParts(short, short), start=tiny_checkpoint).notes
-    assert not any(note.startswith("Answers") for note in notes)
+    assert not any("lose their ends" in note for note in notes)
 
 
 def test_examples_that_are_also_learned_from_are_counted(read, tiny_checkpoint):
@@ -170,4 +158,4 @@ def test_examples_that_are_also_learned_from_are_counted(read, tiny_checkpoint):
 
 def test_a_text_of_any_length_is_read(read):
     long = "word " * 60_000
-    assert read(f"text,label\n{long},pos\nbad,neg\n", name="task.csv").examples[0].text == long.strip()
+    assert read(f"text,label\n{long},pos\nbad,neg\n", name="task.csv").examples[0].texts == (long.strip(),)

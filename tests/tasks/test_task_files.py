@@ -7,9 +7,7 @@ import pytest
 
 from bert_core.runs.recipe import finetuning_recipes
 from bert_core.tasks.examples import TASKS
-from bert_core.tasks.multiple_choice import ChoiceExample
-from bert_core.tasks.question_answering import AnswerExample
-from bert_core.tasks.token_classification import TaggedExample, entities
+from bert_core.tasks.token_classification import entities
 
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "tasks"
 RECIPES = [recipe for recipe in finetuning_recipes() if recipe.files]
@@ -27,11 +25,8 @@ def parts(recipe):
 
 def texts(example):
     """The texts of an example that must occur in one part only."""
-    if isinstance(example, TaggedExample):
-        return [" ".join(example.words)]
-    if isinstance(example, AnswerExample):
-        return [example.context]
-    return [example.text, *(example.choices if isinstance(example, ChoiceExample) else ())]
+    is_answer = isinstance(example.label, tuple) and not example.words
+    return example.texts[is_answer:]
 
 
 def content_words(data):
@@ -94,5 +89,5 @@ def test_a_wrong_choice_is_the_right_one_elsewhere():
     """Every sentence is offered four times, once as the right one, so that an ending alone gives nothing away."""
     [recipe] = [recipe for recipe in RECIPES if recipe.task == "multiple-choice"]
     for part in parts(recipe):
-        right = [each.choices[each.label] for each in part.examples]
-        assert sorted(choice for each in part.examples for choice in each.choices) == sorted(4 * right)
+        right = [each.texts[1 + each.label] for each in part.examples]
+        assert sorted(choice for each in part.examples for choice in each.texts[1:]) == sorted(4 * right)

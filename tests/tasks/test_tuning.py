@@ -16,10 +16,8 @@ from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.runs.train import finetune, prepare
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 from bert_core.tasks.examples import TaskData, TaskParts, load_task
-from bert_core.tasks.multiple_choice import ChoiceExample
 from bert_core.tasks.prediction import predict, review
-from bert_core.tasks.texts import TextExample
-from bert_core.tasks.token_classification import TaggedExample
+from bert_core.tasks.task import Example
 
 FAST = {"learning_rate": 0.01, "batch_size": 8, "dropout": 0, "validation_share": 0.2}
 
@@ -141,7 +139,7 @@ def test_a_model_without_a_task_or_with_another_one_predicts_nothing(tiny_checkp
         predict(tiny_checkpoint, ["hello"])
     result = finetune(tiny_checkpoint, texts(), epochs=1, **FAST)
     with pytest.raises(InputError, match="This model does text-classification"):
-        predict(result.checkpoint, [ChoiceExample("hello", ("a", "b"), None)])
+        predict(result.checkpoint, [Example(("hello", "a", "b"))])
     assert predict(result.checkpoint, []) == []
 
 
@@ -161,7 +159,7 @@ def test_steps_may_replace_epochs():
 
 def test_the_command_line_fine_tunes_and_predicts(tiny_checkpoint, tmp_path, capsys):
     save_checkpoint(tiny_checkpoint, tmp_path / "start")
-    lines = [f"{each.text}\t{each.label}" for each in texts().examples]
+    lines = [f"{each.texts[0]}\t{each.label}" for each in texts().examples]
     (tmp_path / "train.tsv").write_text("\n".join(lines[:60]))
     (tmp_path / "test.tsv").write_text("\n".join(lines[60:]))
     (tmp_path / "new.tsv").write_text("nice romeo\ngreat team today\n")
@@ -198,7 +196,7 @@ def test_the_command_line_fine_tunes_and_predicts(tiny_checkpoint, tmp_path, cap
         ["evaluate", str(tmp_path / "tuned"), "--input", str(tmp_path / "test.tsv")],
     ):
         assert command_line.main(command) == 1
-        assert "Line 1 of test.tsv has the label 'maybe', which the training part lacks" in capsys.readouterr().err
+        assert "test.tsv has the label 'maybe', which the training part lacks" in capsys.readouterr().err
 
 
 def test_task_files_in_an_old_encoding_are_read_with_its_name(tiny_checkpoint, tmp_path, capsys):
@@ -233,8 +231,8 @@ def test_the_model_to_start_from_does_not_change(tiny_checkpoint):
 
 def test_words_that_the_vocabulary_does_not_know_are_said_and_too_many_are_refused(tiny_checkpoint):
     def data(unknown):
-        strange = [TextExample(f"zork{n}", None, "yes") for n in range(unknown)]
-        return TaskData("text-classification", [*texts(20).examples, *strange, TextExample("great", None, "no")])
+        strange = [Example((f"zork{n}",), "yes") for n in range(unknown)]
+        return TaskData("text-classification", [*texts(20).examples, *strange, Example(("great",), "no")])
 
     told = []
     result = finetune(tiny_checkpoint, data(30), epochs=1, tell=told.append, **FAST)
@@ -265,5 +263,8 @@ def test_tags_of_bmes_are_learned(tiny_checkpoint, tmp_path):
     assert data.labels() == ("O", "B-NAME", "E-NAME", "M-NAME", "S-NAME")
     result = finetune(tiny_checkpoint, data, epochs=30, learning_rate=0.02, dropout=0.0)
     assert result.validation["f1"] > 0.95
-    [found] = predict(result.checkpoint, [TaggedExample(("nice", "juliet", "romeo", "romeo", "team"), None)])
+    [found] = predict(
+        result.checkpoint,
+        [Example(("nice juliet romeo romeo team",), None, ("nice", "juliet", "romeo", "romeo", "team"))],
+    )
     assert found.label == ("O", "B-NAME", "M-NAME", "E-NAME", "O")

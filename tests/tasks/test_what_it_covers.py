@@ -11,8 +11,7 @@ from bert_core.__main__ import main
 from bert_core.config import FinetuningData
 from bert_core.tasks.examples import TASKS, TaskData
 from bert_core.tasks.prediction import verdict
-from bert_core.tasks.task import Layout
-from bert_core.tasks.texts import TextExample
+from bert_core.tasks.task import Example, Layout
 
 QUICK = {"epochs": 1, "batch_size": 8, "dropout": 0, "learning_rate": 0.01}
 
@@ -36,14 +35,14 @@ def test_every_task_says_what_always_the_same_answer_gets(kind, tiny_checkpoint)
 
 
 def test_a_rare_label_is_held_out_too(tiny_checkpoint):
-    examples = [TextExample("team", None, "pos")] * 290 + [TextExample("romeo", None, "neg")] * 10
+    examples = [Example(("team",), "pos")] * 290 + [Example(("romeo",), "neg")] * 10
     result = finetune(tiny_checkpoint, TaskData("text-classification", examples), **QUICK, validation_share=0.1)
     assert result.always["validation"]["accuracy"] == pytest.approx(29 / 30)
     assert any("Always answering 'pos' would get accuracy 0.967" in said for said in result.verdict)
 
 
 def test_a_part_with_one_label_is_said_to_measure_little(tiny_checkpoint):
-    tested = TaskData("text-classification", [TextExample("team", None, "no")] * 20, "test.csv")
+    tested = TaskData("text-classification", [Example(("team",), "no")] * 20, "test.csv")
     found = review(finetune(tiny_checkpoint, texts(), **QUICK).checkpoint, tested)
     assert found.always["accuracy"] == 1
     assert "All of them have the label 'no', so these measures say nothing of the others." in found.notes
@@ -51,14 +50,14 @@ def test_a_part_with_one_label_is_said_to_measure_little(tiny_checkpoint):
 
 def test_a_loss_above_that_of_chance_is_said(word_layout):
     labels, count = ("x", "x", "x", "y"), 4
-    data = TaskData("text-classification", [TextExample("romeo", None, label) for label in labels])
-    rows, chance = data.kind.rows(data.examples, word_layout), -0.75 * math.log(0.75) - 0.25 * math.log(0.25)
-    assert data.kind.chance(rows) == pytest.approx(chance)
-    assert len(verdict(data, rows, chance - 0.01, ("x", "y"))[1]) == 1
-    always, said = verdict(data, rows, chance + 0.01, ("x", "y"))
+    data = TaskData("text-classification", [Example(("romeo",), label) for label in labels])
+    batches, chance = data.batches(word_layout, 0), -0.75 * math.log(0.75) - 0.25 * math.log(0.25)
+    assert data.kind.chance(batches.rows) == pytest.approx(chance)
+    assert len(verdict(batches, chance - 0.01)[1]) == 1
+    always, said = verdict(batches, chance + 0.01)
     assert always["accuracy"] == 3 / count
     assert said[1] == "The loss there, 0.572, is above 0.562, that of an answer that ignores the text."
-    numbers = TaskData("text-regression", [TextExample("romeo", None, number) for number in (0.0, 1.0, 5.0)])
+    numbers = TaskData("text-regression", [Example(("romeo",), number) for number in (0.0, 1.0, 5.0)])
     assert numbers.kind.chance(numbers.kind.rows(numbers.examples, word_layout)) == pytest.approx(14 / 3)
 
 
@@ -66,9 +65,8 @@ def test_a_loss_above_that_of_chance_is_said(word_layout):
 def test_what_is_cut_is_counted_in_every_part(kind, tiny_checkpoint, tmp_path):
     def longer(seed):
         data = labelled(kind, seed)
-        return TaskData(
-            kind, [type(each)(" ".join([each.text] * 9), *_rest(each)) for each in data.examples], f"part {seed}"
-        )
+        examples = [Example((" ".join([each.texts[0]] * 9), *each.texts[1:]), each.label) for each in data.examples]
+        return TaskData(kind, examples, f"part {seed}")
 
     result = finetune(tiny_checkpoint, longer(0), validation=longer(1), test=longer(2), sequence_length=12, **QUICK)
     for part in (0, 1):
@@ -78,10 +76,6 @@ def test_what_is_cut_is_counted_in_every_part(kind, tiny_checkpoint, tmp_path):
     predict(result.checkpoint, longer(3).examples, tell=told.append)
     assert len(told) == 1
     assert f"In the examples, 80 of 80 {CUT}" in told[0]
-
-
-def _rest(example):
-    return (example.pair, example.label) if isinstance(example, TextExample) else (example.choices, example.label)
 
 
 def test_the_commands_say_what_is_cut_and_what_one_answer_gets(tiny_checkpoint, tmp_path, capsys):

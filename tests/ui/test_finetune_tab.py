@@ -35,9 +35,8 @@ from bert_core.errors import CorpusError, RunError
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.runs.run import Run
 from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task
-from bert_core.tasks.task import Prediction
-from bert_core.tasks.texts import TextExample
-from bert_core.tasks.token_classification import TaggedExample
+from bert_core.tasks.task import Example, Prediction
+from bert_core.tasks.token_classification import spans_of
 
 QUICK = {"epochs": 1, "batch_size": 20}
 
@@ -120,7 +119,7 @@ def test_three_examples_of_each_task_have_different_answers_and_a_file_that_can_
         assert len(shown) == 3
         assert answers[0] != answers[1] != answers[2]
         assert all(answers)
-    assert len(samples([TextExample("a", None, "x")] * 2)) == 1
+    assert len(samples([Example(("a",), "x")] * 2)) == 1
 
 
 def test_few_held_out_examples_are_said_to_measure_nothing() -> None:
@@ -140,7 +139,7 @@ def test_what_is_missing_is_asked_for_and_what_is_not_used_is_named(workspaces, 
 
 
 def test_a_model_of_pairs_asks_for_both_texts(workspaces, space, tiny_checkpoint) -> None:
-    examples = [TextExample(each.text, "great", each.label) for each in labelled("text-classification").examples]
+    examples = [Example((*each.texts, "great"), each.label) for each in labelled("text-classification").examples]
     parts = TaskParts(TaskData("text-classification", examples), TaskData("text-classification", examples[:9]))
     finished(workspaces.finetune(space, recipe_of("text-classification"), tiny_checkpoint, parts))
     assert tried_value(PageRequest(workspaces, space, Question(text="nice romeo"))) == {"hint": PAIR_HINT}
@@ -151,7 +150,7 @@ def test_a_model_of_pairs_asks_for_both_texts(workspaces, space, tiny_checkpoint
 
 
 def test_tags_without_a_mark_are_shown_with_their_type() -> None:
-    example = TaggedExample(("Anna", "Berg", "sings"), None)
+    example = Example(("Anna Berg sings",), None, ("Anna", "Berg", "sings"))
     found = Prediction(("PER", "PER", "VERB"))
     value = prediction_value(example, found, ("PER", "VERB"))
     assert value == {"marked": [["Anna Berg", "PER"], [" ", ""], ["sings", "VERB"]]}
@@ -166,7 +165,7 @@ def test_a_run_shown_at_a_step_answers_with_that_step(workspaces, space, tiny_ch
 
 
 def test_a_text_is_cut_where_it_is_marked() -> None:
-    assert TaggedExample(("In", "New", "York"), None).spans == [(0, 2), (3, 6), (7, 11)]
+    assert spans_of(Example(("In New York",), None, ("In", "New", "York"))) == [(0, 2), (3, 6), (7, 11)]
     assert cut("In New York.", [("place", 3, 11)]) == [["In ", ""], ["New York", "place"], [".", ""]]
     assert cut("Anna", [("person", 0, 4)]) == [["Anna", "person"]]
     assert cut("none", []) == [["none", ""]]
@@ -178,8 +177,8 @@ def test_the_facts_of_a_task_count_unknown_words_and_refuse_what_cannot_be_learn
     assert dict(found["facts"])["Examples"] == "108"
     assert found["notes"] == ["Texts: text. Label: label.", UNKNOWN]
     assert task_facts(recipe, TaskParts(labelled("text-classification")), tiny_checkpoint)["notes"] == []
-    alike = TaskParts(TaskData("text-classification", [TextExample("hello", None, "yes")] * 9))
-    with pytest.raises(CorpusError, match="nothing to learn"):
+    alike = TaskParts(TaskData("text-classification", [Example(("hello",), "yes")] * 9))
+    with pytest.raises(CorpusError, match="it must be from 2"):
         task_facts(recipe, alike, tiny_checkpoint)
 
 
@@ -194,7 +193,7 @@ def test_each_file_is_read_in_its_own_encoding_and_says_so(workspaces, tiny_chec
     values: dict = dict.fromkeys(form.all) | {form.task: "subjects", form.encoding: "windows-1252"}
     values |= {form.files[name]: str(tmp_path / f"{name}.csv") for name in ("train", "validation")}
     parts = form.parts(values, workspaces)
-    assert [part.examples[0].text for part in (parts.train, parts.validation)] == [
+    assert [part.examples[0].texts[0] for part in (parts.train, parts.validation)] == [
         "le garçon a déjà été très fâché 0"
     ] * 2
     notes = task_facts(finetuning_recipe("subjects"), parts, tiny_checkpoint)["notes"]
