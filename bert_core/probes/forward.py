@@ -143,19 +143,15 @@ def likeliest(checkpoint: Checkpoint, scores: Tensor, top_k: int) -> tuple[Guess
 
 def batches(checkpoint: Checkpoint, rows: Sequence[Row]) -> Iterator[tuple[list[int], Inputs]]:
     """The numbers of the rows of each pass, and these rows padded to the longest. Short rows come first, so that there
-    is little padding; limits bound the memory of a pass."""
-    config, groups = checkpoint.config, list[list[int]]()
-    lengths = [len(ids) for ids, _ in rows]
-    for number in sorted(range(len(rows)), key=lengths.__getitem__):
-        T = lengths[number]
-        widest = max(config.intermediate_size, 3 * config.hidden_size, config.num_attention_heads * T)
-        numbers = max(T * widest, config.vocab_size)  # a row's largest tensor, or its word scores
-        if not groups or len(groups[-1]) >= min(_ROWS, _NUMBERS // numbers):
-            groups.append([])
-        groups[-1].append(number)
-    padded_lengths = [lengths[group[-1]] for group in groups for _ in group]
-    before_passes.get()(_cost(checkpoint, torch.tensor(padded_lengths), len(rows)))
-    for group in groups:
+    is little padding; the longest one limits how many a pass has, and so its memory."""
+    config, lengths = checkpoint.config, [len(ids) for ids, _ in rows]
+    order, T = sorted(range(len(rows)), key=lengths.__getitem__), max(lengths, default=1)
+    widest = max(config.intermediate_size, 3 * config.hidden_size, config.num_attention_heads * T)
+    numbers = max(T * widest, config.vocab_size)  # a row's largest tensor, or its word scores
+    size = max(1, min(_ROWS, _NUMBERS // numbers))
+    before_passes.get()(_cost(checkpoint, torch.tensor(lengths), len(rows)))
+    for start in range(0, len(rows), size):
+        group = order[start : start + size]
         yield group, padded(checkpoint, [rows[number] for number in group])
 
 

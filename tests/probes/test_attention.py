@@ -10,7 +10,6 @@ import torch
 from helpers import make_model, numbers_of
 
 from balcony.attention.head_switches import corpus_batch
-from balcony.attention.values import difference
 from bert_core.errors import InputError
 from bert_core.model import BertForPreTraining
 from bert_core.probes import attention as attention_module
@@ -39,15 +38,6 @@ def some_maps(layers: int = 3, heads: int = 2) -> AttentionMaps:
     draw = torch.Generator().manual_seed(5)
     weights = torch.rand(layers, heads, len(TOKENS), len(TOKENS), generator=draw).softmax(-1)
     return AttentionMaps(TOKENS, SEGMENTS, weights)
-
-
-def test_the_difference_of_two_maps_is_the_weight_that_lies_elsewhere():
-    one = torch.tensor([[[0.5, 0.5, 0.0], [1, 0, 0], [0, 0, 1]]])
-    other = torch.tensor([[[0.0, 0.5, 0.5], [1, 0, 0], [1, 0, 0]]])
-    assert difference(one, other).tolist() == pytest.approx([(0.5 + 0 + 1) / 3])
-    weights = some_maps().weights
-    assert difference(weights, weights).eq(0).all()
-    torch.testing.assert_close(difference(weights, weights.flip(0)), difference(weights.flip(0), weights))
 
 
 def one_hot(columns: list[int]) -> torch.Tensor:
