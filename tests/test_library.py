@@ -106,9 +106,7 @@ def test_a_training_loop_reads_numbers(recipe):
 
 def test_a_model_has_a_name_and_a_line():
     checkpoint = load_checkpoint("romeo-juliet")
-    assert repr(checkpoint) == (
-        "<Checkpoint romeo-juliet: BertForPreTraining, 2 layers of 48, 4 heads, 41 tokens, 48,091 parameters>"
-    )
+    assert repr(checkpoint) == ("<Checkpoint romeo-juliet: BertForPreTraining, 2 layers of 48, 48,091 parameters>")
 
 
 def test_a_list_of_texts_is_answered_as_each_alone():
@@ -123,10 +121,8 @@ def test_a_list_of_texts_is_answered_as_each_alone():
 
 
 def test_a_name_of_the_hub_is_answered_with_the_way_to_it():
-    with pytest.raises(CheckpointError, match=r"load_checkpoint\(fetch_checkpoint\('google-bert/bert-tiny'\)\)\.$"):
+    with pytest.raises(CheckpointError, match=r"For a model of the Hub, that is what fetch_checkpoint returns\.$"):
         load_checkpoint("google-bert/bert-tiny")
-    with pytest.raises(CheckpointError, match=r"holds config\.json\.$"):
-        load_checkpoint("./nowhere")
 
 
 def public_functions():

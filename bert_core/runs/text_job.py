@@ -22,7 +22,7 @@ from bert_core.model import BertForPreTraining
 from bert_core.runs.job import Job
 from bert_core.runs.recipe import BY_SIZE, GOING_ON_RATE, Recipe
 from bert_core.runs.snapshots import Snapshot
-from bert_core.storage.checkpoint import MEAN_POOLER, Checkpoint
+from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.evaluation import evaluate, evaluation_plan
 from bert_core.training.objective import Pretraining, StepRow
 
@@ -187,8 +187,6 @@ def _notes(job: TextJob, asked: Recipe, times: float) -> Iterator[str]:
     remedy = "choose a model that knows the text, or random weights" if start else "make it larger"
     yield from notes_on_unknown(encoded.unknown_share, job.parts.train.name, remedy)
     yield from job.batches.notes
-    if recipe.model.pooler == "mean" and start is None:  # else it stands in the notes of the model
-        yield MEAN_POOLER
     if encoded.pair_labels is not None and recipe.data.negatives != DataConfig().negatives:
         yield "The pairs of this text have labels of their own, so the setting data.negatives is not used."
     if start is None and recipe.tokenizer.kind == "word":

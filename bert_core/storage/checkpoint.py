@@ -25,7 +25,6 @@ from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
 from bert_core.device import choose_device
 from bert_core.errors import CheckpointError, ConfigError, ignore
 from bert_core.model import BertForPreTraining, Watch, draw
-from bert_core.storage.hub import is_hub_name
 from bert_core.storage.tokenizer_file import TOKENIZER, TOKENIZER_CONFIG, TOKENIZER_FILES, read_tokenizer
 from bert_core.storage.untrusted import Json, parse_fields, parse_json, read_limited, while_same
 from bert_core.storage.weights import (
@@ -59,9 +58,6 @@ _HUGGING_FACE_DEFAULTS = {
     "intermediate_size": 3072,
     "max_position_embeddings": 512,
 }
-MEAN_POOLER = "The pooler reads the mean of all tokens; other programs, such as transformers, give it [CLS] instead."
-
-Writer = Callable[[Path], None]  # writes more files into a folder
 
 
 class _Config(BaseModel):
@@ -78,6 +74,7 @@ class _Config(BaseModel):
     architectures: list[object] | None = None
     problem_type: Literal["regression", "single_label_classification"] | None = None
     num_labels: Annotated[int, Field(ge=1, le=10_000)] = 2
+    tokenizer_class: object = None
     id2label: Annotated[Json, Field(max_length=10_000)] | None = None
 
 
@@ -131,10 +128,8 @@ class Checkpoint:
     watch: Watch | None = None
 
     def __repr__(self) -> str:
-        config, kind = self.config, self.head.architecture if self.head else type(self.model).__name__
-        sizes = f"{config.in_words}, {config.num_attention_heads} heads"
-        numbers = f"{config.vocab_size:,} tokens, {config.parameter_count():,} parameters"
-        return f"<Checkpoint {self.name}: {kind}, {sizes}, {numbers}>"
+        kind = self.head.architecture if self.head else "BertForPreTraining"
+        return f"<Checkpoint {self.name}: {kind}, {self.config.in_words}, {self.config.parameter_count():,} parameters>"
 
     @property
     def config(self) -> BertConfig:
@@ -157,13 +152,11 @@ class Checkpoint:
 
 
 def _in_eval_mode(checkpoint: Checkpoint) -> BertForPreTraining:
-    """Its model or, where that is in training, another module with the same weights in its place: whoever trains the
-    model goes on with it as it is."""
+    """Its model; of one in training, other modules with the same weights, so that whoever trains it goes on."""
     model: BertForPreTraining = vars(checkpoint)["model"]
-    if any(module.training for module in model.modules()):
-        shared = {id(tensor): tensor for tensor in model.state_dict(keep_vars=True).values()}
-        model = vars(checkpoint)["model"] = copy.deepcopy(model, shared).eval()
-    return model
+    if not any(module.training for module in model.modules()):
+        return model
+    return copy.deepcopy(model, {id(parameter): parameter for parameter in model.parameters()}).eval()
 
 
 Checkpoint.model = property(  # type: ignore[assignment]
@@ -174,46 +167,40 @@ Checkpoint.model = property(  # type: ignore[assignment]
 # --- Writing ---------------------------------------------------------------------------------------------------------
 
 
-def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, also: Writer = ignore) -> None:
+def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, also: Callable[[Path], None] = ignore) -> None:
     """Write a model as a Hugging Face folder, without the parts that are `missing`.
 
-    also: called with a folder to add a file of MODEL_FILES, such as the training state. Each file is written beside its
-    place and then put there whole. Where the folder holds a model with other settings or another tokenizer, its
-    config.json is removed before that and comes last, so that after a kill the folder has the old model, the new one or
-    no config.json. Files that belong to no model stay. Raises CheckpointError if weights are not finite or the folder
-    cannot be written.
+    also: called with a folder to add a file of MODEL_FILES, such as the training state. All files are written beside
+    their places first. Where the folder holds a model with other settings or another tokenizer, its config.json is then
+    removed, and comes last, so that a folder has all files of one model or no config.json. Files that belong to no
+    model stay. Raises CheckpointError if weights are not finite or the folder cannot be written.
     """
     folder = Path(folder).resolve()
     new = folder / _UNFINISHED
     try:
         shutil.rmtree(new, ignore_errors=True)  # of a killed save
         new.mkdir(parents=True)
-        try:
-            save_file(weights_of(checkpoint), new / WEIGHTS, metadata={"format": "pt"})
-            for name, content in small_files(checkpoint).items():
-                (new / name).write_bytes(content)
-            also(new)
-            _put_in_place(new, folder)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
+        save_file(weights_of(checkpoint), new / WEIGHTS, metadata={"format": "pt"})
+        for name, content in small_files(checkpoint).items():
+            (new / name).write_bytes(content)
+        also(new)
+        _put_in_place(new, folder)
     except (OSError, SafetensorError) as error:
         kept = "; the earlier model there is kept" if (folder / CONFIG).exists() else ""
         raise CheckpointError(f"The model was not saved to {folder.name} ({_reason(error)}){kept}.") from None
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
 
 
 def _put_in_place(new: Path, folder: Path) -> None:
-    """Let the written files take their places in a folder; those of an earlier model that have no successor go."""
+    """Let the written files take their places in a folder; the other files of an earlier model go."""
     names = sorted(path.name for path in new.iterdir())
     for name in names:
         with contextlib.suppress(OSError):  # a file system without users
             (new / name).chmod(0o644)  # the library of the weights makes a file private
         with (new / name).open("r+b") as file:
             os.fsync(file.fileno())
-    is_same = all(
-        (folder / name).is_file() and (folder / name).read_bytes() == (new / name).read_bytes()
-        for name in (CONFIG, TOKENIZER, TOKENIZER_CONFIG)
-    )
-    if not is_same:
+    if any(_content(folder / name) != _content(new / name) for name in (CONFIG, TOKENIZER, TOKENIZER_CONFIG)):
         (folder / CONFIG).unlink(missing_ok=True)  # from here on, the folder holds no model
         _sync(folder)
     for path in folder.iterdir():
@@ -237,6 +224,10 @@ def _sync(folder: Path) -> None:
             os.close(descriptor)
 
 
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
+
+
 def check_saving(folder: Path) -> None:
     """Raise CheckpointError where `save_checkpoint` could not write this folder; it writes nothing itself."""
     there = next(path for path in (folder.resolve(), *folder.resolve().parents) if os.path.exists(path))
@@ -247,8 +238,7 @@ def check_saving(folder: Path) -> None:
 
 
 def _reason(error: Exception) -> str:
-    of_system = re.search(r"([^:]+) \(os error \d+\)", str(error))  # as Rust shows it
-    return of_system[1].strip() if of_system else getattr(error, "strerror", None) or str(error)
+    return getattr(error, "strerror", None) or str(error)
 
 
 def weights_of(checkpoint: Checkpoint) -> dict[str, Tensor]:
@@ -276,7 +266,6 @@ def small_files(checkpoint: Checkpoint) -> dict[str, bytes]:
         **(head.settings if head else {}),
         "pooler_type": "all_token_average" if checkpoint.config.pooler == "mean" else "first_token_transform",
         "tie_word_embeddings": True,
-        "dtype": "float32",
     }
     del config["pooler"]
     contents = {TOKENIZER_CONFIG: settings, CONFIG: config}
@@ -295,30 +284,25 @@ def load_checkpoint(
 ) -> Checkpoint:
     """Open an untrusted Hugging Face BERT folder, or a model that comes with Balcony, and check every file before use.
 
-    folder: its path, or the name of a model in `checkpoints`, such as "romeo-juliet". The files are config.json, the
-    weights (see `open_weights`), tokenizer.json or vocab.txt, tokenizer_config.json and recipe.json. The pooler and
-    each head may be missing; they are then drawn with a fixed seed, listed in `missing` and described in `notes`.
-    PyTorch's global generator is not used, and no connection is made.
-
-    max_positions: the longest input in tokens, if it should exceed the number of positions in the weights; the new
-    positions are drawn with a fixed seed and described in `notes`. random_weights: draw all weights with a fixed seed;
-    the folder needs none, and the model has no head of a task and no recipe. limits: of its files, tokens and
-    parameters. Raises CheckpointError with the file, what differs or is over a limit, and the remedy.
+    folder: its path, or the name of a model in `checkpoints`, such as "romeo-juliet". The pooler and each head may be
+    missing; they are then drawn with a fixed seed and described in `notes`, without PyTorch's global generator.
+    max_positions: the longest input in tokens, if it should exceed the number of positions in the weights; the new ones
+    are drawn. random_weights: draw all weights; the folder needs none, and the model has no head of a task and no
+    recipe. limits: of its files, tokens and parameters. Raises CheckpointError with what differs or is over a limit.
     """
     path = model_folder(folder).resolve()
     if not os.path.isdir(path):  # no error where no folder can have this name
-        hub = f" To download a model from the Hub, load_checkpoint(fetch_checkpoint({folder!r}))."
-        is_name = isinstance(folder, str) and is_hub_name(folder)
-        raise CheckpointError(f"There is no folder {path.name!r}; give the folder that holds {CONFIG}.{hub * is_name}")
+        raise CheckpointError(
+            f"There is no folder {path.name!r}; give the folder that holds {CONFIG}. For a model of the Hub, that is "
+            "what fetch_checkpoint returns."
+        )
 
     def load() -> Checkpoint:
         names = [name for name in SMALL_FILES if name == CONFIG or (path / name).exists()]
         files = {name: read_limited(path / name, limits) for name in names}
         return assemble(files, None if random_weights else open_weights(path), path.name, max_positions, limits)
 
-    # `save_checkpoint` removes config.json before it puts a file of another model there, so all files that are read
-    # while it is the same are of one model.
-    return while_same(path / CONFIG, load)
+    return while_same(path / CONFIG, load)  # which goes before another model comes
 
 
 def model_folder(name: str | Path) -> Path:
@@ -337,65 +321,54 @@ def assemble(
     """Build a model from the contents of its files. files: of SMALL_FILES, by name. stored: its weights; None draws all
     of them, and leaves the recipe and the head of a task out. max_positions, limits, errors: see `load_checkpoint`."""
     content = parse_json(files[CONFIG], CONFIG)
-    config, known = _read_config(content, max_positions, limits.parameters)
-    tokenizer = read_tokenizer(files, content.get("tokenizer_class"), limits)
-    tokens, ids = tokenizer.get_vocab_size(), config.vocab_size
-    if tokens > ids:
-        raise CheckpointError(
-            f"The tokenizer has {tokens:,} tokens where {CONFIG} has a vocab_size of {ids:,}; "
-            "take both from the same model."
-        )
+    fields = parse_fields(_Config, content, CONFIG)
+    config = _read_sizes(content, fields)
+    known = config.max_position_embeddings
+    if max_positions is not None:
+        if max_positions < known:
+            raise CheckpointError(f"max_positions is {max_positions:,}; the weights have {known:,} positions.")
+        config = config.replace(max_position_embeddings=max_positions)
+    if (count := config.parameter_count()) > limits.parameters:
+        most = f"{limits.parameters:,}"
+        raise CheckpointError(f"{CONFIG} describes {count:,} parameters; the limit is {most}. Use a smaller model.")
+    tokenizer = read_tokenizer(files, fields.tokenizer_class, limits)
+    if (tokens := tokenizer.get_vocab_size()) > config.vocab_size:
+        ids = f"{config.vocab_size:,}"
+        raise CheckpointError(f"The tokenizer has {tokens:,} tokens where {CONFIG} has a vocab_size of {ids}.")
     with torch.device("meta"):
         model = BertForPreTraining(config.replace(pad_token_id=token_id(tokenizer, PAD)))
-    head = _read_head(content) if stored is not None else None
-    if head:
-        head.add_to(model)
-    missing = _fill(model, stored, known)
-    notes = [MEAN_POOLER] * (config.pooler == "mean")
-    if tokens < ids:
-        notes.append(f"The tokenizer has no text for the last {ids - tokens:,} of {ids:,} ids.")
     if stored is None:
-        notes.append(f"Only the tokenizer and the sizes are those of {name}; all weights are random.")
-    elif missing:
+        note = f"Only the tokenizer and the sizes are those of {name}; all weights are random."
+        return Checkpoint(model.eval(), tokenizer, name, (note,), _fill(model, None, known))
+    notes = []
+    if head := _read_head(fields):
+        head.add_to(model)
+    if missing := _fill(model, stored, known):
         parts = " and ".join(f"the {title}" for part, title in PART_TITLES.items() if part in missing)
         notes.append(f"The files lack {parts}; what they lack is new and untrained here.")
-    if stored is not None and (positions := config.max_position_embeddings) > known:
+    if (positions := config.max_position_embeddings) > known:
         notes.append(f"The weights have {known:,} positions; {known + 1:,} to {positions:,} are new and untrained.")
-    recipe = parse_json(files[RECIPE], RECIPE) if RECIPE in files and stored is not None else None
+    recipe = parse_json(files[RECIPE], RECIPE) if RECIPE in files else None
     return Checkpoint(model.eval(), tokenizer, name, tuple(notes), missing, recipe, head)
 
 
-def _read_config(content: Json, max_positions: int | None, most_parameters: int) -> tuple[BertConfig, int]:
-    """The sizes of the model, and how many positions its files have."""
-    pooler = "mean" if parse_fields(_Config, content, CONFIG).pooler_type == "all_token_average" else "first"
+def _read_sizes(content: Json, fields: _Config) -> BertConfig:
     given = {name: content[name] for name in BertConfig.model_fields if content.get(name) is not None}
+    pooler = "mean" if fields.pooler_type == "all_token_average" else "first"
     try:
-        config = BertConfig(**{**_HUGGING_FACE_DEFAULTS, **given, "pooler": pooler})
+        return BertConfig(**{**_HUGGING_FACE_DEFAULTS, **given, "pooler": pooler})
     except ConfigError as error:
         raise CheckpointError(f"{CONFIG}: {error}") from None
-    positions = config.max_position_embeddings
-    if max_positions is not None:
-        config = config.replace(max_position_embeddings=max_positions)
-        if max_positions < positions:
-            raise CheckpointError(
-                f"max_positions is {max_positions:,}; the weights have {positions:,} positions. Choose at least as "
-                "many."
-            )
-    if (count := config.parameter_count()) > most_parameters:
-        most = f"{most_parameters:,}"
-        raise CheckpointError(f"{CONFIG} describes {count:,} parameters; the limit is {most}. Use a smaller model.")
-    return config, positions
 
 
-def _read_head(content: Json) -> TaskHead | None:
+def _read_head(fields: _Config) -> TaskHead | None:
     """The output layer that a config describes, if it is one of a task."""
-    config = parse_fields(_Config, content, CONFIG)
-    architecture = (config.architectures or [None])[0]
+    architecture = (fields.architectures or [None])[0]
     if not isinstance(architecture, str) or architecture not in TASK_HEADS:
         return None
-    is_regression, labels = config.problem_type == "regression", tuple[str, ...]()
+    is_regression, labels = fields.problem_type == "regression", tuple[str, ...]()
     if architecture in ("BertForSequenceClassification", "BertForTokenClassification") and not is_regression:
-        names = config.id2label or {str(i): f"LABEL_{i}" for i in range(config.num_labels)}
+        names = fields.id2label or {str(i): f"LABEL_{i}" for i in range(fields.num_labels)}
         labels = tuple(str(names.get(str(i))) for i in range(len(names)))
         if len({*labels}) < len(names) or not names.keys() >= {*map(str, range(len(names)))}:
             raise CheckpointError(

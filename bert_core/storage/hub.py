@@ -42,34 +42,19 @@ def fetch_checkpoint(
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     # Imported here, because the import takes a second and most people never download a model.
     from huggingface_hub import errors, snapshot_download
-    from huggingface_hub.utils import tqdm
 
-    done = total = 0
-
-    class Bar(tqdm):  # shows nothing; of the three that the library makes, the one for bytes written to disk is told
-        def __init__(self, *arguments: object, name: str | None = None, **options: object) -> None:
-            self.is_told = name == "huggingface_hub.snapshot_download"
-            super().__init__(*arguments, **{**options, "disable": True})
-
-        def update(self, n: float | None = 1) -> None:
-            nonlocal done
-            if self.is_told and total:
-                done += int(n or 0)
-                progress(min(done, total), total)
-
-    patterns = [CONFIG, *TOKENIZER_FILES, WEIGHTS, SHARDS]
-    options = {"cache_dir": cache, "token": False, "etag_timeout": 10, "max_workers": 2, "tqdm_class": Bar}
-    fetch = functools.partial(snapshot_download, name, allow_patterns=patterns, **options)
+    patterns, options = [CONFIG, *TOKENIZER_FILES, WEIGHTS, SHARDS], {"token": False, "etag_timeout": 10}
+    fetch = functools.partial(snapshot_download, name, cache_dir=cache, allow_patterns=patterns, **options)
     try:
-        files = fetch(dry_run=True)
-        sizes = {file.filename: file.file_size or 0 for file in files}
-        if CONFIG not in sizes or not any(file.endswith(".safetensors") for file in sizes):
+        files = fetch(dry_run=True, tqdm_class=_bar(ignore, 0))
+        names, total = [file.filename for file in files], sum(file.file_size or 0 for file in files)
+        if CONFIG not in names or not any(each.endswith(".safetensors") for each in names):
             raise CheckpointError(f"{name} has no {CONFIG} or no weights as safetensors; choose a model that has both.")
-        if (total := sum(sizes.values())) > max_bytes:
+        if total > max_bytes:
             most = megabytes(max_bytes)
             raise CheckpointError(f"{name} has {megabytes(total)}; the limit is {most}. Use a smaller one.")
         progress(0, total)
-        folder = fetch(revision=files[0].commit_hash)  # the one whose sizes are checked
+        folder = fetch(revision=files[0].commit_hash, tqdm_class=_bar(progress, total))  # whose sizes are checked
         progress(total, total)
         return Path(folder)
     except (OSError, errors.HTTPError) as error:
@@ -79,3 +64,21 @@ def fetch_checkpoint(
         raise CheckpointError(
             f"{name} was not downloaded ({reason}); check that it is a public model, the network and the disk."
         ) from None
+
+
+def _bar(progress: Progress, total: int) -> type:
+    """A progress bar that shows nothing and calls `progress`. The library makes three: bytes over the network, bytes
+    written to disk, and files. Only the second is reported."""
+    from huggingface_hub.utils import tqdm
+
+    class Bar(tqdm):
+        def __init__(self, *arguments: object, name: str | None = None, **options: object) -> None:
+            self.is_reported, self.done = name == "huggingface_hub.snapshot_download", 0
+            super().__init__(*arguments, **{**options, "disable": True})
+
+        def update(self, n: float | None = 1) -> None:
+            if self.is_reported:
+                self.done += int(n or 0)
+                progress(min(self.done, total), total)
+
+    return Bar

@@ -33,11 +33,6 @@ class _Model(BaseModel):
     unk_token: Literal["[UNK]"]
     continuing_subword_prefix: Literal["##"] = "##"
     max_input_chars_per_word: Literal[100] = 100
-    end_of_word_suffix: None = None
-    dropout: None = None
-    fuse_unk: Literal[False] = False
-    byte_fallback: Literal[False] = False
-    ignore_merges: Literal[False] = False
 
 
 class _AddedToken(BaseModel):
@@ -60,12 +55,11 @@ class _Flags(BaseModel):
 
 
 def read_tokenizer(files: Mapping[str, bytes], tokenizer_class: object = None, limits: Limits = LOCAL) -> Tokenizer:
-    """Build a tokenizer of at most `limits.tokens` tokens from the contents of TOKENIZER_FILES, of which tokenizer.json
-    or vocab.txt is needed. Raises CheckpointError with what cannot be used.
+    """Build a tokenizer from the contents of TOKENIZER_FILES, of which tokenizer.json or vocab.txt is needed. Raises
+    CheckpointError with what cannot be used.
 
     tokenizer_class: if tokenizer_config.json has none. As in `transformers`, if it is BertTokenizer or missing, a
-    WordPiece vocabulary is read as BERT's with the flags in tokenizer_config.json; otherwise tokenizer.json says how a
-    text is divided.
+    WordPiece vocabulary is read with the flags there; otherwise tokenizer.json says how a text is divided.
     """
     settings = parse_json(files.get(TOKENIZER_CONFIG, b"{}"), TOKENIZER_CONFIG)
     flags = parse_fields(_Flags, settings, TOKENIZER_CONFIG)

