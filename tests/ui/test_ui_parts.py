@@ -258,8 +258,8 @@ def test_the_files_of_a_folder_are_opened_without_those_that_are_no_part_of_a_mo
     assert fill_mask(opened, "how [MASK] you") == fill_mask(tiny_checkpoint, "how [MASK] you")
     with pytest.raises(CheckpointError, match=r"no config\.json among pytorch_model\.bin; choose a \.zip"):
         open_files([tmp_path / "pytorch_model.bin"])
-    (tmp_path / "special_tokens_map.json").write_bytes(b"\x80\x04")
-    with pytest.raises(CheckpointError, match=r"^special_tokens_map\.json is not valid JSON"):
+    (tmp_path / "added_tokens.json").write_bytes(b"\x80\x04")
+    with pytest.raises(CheckpointError, match=r"^added_tokens\.json is not valid JSON"):
         open_files(sorted(tmp_path.iterdir()))
 
 
