@@ -37,19 +37,11 @@ from bert_core.errors import ConfigError, CorpusError, quoted
 from bert_core.tasks.examples import TASKS, TaskParts, load_task, read_parts
 
 DEFAULT_RECIPE = "romeo-juliet"
-OWN_NEEDS = "the text that it was trained on"
 GOING_ON_RATE = 3e-4  # the highest peak of the learning rate with which a trained model goes on, if none is given
-_TASKS = ASSETS / "tasks"
-
 BY_SIZE = "by-size"  # name of the recipes that `recipe_for` makes
-MEMORISED = 1_500  # words; a text with no more of them is learned by heart
-# Of longer texts, up to so many words: the hidden size, tokens of a step, most tokens to train on, and the dropout.
-_LARGER = (
-    (15_000, 64, 768, 1_600_000, 0.3),
-    (150_000, 96, 1_536, 1_200_000, 0.1),
-    (math.inf, 128, 1_536, 650_000, 0.0),
-)
-_MOST_READINGS = 100  # of each word; more would teach the text by heart
+
+_OWN_NEEDS = "the text that it was trained on"
+_MOST_READINGS = 100  # of each word of a text; more would teach it by heart
 _MOST_PIECES = 8_000
 _PIECES_OF_A_WORD = 1.3
 _COUNTED = 20_000  # sentences of a text, evenly spread; they stand for the rest
@@ -59,7 +51,17 @@ Part = TypeVar("Part", bound=Schedule)
 
 
 class _Recipe(Settings):
-    """What the recipes of a text and of a task have in common: a seed, and sections of settings by name."""
+    """What the recipes of a text and of a task have in common, beside sections of settings.
+
+    name: the file's name without .json, or by which `finetuning_recipe` finds it. seed: of initial weights, draws of
+    the data, the held-out part of examples and dropout. random_weights: take only the tokenizer and the sizes of the
+    model that `start` names.
+    """
+
+    name: str
+    title: str
+    seed: Seed = 0
+    random_weights: bool = False
 
     @classmethod
     def sections(cls) -> dict[str, type[Settings]]:
@@ -70,16 +72,20 @@ class _Recipe(Settings):
     @classmethod
     def settings(cls) -> dict[str, FieldInfo]:
         """The field of each setting that a person may choose, by names such as "data.batch_size": those with a hint."""
-        fields = {name: kind.model_fields for name, kind in cls.sections().items()}
-        named = {f"{section}.{name}": field for section, own in fields.items() for name, field in own.items()}
-        return {name: field for name, field in named.items() if field.description}
+        return {
+            f"{section}.{name}": field
+            for section, kind in cls.sections().items()
+            for name, field in kind.model_fields.items()
+            if field.description
+        }
 
     def content(self) -> dict[str, Any]:
-        """The recipe as the JSON content that is saved beside a model and that `from_dict` reads."""
+        """The recipe as the JSON content that is saved beside a model and that `from_dict` reads: without the name,
+        which is that of the file, and the size of the vocabulary, which the text gives."""
         content = super().content()
-        del content["name"]  # given by the file's name
-        content.get("model", {}).pop("vocab_size", None)  # given by the text
-        if content.get("start", "") is None:
+        del content["name"]
+        content.get("model", {}).pop("vocab_size", None)
+        if content["start"] is None:
             del content["start"], content["random_weights"]
         return content
 
@@ -110,31 +116,20 @@ class _Recipe(Settings):
     @classmethod
     def from_dict(cls, name: str, content: object) -> Self:
         """Check JSON content and build a recipe. Raises ConfigError."""
-        needed = [name for name, field in cls.model_fields.items() if field.is_required() and name != "name"]
-        if not isinstance(content, dict) or not content.keys() >= set(needed):
-            raise ConfigError(f"The recipe {name} needs these: {', '.join(needed)}.")
-        if "scale" in content:
-            raise ConfigError(f"The recipe {name} has a scale, which is gone; take it out and write the sizes it gave.")
         try:
-            return cls(**content | {"name": name})
-        except ConfigError as error:
+            return cls(**dict(content) | {"name": name})  # type: ignore[call-overload]
+        except (ConfigError, TypeError, ValueError) as error:  # the others of what is no object
             raise ConfigError(f"The recipe {name} cannot be used: {error}") from None
 
 
 class Recipe(_Recipe):
     """All settings of a training run. Raises ConfigError for settings that do not fit together.
 
-    name: the file's name without .json. seed: of the initial weights, pairs, masks and dropout. start: name of the
-    model that training goes on from; None for random weights. random_weights: take only the tokenizer and the sizes of
-    `start`.
+    start: name of the model that training goes on from; None for random weights.
     """
 
-    name: str
-    title: str
     description: str
-    seed: Seed = 0
     start: str | None = None
-    random_weights: bool = False
     corpus: CorpusConfig = CorpusConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
     model: BertConfig = BertConfig()
@@ -161,13 +156,11 @@ class Recipe(_Recipe):
         A recipe for random weights that gets trained ones gets a learning rate of at most GOING_ON_RATE, because the
         weights of a trained model are lost at its own; only Adadelta, whose rates mean something else, keeps it.
         """
-        dropout = {each: value for each, value in vars(self.model).items() if "dropout" in each}
         training = self.training
         if self.start is None and not self.random_weights and training.optimizer != "adadelta":
             training = _slowed(training).replace(parts=tuple(map(_slowed, training.parts)))
-        model = sizes.replace(**dropout)
-        changed = self.data.replace_by_texts(data)
-        return self.replace(start=name, model=model, data=changed, training=training)
+        model = sizes.replace(**{each: value for each, value in vars(self.model).items() if "dropout" in each})
+        return self.replace(start=name, model=model, data=self.data.replace_by_texts(data), training=training)
 
     def source(self) -> Corpus:
         """The recipe's own text. Raises CorpusError if it has none."""
@@ -181,10 +174,9 @@ class Recipe(_Recipe):
             if source.fingerprint == self.source().fingerprint:
                 return self
         reading = {"kind": source.kind, "encoding": source.encoding} if source.kind else {"kind": self.text_kind}
-        own = self.corpus.replace(file=None, needs=OWN_NEEDS, **reading)
-        description = f"A text of your own, with the settings of the recipe {self.name}."
-        if self.corpus.needs == own.needs:  # it says so already, and by the first recipe's name
-            description = self.description
+        about = f"A text of your own, with the settings of the recipe {self.name}."
+        description = self.description if self.corpus.needs == _OWN_NEEDS else about  # it says so already
+        own = self.corpus.replace(file=None, needs=_OWN_NEEDS, **reading)
         return self.replace(title=source.name, description=description, corpus=own)
 
 
@@ -195,21 +187,16 @@ def _slowed(part: Part) -> Part:
 class FinetuningRecipe(_Recipe):
     """All settings of a fine-tuning run. Raises ConfigError.
 
-    name: by which `finetuning_recipe` finds it. task: one of `TASKS`. files: of the program's own data set, in
-    assets/tasks/TASK by part (train, validation, test); none if a person brings the files, which `needs` describes.
-    seed: of the output layer, the order of examples, the held-out part and dropout. random_weights: start from random
-    weights of the same sizes. start: name of the model to start from. may_be_missing: whether some questions have no
-    answer. columns: those that were read, see `TaskData`. The last three are known once the examples are prepared.
+    task: one of `TASKS`. files: of the program's own data set, in assets/tasks/TASK by part (train, validation, test);
+    none if a person brings the files, which `needs` describes. start: name of the model to start from. may_be_missing:
+    whether some questions have no answer. columns: those that were read, see `TaskData`. The last three are known once
+    the examples are prepared.
     """
 
-    name: str
     task: str
-    title: str
     description: str = ""
     files: dict[str, str] = Field(default_factory=dict)
     needs: str = "a file of labelled examples"
-    seed: Seed = 0
-    random_weights: bool = False
     start: str = ""
     may_be_missing: bool = False
     columns: tuple[str, ...] = Field((), strict=False)  # JSON has lists
@@ -226,8 +213,7 @@ class FinetuningRecipe(_Recipe):
         """The recipe's own examples. Raises CorpusError if it has none."""
         if not self.files:
             raise CorpusError(f"The recipe {self.title!r} comes without examples; give it {self.needs}.")
-        folder = _TASKS / self.task
-        paths = {part: folder / Path(name).name for part, name in self.files.items()}
+        paths = {part: ASSETS / "tasks" / self.task / Path(name).name for part, name in self.files.items()}
         return read_parts(functools.partial(load_task, task=self.task), paths)
 
     def for_source(self, source: TaskParts) -> Self:
@@ -260,7 +246,7 @@ def load_recipe(name_or_path: str | os.PathLike) -> Recipe:
 def recipe_named(name: str) -> Recipe:
     """A recipe of the program by its name; unlike `load_recipe`, it never opens another path. Raises ConfigError."""
     if name not in recipe_names():
-        raise ConfigError(f"There is no recipe {str(name)[:60]!r}; there are: {', '.join(recipe_names())}.")
+        raise ConfigError(f"There is no recipe {quoted(name)}; there are: {', '.join(recipe_names())}.")
     return _recipes()[name]
 
 
@@ -268,8 +254,8 @@ def recipe_for(corpus: Corpus) -> Recipe:
     """A recipe for any text, chosen by its size and script, that trains for at most about a minute on two processor
     cores. The same text has the same recipe everywhere.
 
-    A text of up to MEMORISED words is learned by heart as the dialogue of the default recipe is, in more steps. A
-    longer one has pieces of words, and the settings of english-mini with smaller sizes: a larger text has a larger
+    A short text is learned by heart as the dialogue of the default recipe is, in more steps. A longer one has pieces of
+    words, and the settings of english-mini with smaller sizes (assets/by_size.json): a larger text has a larger
     vocabulary and model and is read fewer times, so that it needs less dropout.
     """
     counted = corpus.sentences[:: math.ceil(len(corpus.sentences) / _COUNTED)]
@@ -277,49 +263,34 @@ def recipe_for(corpus: Corpus) -> Recipe:
     words = max(1, round(sum(len(_WORDS.findall(sentence)) for sentence in counted) / share))
     pair = 3 + 2 * _PIECES_OF_A_WORD * words / len(corpus.sentences)  # tokens
     length = 64 if pair < 40 else 128  # because others are longer
-    if words <= MEMORISED:
-        first = recipe_named(DEFAULT_RECIPE)
+    sizes = read_json_file(ASSETS / "by_size.json", "recipe")
+    size = next(each for each in sizes if words <= (each["most_words"] or words))
+    settings = {"data.sequence_length": length, "model.max_position_embeddings": length, **size["settings"]}
+    first = recipe_named(size["recipe"])
+    if first.name == DEFAULT_RECIPE:
         steps = round(first.training.steps * max(1.0, words / 90) ** 0.75)
-        settings: dict[str, object] = {"training.steps": steps, "training.warmup_steps": steps // 8}
+        settings |= {"training.steps": steps, "training.warmup_steps": steps // 8}
     else:
-        first = recipe_named("english-mini")
         # A script may have thousands of characters, each alone and as a later piece of a word.
         pieces = 2 * len(set("".join(counted).lower())) + round(20 * math.sqrt(words))
-        settings = _for_words(words, min(pair, length)) | {"tokenizer.vocab_size": min(_MOST_PIECES, pieces)}
-    settings |= {"data.sequence_length": length, "model.max_position_embeddings": length}
+        tokens = min(size["most_tokens"], _MOST_READINGS * _PIECES_OF_A_WORD * words)
+        pair = min(pair, length)
+        batch_size = max(8, 4 * round(size["tokens_of_a_step"] / pair / 4))
+        steps = 10 * round(tokens / (batch_size * pair) / 10)
+        settings |= {"tokenizer.vocab_size": min(_MOST_PIECES, pieces), "data.batch_size": batch_size}
+        settings |= {"training.steps": steps, "training.warmup_steps": steps // 20}
     return first.override(settings).replace(
         name=BY_SIZE,
         title=corpus.name,
         description="A text of your own, with settings that were chosen by its size.",
-        corpus=CorpusConfig().replace(kind=corpus.kind or "auto", needs=OWN_NEEDS),
+        corpus=CorpusConfig().replace(kind=corpus.kind or "auto", needs=_OWN_NEEDS),
     )
-
-
-def _for_words(words: int, pair: float) -> dict[str, object]:
-    """The settings of english-mini that change for a text with so many words. pair: tokens of one, on average."""
-    hidden_size, step, most, dropout = next(settings for largest, *settings in _LARGER if words <= largest)
-    tokens = min(most, _MOST_READINGS * _PIECES_OF_A_WORD * words)
-    batch_size = max(8, 4 * round(step / pair / 4))
-    steps = 10 * round(tokens / (batch_size * pair) / 10)
-    return {
-        "tokenizer.strip_accents": False,
-        "model.hidden_size": hidden_size,
-        "model.num_attention_heads": hidden_size // 16,
-        "model.intermediate_size": 4 * hidden_size,
-        "model.hidden_dropout_prob": dropout,
-        "model.attention_probs_dropout_prob": dropout,
-        "data.short_length": None,
-        "data.batch_size": batch_size,
-        "training.steps": steps,
-        "training.warmup_steps": steps // 20,
-        "training.decay": "linear",
-    }
 
 
 @functools.cache
 def finetuning_recipes() -> tuple[FinetuningRecipe, ...]:
     """The recipes of the program: those with a data set of their own, then those of tutorials."""
-    files = (read_json_file(_TASKS / f"{file}.json", "recipe") for file in ("tasks", "tutorials"))
+    files = (read_json_file(ASSETS / "tasks" / f"{file}.json", "recipe") for file in ("tasks", "tutorials"))
     return tuple(FinetuningRecipe.from_dict(name, content) for file in files for name, content in file.items())
 
 

@@ -102,7 +102,7 @@ def test_a_saved_recipe_is_read_as_the_same(recipe, tmp_path):
     ("content", "message"),
     [
         ("{", "cannot be read"),
-        ("[]", "needs these: title, description"),
+        ("[]", "The recipe mine cannot be used: These settings are needed: name, title, description"),
         (
             '{"title": "x", "description": "y", "speed": {}}',
             "The recipe mine cannot be used: There is no setting 'speed'; there are: name, title",
@@ -232,8 +232,8 @@ def test_a_recipe_states_its_sizes(name, layers, heads, hidden, batch, short):
     assert f"{layers} layers of {hidden}" in recipe.description
 
 
-def test_the_scale_of_an_earlier_version_is_refused_with_what_to_do(recipe):
-    with pytest.raises(ConfigError, match=r"^The recipe mine has a scale, which is gone; take it out and write"):
+def test_the_scale_of_an_earlier_version_is_refused(recipe):
+    with pytest.raises(ConfigError, match=r"^The recipe mine cannot be used: There is no setting 'scale'; there are: "):
         Recipe.from_dict("mine", recipe.content() | {"scale": 0.5})
     with pytest.raises(ConfigError, match="There is no setting 'scale'; sections are: corpus"):
         recipe.override({"scale": "0.5"})

@@ -148,7 +148,7 @@ def test_a_recipe_is_downloaded_and_opened_again_as_it_was(tmp_path: Path) -> No
     assert opened.corpus(opened.recipe()).sentences[0].startswith("Hello, how are you?")
     assert filled(recipe_name=OF_A_FILE).missing == "Choose a recipe file first."
     path.write_text('{"title": "no recipe"}', encoding="utf-8")
-    with pytest.raises(ConfigError, match="The recipe mine needs these: title, description"):
+    with pytest.raises(ConfigError, match="cannot be used: These settings are needed: name, title, description"):
         opened.recipe()
 
 
