@@ -20,7 +20,7 @@ from torch import Tensor
 
 from bert_core.config import ASSETS
 from bert_core.errors import InputError
-from bert_core.probes.attention import AttentionMaps, HeadFacts, head_facts, rollout
+from bert_core.probes.attention import AttentionMaps, head_facts, rollout, without_special
 
 Names = Sequence[Sequence[str]]  # of the heads of each layer, see `head_names`
 Theme = Literal["auto", "light", "dark"]
@@ -42,29 +42,6 @@ class View:
     ) -> str:  # a frame, so that styles and scripts of the page and those of the notebook don't meet
         frame = f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts" title="{html.escape(self.title)}" '
         return frame + 'style="width: 100%; height: 640px; resize: vertical; border: 0"></iframe>'
-
-
-@dataclass(frozen=True)
-class ShownAttention:
-    """Attention as the page shows it: of all layers, or of one of them where all have too many weights."""
-
-    shown: range  # the numbers of these layers, from 0
-    layers: int  # L
-    maps: AttentionMaps  # of them, as what follows
-    facts: HeadFacts
-    names: Names
-    average: Tensor  # of the heads of each layer, (shown, T, T)
-    rollout: Tensor  # (shown, T, T)
-    mean: Tensor  # of all heads of all layers, (T, T)
-
-    @classmethod
-    def of(cls, maps: AttentionMaps, names: Names | None = None, *, layer: int = 0) -> "ShownAttention":
-        """layer, errors: see `shown_layers`."""
-        L, H, T, _ = maps.weights.shape
-        shown, averages, flow = shown_layers(L, H, T, layer), maps.weights.mean(1), rollout(maps.weights)
-        some = slice(shown.start, shown.stop)
-        own, names = dataclasses.replace(maps, weights=maps.weights[some]), (names or [[""] * H] * L)[some]
-        return cls(shown, L, own, head_facts(own), names, averages[some], flow[some], averages.mean(0))
 
 
 def shown_layers(L: int, H: int, T: int, layer: int) -> range:
@@ -90,56 +67,67 @@ def show(
     """
     if not 0 <= layer < len(maps.weights):
         raise InputError(f"There are {len(maps.weights)} layers, and no layer {layer}; they are counted from 0.")
-    return View(title, attention_page(ShownAttention.of(maps, names, layer=layer), (layer, 0), title, theme))
+    return View(title, attention_page(attention_values(maps, names, (layer, 0)), title, theme))
 
 
-def grid_value(shown: ShownAttention, picked: tuple[int, int]) -> dict[str, Any]:
-    """All maps for the grid: a byte for each weight, 255 times its root, which keeps small weights visible."""
-    weights = shown.maps.weights
-    if (pooled := math.ceil(weights.shape[-1] / MOST_IN_THUMBNAIL)) > 1:
-        weights = F.max_pool2d(weights, pooled, ceil_mode=True)
-    return {
-        "first": shown.shown.start,
-        "layers": len(weights),
-        "of": shown.layers,
-        "heads": weights.shape[1],
-        "size": weights.shape[-1],
-        "weights": packed((weights.sqrt() * 255).round().clamp(0, 255).byte()),
+def attention_values(
+    maps: AttentionMaps, names: Names | None = None, picked: tuple[int, int] = (0, 0), *, hide_special: bool = False
+) -> dict[str, Any]:
+    """What the views draw: "grid", all heads, a byte for each weight, 255 times its root, which keeps small weights
+    visible; "detail", the picked layer with one head large; "layers", the weights of each. These have two bytes for a
+    weight, 65535 means 1.
+
+    picked: layer and head, from 0. hide_special: draw the words alone, see `without_special`; facts are those of the
+    whole input. Raises InputError where one layer has too many weights, see `shown_layers`."""
+    L, H, T, _ = maps.weights.shape
+    shown = shown_layers(L, H, T, picked[0])
+    some = slice(shown.start, shown.stop)
+
+    def seen(weights: Tensor) -> AttentionMaps:
+        whole = dataclasses.replace(maps, weights=weights)
+        return without_special(whole) if hide_special else whole
+
+    own, facts = seen(maps.weights[some]), head_facts(dataclasses.replace(maps, weights=maps.weights[some]))
+    averages = torch.stack([seen(layer).weights.mean(0) for layer in maps.weights])  # (L, T, T)
+    size = math.ceil(len(own.tokens) / MOST_IN_THUMBNAIL)
+    pictures = F.max_pool2d(own.weights, size, ceil_mode=True)
+    layers = [_two_bytes(layer) for layer in own.weights]
+    grid = {
+        "first": shown.start,
+        "layers": len(shown),
+        "of": L,
+        "heads": H,
+        "size": pictures.shape[-1],
+        "weights": packed((pictures.sqrt() * 255).round().clamp(0, 255).byte()),
         "picked": [*picked],
-        "facts": {name: _numbers(values) for name, values in shown.facts.facts.items()},
-        "most": {"entropy": round(shown.facts.chance["entropy"], 4)},
-        "names": shown.names,
+        "facts": {name: _numbers(values) for name, values in facts.facts.items()},
+        "most": {"entropy": round(facts.chance["entropy"], 4)},
+        "names": (names or [[""] * H] * L)[some],
     }
-
-
-def detail_value(shown: ShownAttention, picked: tuple[int, int]) -> dict[str, Any]:
-    """One layer in detail; each weight as two bytes, 65535 means 1. Layers and heads are counted from 0."""
-    layer, head = picked
-    return {
-        "tokens": shown.maps.tokens,
-        "segments": shown.maps.token_type_ids,
-        "layer": layer,
-        "head": head,
-        "first": shown.shown.start,
-        "heads": shown.maps.weights.shape[1],
-        "weights": _two_bytes(shown.maps.weights[layer - shown.shown.start]),
-        "averages": _two_bytes(shown.average),
-        "rollout": _two_bytes(shown.rollout),
-        "mean": _two_bytes(shown.mean),
+    detail = {
+        "tokens": own.tokens,
+        "segments": own.token_type_ids,
+        "layer": picked[0],
+        "head": picked[1],
+        "first": shown.start,
+        "heads": H,
+        "weights": layers[picked[0] - shown.start],
+        "averages": _two_bytes(averages[some]),
+        "rollout": _two_bytes(seen(rollout(maps.weights)[some]).weights),
+        "mean": _two_bytes(averages.mean(0)),
     }
+    return {"grid": grid, "detail": detail, "layers": layers}
 
 
-def attention_page(shown: ShownAttention, picked: tuple[int, int], title: str, theme: Theme = "auto") -> str:
-    """An HTML page with the same views that needs no network: it contains scripts, style and numbers."""
-    layers = [_two_bytes(layer) for layer in shown.maps.weights]
-    data = {"grid": grid_value(shown, picked), "detail": detail_value(shown, picked), "layers": layers}
+def attention_page(values: dict[str, Any], title: str, theme: Theme = "auto") -> str:
+    """An HTML page with these views that needs no network: it contains scripts, style and numbers."""
     scripts = {name: _base64(source.encode()) for script in _SCRIPTS for name, source in modules(script).items()}
     urls = {name: f"data:text/javascript;base64,{content}" for name, content in scripts.items()}
     return Template(asset("offline-page.html")).substitute(  # one pass: inserted text is not substituted
         title=html.escape(title),
         style=asset("css/balcony.css"),
         theme="light dark" if theme == "auto" else theme,
-        data=json.dumps(data, ensure_ascii=False).replace("<", "\\u003c"),  # a text must not end the script element
+        data=json.dumps(values, ensure_ascii=False).replace("<", "\\u003c"),  # a text must not end the script element
         imports=json.dumps({"imports": urls}),
         entry=_SCRIPTS[0],
     )

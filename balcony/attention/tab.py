@@ -7,7 +7,7 @@ import gradio as gr
 from balcony.attention import values as attention
 from balcony.attention.head_switches import head_switches
 from balcony.frame.page import Page, PageRequest
-from balcony.frame.question import TEXTS, Head, Question
+from balcony.frame.question import TEXTS, Question
 from balcony.frame.shown_model import caption
 from balcony.frame.tab import Tab
 from balcony.handlers import on_error
@@ -17,7 +17,7 @@ from balcony.parts.export import Numbers, attention_numbers
 from balcony.parts.notes import alone_note
 from balcony.server.probe_lock import probe_lock
 from balcony.views import hint, view
-from bert_core.show import ShownAttention, attention_page, detail_value, grid_value
+from bert_core.show import attention_page
 from bert_core.storage.checkpoint import Checkpoint
 
 HINT = (
@@ -76,16 +76,9 @@ def show(asked: PageRequest) -> dict[str, Any]:
     question, model = asked.question, asked.model
     if not question.text.strip():
         return no_heads("")
-    first = attention_of(model.checkpoint, question)
-    head = attention.nearest_head(question.head, model.checkpoint.config)
-    notes = alone_note(model.checkpoint, question.pair)
-    others = show_beside(head, asked)
-    value = (
-        grid_value(first, head)
-        | LATER
-        | {"notes": notes, "caption": caption(model) if question.other else "", "clear": clear_model(asked)}
-    )
-    return {GRID: value, DETAIL: detail_value(first, head), **others}
+    first, notes = attention_of(model.checkpoint, question), alone_note(model.checkpoint, question.pair)
+    said = {"notes": notes, "caption": caption(model) if question.other else "", "clear": clear_model(asked)}
+    return {GRID: first["grid"] | LATER | said, DETAIL: first["detail"], **show_beside(asked)}
 
 
 def clear_model(asked: PageRequest) -> str:
@@ -94,16 +87,12 @@ def clear_model(asked: PageRequest) -> str:
 
 
 @on_error(lambda sentence: HIDDEN | {OTHER_GRID: {"error": sentence}})
-def show_beside(head: Head, asked: PageRequest) -> dict[str, Any]:
+def show_beside(asked: PageRequest) -> dict[str, Any]:
     """The two views of the model to compare with."""
     if (model := asked.other) is None:
         return HIDDEN.copy()
-    second = attention_of(model.checkpoint, asked.question)
-    head = attention.nearest_head(head, model.checkpoint.config)
-    return {
-        OTHER_GRID: grid_value(second, head) | LATER | {"caption": caption(model), "notes": [], "clear": ""},
-        OTHER_DETAIL: detail_value(second, head),
-    }
+    second, said = attention_of(model.checkpoint, asked.question), {"caption": caption(model), "clear": ""}
+    return {OTHER_GRID: second["grid"] | LATER | said, OTHER_DETAIL: second["detail"]}
 
 
 def no_heads(sentence: str) -> dict[str, Any]:
@@ -130,17 +119,20 @@ def names(asked: PageRequest) -> dict[str, Any]:
     return value
 
 
-def attention_of(checkpoint: Checkpoint, question: Question, *, is_named: bool = False) -> ShownAttention:
+def attention_of(checkpoint: Checkpoint, question: Question, *, is_named: bool = False) -> dict[str, Any]:
     """What is shown of a model, when its turn has come."""
     with probe_lock:
         return attention.shown_attention(checkpoint, question, is_named=is_named)
 
 
 def numbers(asked: PageRequest) -> Numbers | dict[str, Numbers]:
-    return numbers_of_models(asked, lambda each: attention_numbers(attention_of(each, asked.question).maps))
+    def of_model(checkpoint: Checkpoint) -> Numbers:
+        with probe_lock:
+            return attention_numbers(attention.shown_maps(checkpoint, asked.question))
+
+    return numbers_of_models(asked, of_model)
 
 
 def html(asked: PageRequest) -> str:
-    first = attention_of(asked.checkpoint, asked.question, is_named=True)
-    head = attention.nearest_head(asked.question.head, asked.checkpoint.config)
-    return attention_page(first, head, f"Attention: {caption(asked.model)}")
+    values = attention_of(asked.checkpoint, asked.question, is_named=True)
+    return attention_page(values, f"Attention: {caption(asked.model)}")

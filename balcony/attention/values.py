@@ -3,9 +3,6 @@
 import dataclasses
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from balcony.frame.masking import mask_words
 from balcony.frame.question import Head, Question
 from balcony.parts.export import python_code
@@ -15,37 +12,27 @@ from bert_core.errors import InputError
 from bert_core.probes.attention import SPECIAL, AttentionMaps, attention, head_names, without_special
 from bert_core.probes.reading import encode_text
 from bert_core.probes.stages import follow
-from bert_core.show import ShownAttention, packed, shown_layers
+from bert_core.show import attention_values, packed, shown_layers
 from bert_core.storage.checkpoint import Checkpoint
 
 
-def shown_attention(checkpoint: Checkpoint, question: Question, *, is_named: bool = True) -> ShownAttention:
-    """Everything that the page shows of a model's attention, where hidden words are [MASK]s.
+def shown_attention(checkpoint: Checkpoint, question: Question, *, is_named: bool = True) -> dict[str, Any]:
+    """What the page draws of a model's attention, where hidden words are [MASK]s; see `attention_values`.
 
     is_named: with the names of the heads, which take much longer. Raises InputError for an empty or too long text.
     """
     texts, layers = texts_and_layers(checkpoint, question)
     names = head_names(checkpoint, *texts, layers=layers) if is_named else None
+    head = nearest_head(question.head, checkpoint.config)
+    return attention_values(attention(checkpoint, *texts), names, head, hide_special=question.hide_special)
+
+
+def shown_maps(checkpoint: Checkpoint, question: Question) -> AttentionMaps:
+    """The attention of the layers and tokens that are shown."""
+    texts, layers = texts_and_layers(checkpoint, question)
     maps = attention(checkpoint, *texts)
-    shown = ShownAttention.of(maps, names, layer=layers.start)
-    return over_words(shown, maps) if question.hide_special else shown
-
-
-def over_words(shown: ShownAttention, maps: AttentionMaps) -> ShownAttention:
-    """The same over the tokens that are not special; facts and names remain those of the whole input. maps: of all
-    layers."""
-
-    def words(weights: Tensor) -> AttentionMaps:
-        return without_special(dataclasses.replace(maps, weights=weights))
-
-    averages = torch.stack([words(weights).weights.mean(0) for weights in maps.weights])  # (L, T, T)
-    return dataclasses.replace(
-        shown,
-        maps=words(shown.maps.weights),
-        average=averages[list(shown.shown)],
-        rollout=words(shown.rollout).weights,
-        mean=averages.mean(0),
-    )
+    maps = dataclasses.replace(maps, weights=maps.weights[layers.start : layers.stop])
+    return without_special(maps) if question.hide_special else maps
 
 
 def shown_names(checkpoint: Checkpoint, question: Question) -> list[list[str]]:

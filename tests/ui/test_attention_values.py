@@ -16,7 +16,16 @@ from balcony.frame.question import Question
 from bert_core import save_checkpoint, show
 from bert_core.errors import InputError
 from bert_core.model import BertForPreTraining
-from bert_core.probes.attention import NAMED_FROM, RANDOM_HEADS, TARGETS, attention, head_names, without_special
+from bert_core.probes.attention import (
+    NAMED_FROM,
+    RANDOM_HEADS,
+    TARGETS,
+    attention,
+    head_facts,
+    head_names,
+    rollout,
+    without_special,
+)
 
 pages = importlib.import_module("bert_core.show")  # bert_core.show is the function of that name
 
@@ -30,30 +39,43 @@ def numbers(text: str, kind: str, *shape: int) -> torch.Tensor:
     return torch.from_numpy(np.frombuffer(base64.b64decode(text), kind).astype("float32")).view(shape)
 
 
+def exact(text: str, *shape: int) -> torch.Tensor:
+    """Weights of two bytes each."""
+    return numbers(text, "<u2", *shape) / 65535
+
+
 @pytest.mark.parametrize("hide", [False, True])
 def test_the_bytes_give_the_weights_back(tiny_checkpoint, hide):
-    attention = values.shown_attention(tiny_checkpoint, ASKED_WORDS if hide else ASKED)
-    T = len(attention.maps.tokens)
-    assert ("[CLS]" in attention.maps.tokens) is not hide
-    grid, detail = pages.grid_value(attention, (0, 0)), pages.detail_value(attention, (1, 2))
-    shown = (numbers(grid["weights"], "uint8", 2, 3, T, T) / 255) ** 2
-    torch.testing.assert_close(shown, attention.maps.weights, rtol=0, atol=0.005)
-    exact = numbers(detail["weights"], "<u2", 3, T, T) / 65535
-    torch.testing.assert_close(exact, attention.maps.weights[1], rtol=0, atol=1e-5)
-    for name, weights in (("averages", attention.average), ("rollout", attention.rollout)):
-        torch.testing.assert_close(numbers(detail[name], "<u2", 2, T, T) / 65535, weights, rtol=0, atol=1e-5)
-        torch.testing.assert_close(weights.sum(-1), torch.ones(2, T))
-    json.dumps([grid, detail], allow_nan=False)
+    asked = dataclasses.replace(ASKED, hide_special=hide, head=(1, 2))
+    maps, whole = values.shown_maps(tiny_checkpoint, asked), attention(tiny_checkpoint, *TEXTS)
+    found, T = values.shown_attention(tiny_checkpoint, asked), len(maps.tokens)
+    assert ("[CLS]" in found["detail"]["tokens"]) is not hide
+    shown = (numbers(found["grid"]["weights"], "uint8", 2, 3, T, T) / 255) ** 2
+    torch.testing.assert_close(shown, maps.weights, rtol=0, atol=0.005)
+    flow = dataclasses.replace(whole, weights=rollout(whole.weights))
+    flow = without_special(flow) if hide else flow
+    for name, weights in (
+        ("weights", maps.weights[1]),
+        ("averages", maps.weights.mean(1)),
+        ("rollout", flow.weights),
+        ("mean", maps.weights.mean((0, 1))),
+    ):
+        torch.testing.assert_close(exact(found["detail"][name], *weights.shape), weights, rtol=0, atol=1e-5)
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+    assert found["layers"][1] == found["detail"]["weights"]
+    json.dumps(found, allow_nan=False)
 
 
 def test_facts_are_those_of_the_whole_input(tiny_checkpoint):
-    shown, hidden = (values.shown_attention(tiny_checkpoint, each).facts.facts["cls"] for each in (ASKED, ASKED_WORDS))
-    torch.testing.assert_close(shown, hidden)
+    shown, hidden = (values.shown_attention(tiny_checkpoint, each)["grid"]["facts"] for each in (ASKED, ASKED_WORDS))
+    assert shown == hidden
+    assert shown["cls"][1][2] == pytest.approx(
+        head_facts(attention(tiny_checkpoint, *TEXTS)).facts["cls"][1, 2].item(), abs=1e-4
+    )
 
 
 def test_a_fact_that_a_head_lacks_is_null(tiny_checkpoint):
-    attention = values.shown_attention(tiny_checkpoint, Question("how are you"))
-    assert pages.grid_value(attention, (0, 0))["facts"]["other"][0][0] is None
+    assert values.shown_attention(tiny_checkpoint, Question("how are you"))["grid"]["facts"]["other"][0][0] is None
 
 
 def test_the_page_says_what_gives_a_head_its_label():
@@ -90,21 +112,17 @@ def test_a_long_text_shows_one_layer_at_a_time(tiny_checkpoint, tiny_config, mon
     for layer in (0, 1):
         asked = dataclasses.replace(ASKED, hide_special=hide, head=(layer, 1))
         shown = values.shown_attention(tiny_checkpoint, asked)
-        torch.testing.assert_close(shown.maps.weights[0], whole.maps.weights[layer])
-        torch.testing.assert_close(shown.average[0], whole.average[layer])
-        torch.testing.assert_close(shown.rollout[0], whole.rollout[layer])
-        torch.testing.assert_close(shown.mean, whole.maps.weights.mean((0, 1)))
-        assert shown.names == values.shown_names(tiny_checkpoint, asked) == [whole.names[layer]]
-        grid, detail = pages.grid_value(shown, (layer, 1)), pages.detail_value(shown, (layer, 1))
-        assert (grid["first"], grid["layers"], grid["of"], detail["first"], detail["layer"]) == (
-            layer,
-            1,
-            2,
-            layer,
-            layer,
-        )
-        for name, facts in pages.grid_value(whole, (0, 0))["facts"].items():
-            assert grid["facts"][name] == [facts[layer]]
+        T, names = len(shown["detail"]["tokens"]), shown["grid"]["names"]
+        for name in ("averages", "rollout"):
+            one, both = exact(shown["detail"][name], 1, T, T), exact(whole["detail"][name], 2, T, T)
+            assert torch.equal(one[0], both[layer])
+        assert shown["layers"] == [whole["layers"][layer]]
+        assert shown["detail"]["mean"] == whole["detail"]["mean"]
+        assert names == values.shown_names(tiny_checkpoint, asked) == [whole["grid"]["names"][layer]]
+        places = *(shown["grid"][name] for name in ("first", "layers", "of")), shown["detail"]["first"]
+        assert (*places, shown["detail"]["layer"]) == (layer, 1, 2, layer, layer)
+        for name, facts in whole["grid"]["facts"].items():
+            assert shown["grid"]["facts"][name] == [facts[layer]]
         page = content_of(show(attention(tiny_checkpoint, *TEXTS), layer=layer).html)
         assert (page["detail"]["layer"], len(page["layers"]), page["grid"]["first"]) == (layer, 1, layer)
     with pytest.raises(InputError, match="no layer 2"):
@@ -117,7 +135,7 @@ def content_of(page: str) -> dict:
 
 
 def test_a_page_of_its_own_holds_words_as_data(tiny_checkpoint):
-    page = pages.attention_page(values.shown_attention(tiny_checkpoint, Question(NASTY)), (1, 1), NASTY)
+    page = pages.attention_page(values.shown_attention(tiny_checkpoint, Question(NASTY, head=(1, 1))), NASTY)
     content = content_of(page)
     assert f'<h1 dir="auto">{html.escape(NASTY)}</h1>' in page
     assert (content["detail"]["layer"], content["detail"]["head"], len(content["layers"])) == (1, 1, 2)
@@ -128,8 +146,7 @@ def test_a_page_of_its_own_holds_words_as_data(tiny_checkpoint):
 def test_a_notebook_shows_the_same_values_as_the_tab(tiny_checkpoint):
     maps, shown = attention(tiny_checkpoint, *TEXTS), values.shown_attention(tiny_checkpoint, ASKED)
     content = content_of(show(maps, head_names(tiny_checkpoint, *TEXTS)).html)
-    assert content["grid"] == pages.grid_value(shown, (0, 0))
-    assert content["detail"] == pages.detail_value(shown, (0, 0))
+    assert content == shown
     assert content_of(show(maps).html)["grid"]["names"] == [[""] * 3] * 2
     assert "[CLS]" not in content_of(show(without_special(maps)).html)["detail"]["tokens"]
 
@@ -148,13 +165,13 @@ def test_the_python_gives_the_same_numbers(tiny_checkpoint, tmp_path, hide):
     asked = dataclasses.replace(ASKED, text="how 'are' \"you\" {x} \\ <b>", head=(1, 2), hide_special=hide)
     scope = {}
     exec(values.attention_code(dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model")), asked), scope)
-    shown = values.shown_attention(tiny_checkpoint, asked)
-    whole = values.shown_attention(tiny_checkpoint, dataclasses.replace(asked, hide_special=False))
-    torch.testing.assert_close(scope["one"], shown.maps.weights[1, 2])
-    torch.testing.assert_close(scope["mean"], shown.average[1])
-    torch.testing.assert_close(scope["facts"].facts["entropy"], shown.facts.facts["entropy"])
-    torch.testing.assert_close(scope["flow"], whole.rollout)
-    assert scope["maps"].tokens == shown.maps.tokens
+    shown = values.shown_maps(tiny_checkpoint, asked)
+    whole = values.shown_maps(tiny_checkpoint, dataclasses.replace(asked, hide_special=False))
+    torch.testing.assert_close(scope["one"], shown.weights[1, 2])
+    torch.testing.assert_close(scope["mean"], shown.weights[1].mean(0))
+    torch.testing.assert_close(scope["facts"].facts["entropy"], head_facts(whole).facts["entropy"])
+    torch.testing.assert_close(scope["flow"], rollout(whole.weights))
+    assert scope["maps"].tokens == shown.tokens
 
 
 def test_a_heads_vectors_give_its_weights(tiny_checkpoint):
