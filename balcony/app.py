@@ -22,7 +22,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from balcony.classroom.routes import class_routes
 from balcony.classroom.state import Classroom
 from balcony.frame.page import open_page
-from balcony.lessons import lesson_bar, load_lesson, read_lesson
+from balcony.lessons import lesson_bar, load_lesson
 from balcony.server.endpoints import endpoints
 from balcony.server.guard import Guard
 from balcony.server.news import health_route, news_route
@@ -132,7 +132,7 @@ def launch(
     routes = [news_route(workspaces), health_route(workspaces), script_route()]
     if teacher is not None:
         classroom = Classroom(teacher)
-        routes += class_routes(workspaces, classroom, first_verdict, read_lesson, keep)
+        routes += class_routes(workspaces, classroom, first_verdict, keep)
     layers = middleware(service, None if is_open else (*LOOPBACK, *allowed))
     served = demo.launch(
         theme=theme(),

@@ -47,7 +47,6 @@ def lesson_bar(page: Page, given: dict[str, Any] | None = None) -> None:
     questions = [step["question"] for each in shipped.values() for step in each["steps"]]
     page.workspaces.lesson_runs = [each["recipe"] for each in questions if "recipe" in each]
     titles = [[name, own(each["title"]) if name == GIVEN else each["title"]] for name, each in shipped.items()]
-    page.laid_out["lessons"] = titles
 
     def lesson(space: Workspace, name: str, text: str | None = None) -> dict[str, Any]:
         """A shipped lesson, or the one in the text of a file."""

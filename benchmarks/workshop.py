@@ -2,10 +2,8 @@
 class does. Each point is a row: whether a person sees what should be seen, and the sentence that was read."""
 
 import argparse
-import re
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -16,9 +14,8 @@ sys.path.insert(0, str(ROOT / "tests" / "browser"))
 import browser_steps as steps
 
 TOKEN = "teacher-of-the-workshop"
-STUDENTS = ("Ada", "Ada", "Chen", "Dora", "Emre", "Fatma", "Goro")  # two of one name
+STUDENTS = ("Ada", "Bo", "Chen", "Dora", "Emre", "Fatma", "Goro")
 WORDS = ("Juliet", "Juliet", "Romeo", "you", "juliet", "friend", "Juliet")
-PAIR = {name: steps.FIRST[name] for name in ("text", "pair")}
 WAIT_MS = 90_000
 END = "end => document.querySelector('#run-curves').layout.xaxis2.range[1] === end"
 
@@ -34,7 +31,6 @@ class Workshop:
 
     def join(self, at: str = "") -> Page:
         context = self.browser.new_context(viewport={"width": 1366, "height": 768}, accept_downloads=True)
-        context.add_init_script("try { localStorage.setItem('balcony-tour', 'seen'); } catch {}")
         page = context.new_page()
         page.set_default_timeout(WAIT_MS)
         page.goto(f"http://127.0.0.1:{self.server.port}/{at}")
@@ -61,15 +57,6 @@ class Workshop:
         steps.change_setting(page, "steps", str(count))
         page.locator("#start").click()
         expect(page.locator("#run-step")).to_have_text(f"{count} of {count}")
-
-    def all_guess(self, field: str, words: Sequence[str]) -> None:
-        """The teacher asks, and each student answers in the field of that label, or with a button."""
-        self.teacher.locator("#class-ask").click()
-        for page, word in zip(self.students, words):
-            if field:
-                page.get_by_label(field).fill(word)
-            page.locator("#class-guess" if field else f"#class-answer-{word}").click()
-            steps.expect_seen(page.locator(".class-histogram caption"), "guess")
 
     def warnings(self) -> str:
         """1: a refused press is answered where the person looks"""
@@ -125,70 +112,28 @@ class Workshop:
     def asks_words(self) -> str:
         """6: the room guesses a hidden word, which stays covered until it stands beside the model's guesses"""
         steps.show(self.teacher, "masked-words", **steps.FIRST)
-        self.all_guess("Your word for mask 1", WORDS)
+        self.teacher.locator("#class-ask").click()
+        for page, word in zip(self.students, WORDS):
+            page.get_by_label("Your word for mask 1").fill(word)
+            page.locator("#class-guess").click()
+            steps.expect_seen(page.locator(".class-histogram caption"), "guess")
         self.teacher.locator("#class-uncover").click()
         said = self.see(".class-histogram tr.is-own", "hidden", *self.students, self.teacher)
         self.picture("6-words", self.ada, self.teacher)
         self.teacher.locator("#class-end").click()
         return said
 
-    def makes_lesson(self) -> str:
-        """7: a lesson made in the page is tried, edited again, kept over a reload and sent to the class"""
-        for part in ("lessons-list", "lesson-new", "lesson-add"):
-            self.teacher.locator(f"#{part}").click()
-        self.teacher.locator("#lesson-title").fill("Our lesson")
-        self.teacher.locator("#lesson-text").fill("Look at this word.")
-        self.teacher.locator("#lesson-try").click()
-        self.teacher.locator("#lesson-edit").click()
-        self.teacher.reload()
-        expect(self.teacher.locator("#lesson-text")).to_have_value("Look at this word.")
-        self.teacher.locator("#class-send-lesson").click()
-        self.see("#class-bar", "Our lesson")
-        for page in self.students:
-            page.locator("#class-open").click()
-        self.see("#lesson-body h2", "Our lesson")
-        said = self.see("#lesson-body .b-lesson-text", "Look at this word.")
-        self.picture("7-lesson", self.ada, self.teacher)
-        self.teacher.locator("#class-unsend").click()
-        for page in (*self.students, self.teacher):
-            page.locator("#lesson-close").click()
-        return said
-
-    def answers(self) -> str:
-        """9: all pages are taken to a step, one goes back alone, the teacher sees how many chose what"""
-        steps.show(self.bo, "attention", **steps.FIRST)
-        steps.show(self.teacher, "masked-words", lesson="what-bert-learns")
-        self.teacher.locator("#class-together").click()
-        self.see("#lesson-step", "Step 1 of")
-        self.bo.locator("#class-leave").click()
-        steps.wait_for_question(self.bo, lesson=None, tab="attention")
-        for page in (self.ada, *self.students[2:]):
-            page.locator("#lesson-choice-1").click()
-        said = self.see(".class-answers > table", "6 answered", self.teacher)
-        self.picture("9-answers", self.ada, self.teacher)
-        self.teacher.locator("#class-unsend").click()
-        self.teacher.locator("#lesson-close").click()
-        return said
-
-    def gives(self) -> str:
-        """8, 10: each page gets a seed and trains; the board tells names apart, is sorted, drawn and saved"""
+    def shares(self) -> str:
+        """7: each page trains and shares its run; the board is sorted, drawn and saved"""
         steps.open_tab(self.teacher, "Class")
-        self.teacher.locator("#class-give").click()
-        seeds = []
         for page, name in zip(self.students, STUDENTS):
-            told = self.see("#class-gift", "Your teacher gives you seed", page)
-            page.locator("#class-take").click()
-            seeds += re.findall(r"seed (\d+)", told)
-            expect(page.locator("#seed input")).to_have_value(seeds[-1])
             self.train(page, 61)
             steps.open_tab(page, "Class")
             page.locator("#class-name").fill(name)
             page.locator("#class-share").click()
             expect(page.locator(".class-run.is-own")).to_be_visible()
-        assert sorted(map(int, seeds)) == list(range(1, len(seeds) + 1)), seeds
-        steps.expect_seen(self.bo.locator(".class-share"), "Another person has this name")
         head = self.teacher.get_by_role("columnheader", name="MLM loss")
-        expect(self.teacher.locator(".class-run")).to_have_count(len(seeds))
+        expect(self.teacher.locator(".class-run")).to_have_count(len(STUDENTS))
         head.get_by_role("button").click()
         expect(head).to_have_attribute("aria-sort", "ascending")
         losses = [float(text) for text in self.teacher.locator(".class-run td:nth-child(7)").all_inner_texts()]
@@ -196,36 +141,11 @@ class Workshop:
         steps.expect_seen(self.teacher.locator("#class-curves .legend"), "Goro")
         for part in ("runs", "curves"):
             self.teacher.locator(f"#class-{part}").scroll_into_view_if_needed()
-            self.picture(f"10-{part}", self.teacher, self.ada)
+            self.picture(f"7-{part}", self.teacher, self.ada)
         with self.teacher.expect_download() as saved:
             steps.press_save(self.teacher, "#board-csv")
-        assert len(Path(saved.value.path()).read_text(encoding="utf-8-sig").splitlines()) == len(seeds) + 1
-        return f"seeds {', '.join(seeds)}; MLM loss {losses[0]} to {losses[-1]} in the table and in board.csv"
-
-    def asks_pair(self) -> str:
-        """11: all answer whether a sentence follows; the true answer and the model's stand beside theirs"""
-        for page in (self.teacher, self.ada):
-            steps.show(page, "next-sentence", **PAIR)
-            expect(page.locator("#next-verdict .b-verdict")).to_be_visible()
-        self.all_guess("", ["yes", "yes", "yes", "no", "yes", "yes", "no"])
-        expect(self.ada.locator("#next-verdict .b-verdict")).to_be_hidden()
-        self.picture("11-asked", self.ada, self.teacher)
-        self.teacher.locator("#class-uncover").click()
-        said = self.see(".class-histogram tr.is-own", "true")
-        self.picture("11-follows", self.ada)
-        return said
-
-    def asks_loss(self) -> str:
-        """11: all guess the loss of a run; when it has ended, the nearest guess is said without a name"""
-        steps.open_tab(self.teacher, "Train")
-        self.all_guess("Your guess", ["0.2", "0,6", "1", "1.5", "1.8", "2.2", "3"])
-        self.teacher.locator("#class-uncover").click()
-        steps.expect_seen(self.teacher.locator("#class-bar"), "The question is about your next run")
-        self.train(self.teacher, 62)
-        self.teacher.locator("#class-uncover").click()
-        said = self.see(".class-outcome", "The nearest guess is")
-        self.picture("11-loss", self.ada, self.teacher)
-        return said
+        assert len(Path(saved.value.path()).read_text(encoding="utf-8-sig").splitlines()) == len(STUDENTS) + 1
+        return f"MLM loss {losses[0]} to {losses[-1]} in the table and in board.csv"
 
 
 def workshop(options: argparse.Namespace) -> None:
@@ -236,8 +156,7 @@ def workshop(options: argparse.Namespace) -> None:
     with Server(is_public=True, teacher=TOKEN) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS, **pace)
         room = Workshop(server, browser, options.pictures)
-        points = (room.warnings, room.limits, room.links, room.goes_on, room.asks_words, room.makes_lesson)
-        for point in (*points, room.answers, room.gives, room.asks_pair, room.asks_loss):
+        for point in (room.warnings, room.limits, room.links, room.goes_on, room.asks_words, room.shares):
             try:
                 seen = f"yes: {point()}"
             except (AssertionError, PlaywrightError) as error:

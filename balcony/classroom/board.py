@@ -14,18 +14,17 @@ from bert_core.runs.run import Run
 MOST_POINTS = 60  # of a curve
 LONGEST_TITLE = 80  # characters
 OBJECTIVES = CURVES[:2]
-COLUMNS = ("name", "run", "settings", "text", "sentences", "seed", "learning_rate", "step", "steps", "status")
+COLUMNS = ("name", "run", "settings", "sentences", "seed", "learning_rate", "step", "steps", "status")
 CHART = {"figures": [loss_curves()] * 2, "series": OBJECTIVES, "id": "class-curves"}
 
 
 @dataclass(eq=False)
 class Shared:
-    """A run on the board. text: its name, where the teacher has given it. judged: the number of its steps when its
-    verdict was asked for, None before. seen: what it was when `has_news` looked."""
+    """A run on the board. judged: the number of its steps when its verdict was asked for, None before. seen: what it
+    was when `has_news` looked."""
 
     space: Workspace
     run: Run
-    text: str = ""
     judged: int | None = None
     verdict: str = ""
     seen: tuple[str, ...] = ()
@@ -49,7 +48,6 @@ class Shared:
             "recipe": f"{recipe.model.in_words}, {recipe.data.batch_size} pairs a step",
             "seed": str(recipe.seed),  # as text: a JavaScript number cannot hold every seed
             "rate": recipe.training.learning_rate,
-            "text": self.text,
             "sentences": len(run.job.source.sentences) if run.job else 0,
             "status": run.status,
             "step": run.steps_done,

@@ -16,10 +16,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from balcony.classroom.board import Shared, board_numbers
-from balcony.classroom.covered import ASKED, WORDS
-from balcony.classroom.given import read_values
-from balcony.classroom.state import LONGEST_NAME, Classroom
-from balcony.classroom.typed import cleaned
+from balcony.classroom.covered import cover
+from balcony.classroom.state import Classroom
 from balcony.frame.page import PageRequest
 from balcony.frame.question import Question
 from balcony.handlers import MALFORMED, on_error
@@ -35,23 +33,19 @@ ADDRESS = "/balcony/class"
 LONGEST_VERDICT = 400  # characters
 FOLLOW_SECONDS = 1.5  # at most so often the board looks at the runs that are on it
 KEPT = "class.json"  # in the folder of `app.py --keep`, which reads the teacher's token from there
-READS = ("board", "enter", "given", "lesson")  # the actions that change nothing
+READS = ("board", "enter")  # the actions that change nothing
 Judge = Callable[[Workspace, Run], str]
-Reader = Callable[[bytes, str], dict[str, Any]]
 
 _log = logging.getLogger(__name__)
 
 
-def class_routes(
-    workspaces: Workspaces, classroom: Classroom, judge: Judge, read_lesson: Reader, keep: Path | None = None
-) -> list[Route]:
+def class_routes(workspaces: Workspaces, classroom: Classroom, judge: Judge, keep: Path | None = None) -> list[Route]:
     """POST [visitor, version, teacher's token or ""]: the news of the class as JSON. POST to /ACTION [visitor, ...]:
     change the class; after the visitor, the teacher's actions have the token. An answer may be {"error"}.
 
-    judge: the verdict on a run that has ended. read_lesson: the lesson in the bytes of a file of that name. keep: the
-    folder where the class is kept over a restart.
+    judge: the verdict on a run that has ended. keep: the folder where the class is kept over a restart.
     """
-    actions = Actions(workspaces, classroom, judge, read_lesson, keep)
+    actions = Actions(workspaces, classroom, judge, keep)
 
     async def answer(request: Request) -> JSONResponse:
         action = request.path_params.get("action")
@@ -68,8 +62,6 @@ def class_routes(
         news = classroom.news(known, since, is_teacher=bool(token) and classroom.is_teacher(token[0]))
         if "present" in news:
             news |= actions.counted(news.pop("present"))
-        if news.pop("is_new", False):
-            await asyncio.to_thread(actions.keep)
         return JSONResponse(news)
 
     return [Route(path, answer, methods=["POST"]) for path in (ADDRESS, f"{ADDRESS}/{{action}}")]
@@ -78,20 +70,18 @@ def class_routes(
 class Actions:
     """What visitors do in a class, and what its teacher does."""
 
-    def __init__(
-        self, workspaces: Workspaces, classroom: Classroom, judge: Judge, read_lesson: Reader, keep: Path | None
-    ) -> None:
-        self.workspaces, self.classroom, self.judge, self.read_lesson = workspaces, classroom, judge, read_lesson
+    def __init__(self, workspaces: Workspaces, classroom: Classroom, judge: Judge, keep: Path | None) -> None:
+        self.workspaces, self.classroom, self.judge = workspaces, classroom, judge
         self._shared: dict[str, Shared] = {}  # by visitor
         self._following, self._followed = threading.Lock(), 0.0
         self._kept, self._keeping = keep and keep / KEPT, threading.Lock()
         self._problem = ""  # for the teacher
-        of_person = classroom.withdraw, classroom.guess, classroom.answer, classroom.given
-        of_room = classroom.uncover, classroom.end, classroom.clear
-        of_teacher = self.enter, self.limit, self.ask, self.send, self.send_lesson, self.give
+        of_person = classroom.withdraw, classroom.guess
+        of_room = classroom.send, classroom.uncover, classroom.end, classroom.clear
+        of_teacher = self.enter, self.limit, self.ask
         served = [
             *functions(workspaces, *of_person, take=lambda space, values: [digest(space.token)]),
-            *functions(workspaces, self.share, self.lesson, self.board),
+            *functions(workspaces, self.share, self.board),
             *functions(workspaces, *of_room, *of_teacher, known=False, take=self.take_token),
         ]
         self._served = {function.__name__: function for function in served}
@@ -112,18 +102,16 @@ class Actions:
         self.classroom.check(values.pop(0) if values else None)
         return []
 
-    def share(self, space: Workspace, run_id: str | None, name: str) -> dict[str, Any]:
-        """Put a run on the board, which follows it from then on. Returns the `other` name that it has there, if any."""
+    def share(self, space: Workspace, run_id: str | None, name: str) -> None:
+        """Put a run on the board, which follows it from then on."""
         run, visitor = space.run(run_id) if run_id else space.current_run, digest(space.token)
         if run is None or is_finetuning(run) or not run.steps_done:
             raise RunError(NO_RUN_YET)
         before = self._shared.get(visitor)
-        text = self.classroom.name_of_text(run.job.source.sentences) if run.job else ""
-        shared = before if before and before.run is run else Shared(space, run, text)
-        shown = self.classroom.share(visitor, name, shared.described())
+        shared = before if before and before.run is run else Shared(space, run)
+        self.classroom.share(visitor, name, shared.described())
         self._shared[visitor] = shared
         self._followed = 0.0
-        return {"other": shown} if shown != cleaned(name, LONGEST_NAME) else {}
 
     def is_due(self) -> bool:
         """Whether the board has not looked at its runs for a while."""
@@ -159,35 +147,16 @@ class Actions:
             "failed": sum(run is not None and run.status == "failed" for run in newest),
         }
 
-    def ask(self, visitor: str, link: str, question: object, kind: str = WORDS) -> None:
-        """Ask all pages a question of that kind, about what the teacher's page shows."""
-        if kind not in ASKED:
-            raise InputError(MALFORMED)
+    def ask(self, visitor: str, link: str, question: object) -> None:
+        """Ask all pages for the words that are hidden on the teacher's page."""
         asked = PageRequest(self.workspaces, self.workspaces.find(visitor), Question.read(question))
-        self.classroom.ask(link, ASKED[kind](asked))
-
-    def give(self, kind: str, typed: str) -> None:
-        """Give each page one of the values of a kind; with "" for the kind, take them back."""
-        self.classroom.give(kind, read_values(kind, typed) if kind else [])
+        self.classroom.ask(link, cover(asked))
 
     def board(self, space: Workspace) -> dict[str, Any]:
         """The board as the content of a file, and the version of its newest run."""
         runs = self.classroom.shared_runs()
         version = max((run["version"] for run in runs), default=0)
         return {"content": file_text("csv", board_numbers(runs)), "version": version}
-
-    def send(self, title: str, link: str, together: bool = False) -> None:
-        """Offer a lesson or a view to all pages, or open it there."""
-        self.classroom.send(title, link, together=together)
-
-    def send_lesson(self, text: str, at: int = 0, together: bool = False) -> None:
-        """The same with a lesson of the teacher's own, as the text of its file, at a step."""
-        found = self.read_lesson(text.encode("utf-8", "replace"), "This lesson")
-        self.classroom.send(found["title"], f"#lesson=file&at={int(at)}", found, together=together)
-
-    def lesson(self, space: Workspace) -> dict[str, Any]:
-        """The lesson of the teacher's own that is offered."""
-        return self.classroom.own_lesson()
 
     def enter(self) -> dict[str, Any]:
         """What the teacher's page shows."""
@@ -229,7 +198,7 @@ class Actions:
                 space = self.workspaces.readmit(visitor)
                 run = space.runs.get(content["runs"].get(visitor))
                 if run is not None:
-                    self._shared[visitor] = Shared(space, run, content["board"][visitor].get("text", ""))
+                    self._shared[visitor] = Shared(space, run)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, BertCoreError) as error:
             unread = path.with_suffix(".unread.json")
             os.replace(path, unread)

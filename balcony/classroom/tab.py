@@ -7,7 +7,7 @@ from balcony.views import view
 
 
 def lay_out(page: Page) -> None:
-    view("classroom/board", options={"lessons": page.laid_out["lessons"], "chart": CHART}, elem_id="class-board")
+    view("classroom/board", options=CHART, elem_id="class-board")
 
 
 TAB = Tab("class", "Class", lay_out)

@@ -85,8 +85,8 @@ class Page:
 
     visitor: its value is the token that the browser keeps; `enter` fires when the page comes to the server with it.
     frame: the bar above the tabs, its value see `frame.js`. messages: see `say`. file: see `save`. bar: the bar with
-    the sentences, its value the question. tabs: all of them. answers: see `on`. laid_out: what earlier parts of the
-    page have for later ones: what a tab returned, by its name; "lessons". tab: the one that is laid out.
+    the sentences, its value the question. tabs: all of them. answers: see `on`. laid_out: what earlier tabs returned
+    for later ones, by name. tab: the one that is laid out.
     """
 
     demo: gr.Blocks

@@ -15,9 +15,7 @@ from balcony.parts.notes import no_facts
 from balcony.server.workspace import NO_RUN_YET, Workspace
 from balcony.train.exam import exam_view
 from balcony.train.form import (
-    NO_RECIPE_FILE,
     OWN_TEXT,
-    PASTED,
     RANDOM,
     SHOWN_MODEL,
     UPLOADED,
@@ -126,7 +124,7 @@ class TrainTab:
         opens = saved.opened.upload(self.open_saved, {saved.opened, *form}, [saved.problem, *live], **QUIET)
         opens.then(lambda: None, None, saved.opened, **QUIET)
         parts = self.form
-        filled = [parts.seed, parts.settings, parts.source, parts.pasted, parts.recipe, parts.initial, page.messages]
+        filled = [parts.seed, parts.settings, parts.source, parts.recipe, parts.initial, page.messages]
         follows = self.monitor.fill(on_error(page.say)(self.fill), form, filled, **QUIET).then
         # Not `follow`, which gives the settings again: while they are folded, nothing would keep the changed ones.
         follows(self.show_preview, form, self.preview, **FOLLOWING)
@@ -239,28 +237,20 @@ class TrainTab:
         return self.follow(values | {self.form.settings: settings | {"changed": changed}})
 
     def fill(self, values: dict[Any, Any], event: gr.EventData) -> Updates:
-        """Put what another part of the page has sent into the form: a seed, a learning rate or a text, which are texts;
-        an empty text: show the field for it; or the recipe, seed and settings of a link. Raises BertCoreError."""
+        """Put the recipe, seed and settings of a link into the form. Raises BertCoreError."""
         form, given, filled = self.form, sent(event, "values", dict), self.form.read(values)
-        if "recipe" in given:  # its run has the recipe's own text
-            filled = dataclasses.replace(filled, source=OWN_TEXT, recipe_name=given["recipe"], initial=RANDOM)
-        described = form.describe(filled)
-        if form.settings not in described:
-            raise InputError(NO_RECIPE_FILE)
-        # Always with a value: without one, settings that the person has not unfolded yet would stay empty.
-        shown: Updates = {form.source: filled.source, form.pasted: filled.pasted, form.recipe: filled.recipe_name}
-        shown |= {form.initial: filled.initial, form.settings: described[form.settings]}
-        if "seed" in given:
-            shown[form.seed] = filled.own_recipe().replace_by_texts({"seed": given["seed"]}).seed
-        if "rate" in given:
-            shown[form.settings] |= {"changed": {"training.learning_rate": str(given["rate"])}}
-        if "settings" in given:
-            asked = values_of(filled.own_recipe().override(given["settings"]))
-            names = {*filled.settings.get("changed", {}), *given["settings"]}
-            shown[form.settings] |= {"changed": {name: asked[name] for name in names & asked.keys()}}
-        if "text" in given:
-            shown |= {form.source: PASTED, form.pasted: given["text"] or values[form.pasted]}
-        return shown
+        filled = dataclasses.replace(filled, source=OWN_TEXT, recipe_name=given.get("recipe"), initial=RANDOM)
+        recipe, linked = filled.own_recipe(), given.get("settings", {})
+        asked = values_of(recipe.override(linked))
+        changed = {name: asked[name] for name in {*filled.settings.get("changed", {}), *linked} & asked.keys()}
+        return {
+            form.source: filled.source,
+            form.recipe: filled.recipe_name,
+            form.initial: filled.initial,
+            form.seed: recipe.replace_by_texts({"seed": given.get("seed", "0")}).seed,
+            # Always with a value: without one, settings that the person has not unfolded yet would stay empty.
+            form.settings: form.describe(filled)[form.settings] | {"changed": changed},
+        }
 
     def start_run(self, values: dict[Any, Any], *, steps: bool = False) -> Updates:
         """Start a run; a form that can't be trained starts nothing and loses nothing. steps: only its first step."""

@@ -4,7 +4,6 @@ import csv
 import gc
 import io
 import json
-import math
 import weakref
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
@@ -20,19 +19,16 @@ from balcony.__main__ import teachers_token
 from balcony.classroom import state
 from balcony.classroom.address import QUIET_ZONE, join_address, qr_code, show, welcome
 from balcony.classroom.board import MOST_POINTS
-from balcony.classroom.covered import Covered, _intervals
-from balcony.classroom.given import LONGEST_TEXT, MOST_VALUES
+from balcony.classroom.covered import Round
 from balcony.classroom.routes import ADDRESS, KEPT, class_routes
-from balcony.classroom.state import MOST_GUESSES, MOST_SHARED, PRESENT_SECONDS, Classroom
+from balcony.classroom.state import MOST_SHARED, PRESENT_SECONDS, Classroom
 from balcony.classroom.typed import cleaned
-from balcony.lessons import read_lesson
 from balcony.server.kept import digest
 from balcony.server.workspace import Workspace
 from bert_core.config import PUBLIC
-from bert_core.data.corpus import Corpus, read_corpus
+from bert_core.data.corpus import read_corpus
 from bert_core.errors import InputError
 from bert_core.probes.masked_words import fill_mask, rate_guess
-from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 from bert_core.runs.run import ENDED, Run
 
@@ -42,9 +38,9 @@ LINK = "#tab=masked-words&text=a&hidden=0"
 ASKED = {"text": "Hello, how are you? I am Romeo.", "pair": "hello [MASK]", "hidden": [6]}  # of the shipped model
 
 
-def gap(*words: str) -> Covered:
+def gap(*words: str) -> Round:
     """A question with a gap for each word."""
-    return Covered(("[MASK]",), words, "m", [{} for _ in words])
+    return Round(("[MASK]",), words, "m", [{} for _ in words])
 
 
 @dataclass
@@ -72,9 +68,9 @@ class Room:
     def teach(self, action: str, *arguments: Any) -> dict[str, Any]:
         return self.ask("", action, TOKEN, *arguments)
 
-    def question(self, question: dict[str, Any] = ASKED, kind: str = "words") -> dict[str, Any]:
+    def question(self, question: dict[str, Any] = ASKED) -> dict[str, Any]:
         """The teacher, who is the first visitor, asks the room; the second visitor's news of it, or an error."""
-        refused = self.teach("ask", self.tokens[0], LINK, question, kind)
+        refused = self.teach("ask", self.tokens[0], LINK, question)
         return refused or self.ask(self.tokens[1], "", 0)["round"]
 
 
@@ -92,7 +88,7 @@ def room(workspaces, classroom, monkeypatch) -> Room:
         judged.append(run)
         return f"{run.status}!" * 200
 
-    routes = class_routes(workspaces, classroom, judge, read_lesson)
+    routes = class_routes(workspaces, classroom, judge)
     yield Room(TestClient(Starlette(routes=routes)), [workspaces.enter(None).token for _ in range(2)], judged)
     workspaces.service.limits = limits
 
@@ -125,7 +121,7 @@ def test_a_run_is_shared_followed_and_taken_back_by_its_visitor_alone(room, work
     room.ask(other, "withdraw")
     trained(workspaces, other)
     room.ask(other, "share", None, "Bob")
-    assert room.ask(one, "share", run.id, "Bob") == {"other": "Bob (2)"}
+    assert room.ask(one, "share", run.id, "Bob") == {}, "names may be alike"
     assert room.ask(one, "share", run.id, " Ada  L.") == {}, "a name in one line is no other"
     later = room.ask(other, "", seen["version"])
     assert {each["name"] for each in later["runs"]} == {"Ada L.", "Bob"}
@@ -141,7 +137,7 @@ def test_a_page_that_is_up_to_date_gets_next_to_nothing(classroom):
     classroom.share("a", "Ada", RUN)
     assert [each["name"] for each in classroom.news("b", version)["runs"]] == ["Ada"]
     newest = classroom.news("b", version)["version"]
-    classroom.send("", LINK)
+    classroom.send(LINK)
     assert classroom.news("b", newest)["runs"] == []
     assert len(classroom.news("b", newest + 9)["runs"]) == 1, "a page of another server"
 
@@ -162,7 +158,7 @@ def test_who_is_here_counts_visitors_for_some_seconds(classroom):
     assert classroom.news(None, 0)["here"] == 1
 
 
-TEACHERS = ["enter", "send", "send_lesson", "ask", "uncover", "end", "clear", "limit", "give"]
+TEACHERS = ["enter", "send", "ask", "uncover", "end", "clear", "limit"]
 
 
 @pytest.mark.parametrize("action", TEACHERS)
@@ -198,17 +194,17 @@ def test_the_teacher_clears_the_board_and_sets_the_limits(room, workspaces, clas
         assert "whole number" in room.teach("limit", *wrong)["error"]
 
 
-def test_a_lesson_is_a_part_of_this_page_and_never_the_token(room):
-    room.teach("send", " What BERT\nlearns", "http://elsewhere.example/#lesson=what-bert-learns")
-    sent = room.ask("", "", 0)["lesson"]
-    assert (sent["title"], sent["link"]) == ("What BERT learns", "lesson=what-bert-learns")
+def test_a_sent_view_is_a_part_of_this_page_and_never_the_token(room):
+    room.teach("send", "http://elsewhere.example/#tab=attention")
+    sent = room.ask("", "", 0)["sent"]
+    assert sent["link"] == "tab=attention"
     refused = ["http://elsewhere.example/", "#", "#" + "a" * 9_000, "#a\ud800", "#a\u202eb"]
     for link in [*refused, f"#tab=train&teacher={TOKEN}", "#teacher=x", "#text=teacher%27s%20own"]:
-        assert "Copy link" in room.teach("send", "", link)["error"]
+        assert "Copy link" in room.teach("send", link)["error"]
         assert "Copy link" in room.teach("ask", room.tokens[0], link, ASKED)["error"]
-    assert room.ask("", "", 0)["lesson"] == sent
-    room.teach("send", "", "")
-    assert room.ask("", "", 0)["lesson"] is None
+    assert room.ask("", "", 0)["sent"] == sent
+    room.teach("send", "")
+    assert room.ask("", "", 0)["sent"] is None
 
 
 def test_a_question_covers_its_words_until_the_teacher_uncovers_them_beside_the_models_guesses(room, workspaces):
@@ -260,137 +256,6 @@ def test_a_question_is_of_the_model_that_the_teacher_shows(room, workspaces):
     assert "at most 8" in room.question({"text": "[MASK] " * 9})["error"]
     assert "not one of yours" in room.question(ASKED | {"model": "0" * 32})["error"]
     assert "not here" in room.ask("", "ask", TOKEN, "stranger", LINK, ASKED)["error"]
-
-
-def test_the_room_answers_whether_a_sentence_follows_another(room, workspaces):
-    one, other = room.tokens
-    pair = {"text": "Oh Congratulations, Juliet", "pair": "Thank you Romeo"}
-    assert "two sentences" in room.question({"text": "hello"}, "follows")["error"]
-    asked = room.question(pair, "follows")
-    assert (asked["kind"], asked["texts"], asked["gaps"]) == ("follows", [*pair.values()], 1)
-    assert "right" not in asked
-    number = asked["number"]
-    assert "error" in room.ask(one, "guess", number, ["maybe"])
-    for visitor, answer in ((one, "yes"), (other, "no"), (one, "no")):
-        assert room.ask(visitor, "guess", number, [answer]) == {}
-    assert room.ask(one, "", 0)["round"]["bars"] == [[["no", 2]]]
-    room.teach("uncover")
-    shown = room.ask("", "", 0)["round"]
-    is_next = next_sentence(workspaces.shipped().checkpoint, *pair.values())
-    assert shown["bars"] == [[["no", 2, pytest.approx(1 - is_next), False], ["yes", 0, pytest.approx(is_next), True]]]
-    swapped = room.question({"text": pair["pair"], "pair": pair["text"]}, "follows")
-    room.teach("uncover")
-    assert room.ask("", "", 0)["round"]["right"] == ["no"]
-    assert swapped["number"] > number
-    room.question({"text": "hello romeo", "pair": "thank you"}, "follows")
-    room.teach("uncover")
-    assert room.ask("", "", 0)["round"]["right"] == [""], "its text does not have them"
-
-
-def test_the_room_guesses_the_loss_of_a_run_that_has_not_ended(room, workspaces):
-    one, other = room.tokens
-    recipe = load_recipe(DEFAULT_RECIPE).override({"training.steps": 3, "data.batch_size": 2})
-    before = trained(workspaces, one)
-    asked = room.question({}, "loss")
-    assert (asked["about"], asked["texts"]) == ({}, [])
-    assert "next run" in room.teach("uncover")["error"], "the run before the question is not meant"
-    run = workspaces.start(workspaces.find(one), recipe, None, paused=True)
-    wait(lambda: run.status == "paused")
-    assert "step 0 of 3" in room.teach("uncover")["error"]
-    number = room.question({}, "loss")["number"]
-    about = room.ask(other, "", 0)["round"]["about"]
-    assert (about["steps"], about["rate"]) == (3, recipe.training.learning_rate)
-    assert about["blind"] == pytest.approx(math.log(run.job.config.vocab_size), abs=0.01)
-    for wrong in ("", "two", "-1", "31", "nan"):
-        assert "Type a number" in room.ask(one, "guess", number, [wrong])["error"]
-    run.resume()
-    run.wait()
-    true = sum(row.mlm_loss for row in run.history()) / 3
-    near, far = f"{true + 0.01:.2f}", f"{true + 2:.2f}"
-    assert room.ask(one, "guess", number, [near.replace(".", ",")]) == {}
-    assert room.ask(other, "guess", number, [far]) == {}
-    bars = room.ask(other, "", 0)["round"]["bars"][0]
-    assert (bars[0][1], bars[-1][1]) == (1, 1)
-    assert sum(times for _, times in bars) == 2
-    assert room.teach("uncover") == {}
-    shown = room.ask("", "", 0)["round"]
-    assert (shown["right"], shown["nearest"]) == ([f"{true:.2f}"], near)
-    [marked] = [name for name, _, _, is_right in shown["bars"][0] if is_right]
-    low, high = map(float, marked.split("–"))
-    assert low <= float(f"{true:.2f}") < high
-    assert not {one, other, digest(one), digest(other)} & set(json.dumps(shown).split('"'))
-    assert before.status == "finished"
-
-
-@pytest.mark.parametrize(
-    ("values", "most"), [([2.0], 1), ([0.0, 30.0], 7), ([1.99, 2.0, 2.01], 2), ([0.05, 3.3], 9), ([0.5, 85.3], 9)]
-)
-def test_the_intervals_of_losses_hold_all_of_them(values, most):
-    found = _intervals(values)
-    assert len(found) <= most
-    assert all(sum(low <= value < high for low, high in found) == 1 for value in values)
-
-
-def test_each_page_gets_a_value_of_its_own_and_keeps_it(room, workspaces):
-    one, other = room.tokens
-    assert "error" in room.ask(one, "given")
-    version = room.ask(one, "", 0)["version"]
-    assert room.teach("give", "seed", "") == {}
-    first = room.ask(one, "", version)
-    assert (first["given"]["kind"], first["given"]["value"]) == ("seed", "1")
-    assert room.ask(other, "", 0)["given"]["value"] == "2"
-    late = workspaces.enter(None).token
-    assert [room.ask(each, "", 0)["given"]["value"] for each in (late, one, late, other)] == ["3", "1", "3", "2"]
-    assert room.ask("stranger", "", 0)["given"] is None
-    assert room.ask(workspaces.enter(None).token, "", 0, TOKEN)["given"]["count"] == 3, "the teacher's page takes none"
-    assert room.ask(late, "given") == {"seed": "3"}
-    quiet = room.ask(one, "", 0)["version"]
-    assert "given" not in room.ask(one, "", quiet)
-
-    assert room.teach("give", "rate", "0.1, 0.01") == {}
-    assert [room.ask(each, "", 0)["given"]["value"] for each in (other, one, late)] == ["0.1", "0.01", "0.1"]
-    assert room.teach("give", "", "") == {}
-    assert room.ask(one, "", 0)["given"] is None
-
-
-def test_texts_are_given_and_named_on_the_board(room, workspaces):
-    one, other = room.tokens
-    texts = "the cat sat.\nthe dog ran.\nthe cow ate.\n---\na b c\nd e f\ng h i"
-    assert room.teach("give", "text", texts) == {}
-    shown = room.ask(one, "", 0)["given"]
-    assert shown["value"] == "the cat sat. the dog ran. the cow ate."
-    text = room.ask(one, "given")["text"]
-    assert room.ask(other, "", 0)["given"]["value"] == "a b c d e f g h i"
-    recipe = load_recipe(DEFAULT_RECIPE).override({"training.steps": 2, "data.batch_size": 2})
-    run = workspaces.start(workspaces.find(one), recipe, Corpus.from_text(text, "lines", name="Your text"))
-    run.wait()
-    assert run.status == "finished", run.reason
-    room.ask(one, "share", None, "Ada")
-    trained(workspaces, other)
-    room.ask(other, "share", None, "Bob")
-    runs = {each["name"]: each for each in room.ask(one, "", 0)["runs"]}
-    assert (runs["Ada"]["text"], runs["Ada"]["sentences"]) == ("Text 1", 3)
-    assert (runs["Bob"]["text"], runs["Bob"]["sentences"]) == ("", 9)
-    room.teach("give", "text", "")
-    assert room.ask(one, "", 0)["given"]["value"] == ""
-    assert room.ask(one, "given") == {"text": ""}
-
-
-@pytest.mark.parametrize(
-    ("kind", "typed", "sentence"),
-    [
-        ("seed", "1 two", "seed"),
-        ("seed", "-1", "seed"),
-        ("rate", "", "Type the learning rates"),
-        ("rate", "fast", "learning_rate"),
-        ("rate", "0.1 inf", "learning_rate"),
-        ("text", "a" * (LONGEST_TEXT + 1), "characters"),
-        ("seed", "1 " * (MOST_VALUES + 1), "values"),
-    ],
-)
-def test_what_cannot_be_given_is_refused(room, kind, typed, sentence):
-    assert sentence in room.teach("give", kind, typed)["error"]
-    assert room.ask("", "", 0)["given"] is None
 
 
 def test_the_board_is_saved_as_a_table(room, workspaces):
@@ -459,45 +324,6 @@ def test_a_run_that_its_person_removes_stays_on_the_board_as_it_was(room, worksp
     assert seen() is None, "the board does not keep it in memory"
 
 
-def test_two_people_of_one_name_are_told_apart(classroom):
-    assert [classroom.share(visitor, name, RUN) for visitor, name in (("a", "Ada"), ("b", "ADA "), ("c", "ada"))] == [
-        "Ada",
-        "ADA (2)",
-        "ada (3)",
-    ]
-    assert classroom.share("b", "ADA", RUN) == "ADA (2)", "shared again"
-    classroom.withdraw("a")
-    assert classroom.share("b", "Bob", RUN) == "Bob"
-
-
-def test_a_lesson_of_the_teachers_own_is_fetched_by_who_opens_it(room):
-    one = room.tokens[0]
-    lesson = {"title": "Mine", "steps": [{"text": "<b>", "choices": ["a"], "right": 0}]}
-    assert "its “hide”" in room.teach("send_lesson", '{"title": "T", "steps": [{"hide": ["body"]}]}')["error"]
-    assert "taken this lesson back" in room.ask(one, "lesson")["error"]
-    assert room.teach("send_lesson", json.dumps(lesson)) == {}
-    sent = room.ask(one, "", 0)["lesson"]
-    assert (sent["title"], sent["lesson"]) == ("Mine", True)
-    assert room.ask(one, "lesson")["steps"][0]["text"] == "<b>"
-    room.teach("send", "", LINK)
-    assert room.ask(one, "", 0)["lesson"]["lesson"] is False
-    assert "error" in room.ask(one, "lesson")
-
-
-def test_answers_are_counted_for_the_teacher_without_names(room, workspaces, service):
-    one, other = room.tokens
-    name = "3 Which  one?\nThis " + "\U0001f600" * 150
-    for visitor, choice in ((one, 2), (other, 0), (one, 0)):
-        assert room.ask(visitor, "answer", name, choice) == {}
-    assert "answers" not in room.ask(one, "", 0)
-    seen = room.ask(one, "", 0, TOKEN)
-    assert seen["answers"] == {name: [1, 0, 1, 0, 0, 0, 0, 0]}, "the first answer of each person counts"
-    assert not {one, other, digest(one), digest(other)} & set(json.dumps(seen).split('"'))
-    for wrong in (("T", -1), ("T", 8), ("T", True), ("T", "0"), (3, 0), ("T" * 201, 0)):
-        assert "reload the page" in room.ask(one, "answer", *wrong)["error"]
-    assert "error" in room.ask("stranger", "answer", "T", 0)
-
-
 def test_the_teacher_sees_how_many_train_and_how_many_failed(room, workspaces):
     one, other = room.tokens
     recipe = load_recipe(DEFAULT_RECIPE).override({"training.steps": 9, "data.batch_size": 2})
@@ -515,7 +341,7 @@ def test_the_teacher_sees_how_many_train_and_how_many_failed(room, workspaces):
 
 def test_a_kept_class_goes_on_after_a_restart(room, workspaces, service, tmp_path):
     def serve() -> Room:
-        routes = class_routes(workspaces, Classroom(TOKEN), lambda space, run: "good", read_lesson, tmp_path)
+        routes = class_routes(workspaces, Classroom(TOKEN), lambda space, run: "good", tmp_path)
         return Room(TestClient(Starlette(routes=routes)), room.tokens)
 
     first = serve()
@@ -524,10 +350,7 @@ def test_a_kept_class_goes_on_after_a_restart(room, workspaces, service, tmp_pat
     number = first.question()["number"]
     first.ask(room.tokens[1], "guess", number, ["juliet", "you"])
     first.teach("limit", 77, 50_000, False)
-    first.teach("send", "T", LINK, True)
-    first.teach("give", "seed", "5 6")
-    assert [first.ask(each, "", 0)["given"]["value"] for each in room.tokens] == ["5", "6"]
-    first.ask(room.tokens[1], "answer", "T", 1)
+    first.teach("send", LINK)
     before = first.ask(room.tokens[1], "", 0, TOKEN)
     assert (tmp_path / KEPT).stat().st_mode & 0o077 == 0, "it holds the teacher's token"
     assert teachers_token(str(tmp_path)) == TOKEN
@@ -538,9 +361,8 @@ def test_a_kept_class_goes_on_after_a_restart(room, workspaces, service, tmp_pat
     second = serve()
     assert workspaces.service.limits.steps == 77
     after = second.ask(room.tokens[1], "", 0, TOKEN)
-    for part in ("lesson", "round", "sharing", "answers", "given"):
+    for part in ("sent", "round", "sharing"):
         assert after[part] == before[part], part
-    assert [second.ask(each, "", 0)["given"]["value"] for each in room.tokens[::-1]] == ["6", "5"]
     assert [each["name"] for each in after["runs"]] == ["Ada"]
     assert after["runs"][0]["curve"] == before["runs"][0]["curve"]
     second.teach("uncover")
@@ -590,12 +412,6 @@ def test_what_a_class_holds_is_bounded(classroom):
     for visitor in range(state.MOST_PRESENT + 5):
         classroom.news(f"{visitor}", 0)
     assert classroom.news(None, 0)["here"] == state.MOST_PRESENT
-    for visitor in range(MOST_GUESSES):
-        classroom.answer(f"{visitor}", "\ud800", 0)
-    with pytest.raises(InputError, match="have answered"):
-        classroom.answer("late", "\ud800", 0)
-    classroom.answer("0", "\ud800", 1)
-    assert classroom.news(None, 0, is_teacher=True)["answers"]["?"][0] == MOST_GUESSES
     for nothing in ("", " ", "\u202e"):
         with pytest.raises(InputError, match="name"):
             classroom.share("0", nothing, RUN)
@@ -613,17 +429,13 @@ def test_an_action_with_the_wrong_parts_gets_a_sentence(room, caplog):
     for action, *parts in [*wrong, ("guess", number, [3]), ("guess", number, None), ("nothing",), ("__class__", 1)]:
         assert room.ask(room.tokens[0], action, *parts)["error"].endswith(".")
     for action, *parts in [
-        ("send", "t"),
-        ("send", None, LINK),
-        ("send", "t", 3),
+        ("send",),
+        ("send", None),
+        ("send", LINK, 3),
         ("ask",),
         ("limit", 1),
         ("clear", 1, 2),
-        ("send_lesson", 3),
-        ("give", "seed", 3),
-        ("give", "layers", "3"),
-        ("ask", room.tokens[0], LINK, ASKED, "word"),
-        ("ask", room.tokens[0], LINK, ASKED, []),
+        ("ask", room.tokens[0], LINK, []),
     ]:
         assert room.teach(action, *parts)["error"].endswith(".")
     assert "unexpected" not in caplog.text

@@ -24,11 +24,7 @@ const UNSAVED = "The board has changed since it was saved.";
 const COLUMNS = [
   ["Name", ({ name }) => name, ({ name, colour, isDotted }) => el("span.b-side", dot(colour, isDotted), own(name))],
   ["Run", ({ title }) => title, ({ title, recipe }) => [el("bdi", title), el("small", `${recipe}.`)]],
-  [
-    "Text",
-    ({ text, sentences }) => `${text} ${sentences}`,
-    ({ text, sentences }) => [text, el("small", `${count(sentences)} sentences`)],
-  ],
+  ["Sentences", ({ sentences }) => sentences, ({ sentences }) => count(sentences), true],
   ["Seed", ({ seed }) => Number(seed), ({ seed }) => seed, true],
   ["Learning rate", ({ rate }) => rate, ({ rate }) => `${rate}`, true],
   [
@@ -59,9 +55,9 @@ function shareForm() {
   };
   const remove = button("Take it off", withdraw, { id: "class-withdraw" });
   const share = async () => {
-    const { error, other } = await act("share", null, name.value);
+    const { error } = await act("share", null, name.value);
     if (!error) room.kept.set("name", name.value);
-    fill(status, error, other && ["Another person has this name, so your run has the name ", el("bdi", other), "."]);
+    status.textContent = error ?? "";
   };
   const send = (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -185,5 +181,5 @@ function line(run) {
 
 /** @type {View} */
 export function view(root, { options }) {
-  fill(root, room.teacher && desk(options.lessons), shareForm(), new Board(options.chart).element);
+  fill(root, room.teacher && desk(), shareForm(), new Board(options).element);
 }

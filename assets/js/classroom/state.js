@@ -4,15 +4,13 @@ import { announce, keep, kept, NO_ANSWER, on, polling, say, visitor } from "../f
 import { address } from "../frame/question.js";
 import { count } from "../parts/numbers.js";
 
-/** @typedef {{number: number, version: number, name: string, colour: string, isDotted: boolean, title: string, recipe: string, seed: string, rate: number, text: string, sentences: number, status: keyof typeof import("../compare/runs.js").STATUS_NAMES, step: number, steps: number, losses: (number | null)[], curve: [step: number, mlm: number | null, nsp: number | null][], verdict: string}} SharedRun */
+/** @typedef {{number: number, version: number, name: string, colour: string, isDotted: boolean, title: string, recipe: string, seed: string, rate: number, sentences: number, status: keyof typeof import("../compare/runs.js").STATUS_NAMES, step: number, steps: number, losses: (number | null)[], curve: [step: number, mlm: number | null, nsp: number | null][], verdict: string}} SharedRun */
 /** @typedef {[word: string, count: number, probability?: number | null, isRight?: boolean]} Guessed by the room, and once it is uncovered by the model */
-/** @typedef {{number: number, kind: "words" | "follows" | "loss", about: {title?: string, steps?: number, rate?: number, blind?: number}, texts: string[], gaps: number, open: boolean, count: number, bars: Guessed[][], own: string[] | null, link?: string, model?: string, right?: string[], nearest?: string}} Round see balcony/classroom/covered.py */
-/** @typedef {{number: number, kind: "seed" | "rate" | "text", value?: string, count?: number}} Given its value, of a text the beginning; for the teacher, how many have one */
-/** @typedef {{number: number, title: string, link: string, lesson: boolean, together: boolean}} Sent lesson: whether the teacher has made it; together: whether it opens by itself */
+/** @typedef {{number: number, texts: string[], gaps: number, open: boolean, count: number, bars: Guessed[][], own: string[] | null, link?: string, model?: string}} Round see balcony/classroom/covered.py */
 
 const POLL_MS = 1800; // a board follows within two seconds
 
-/** Values of this browser tab that a reload finds: teacher, seen (number of the offer that was answered), name, given (number of what was taken over or put off), saved (version of the newest run of a saved board), alone (not taken along), before (where the teacher took the page from). */
+/** Values of this browser tab that a reload finds: teacher, seen (number of the offer that was answered), name, saved (version of the newest run of a saved board). */
 const memory = {
   /** @param {string} key */
   get: (key) => kept(`class-${key}`, ""),
@@ -42,18 +40,14 @@ export const room = {
   runs: new Map(),
   /** @type {number | null} */
   own: null,
-  /** @type {Sent | null} */
-  lesson: null,
+  /** The view that the teacher shows. @type {{number: number, link: string} | null} */
+  sent: null,
   /** @type {Round | null} */
   round: null,
-  /** @type {Given | null} */
-  given: null,
   sharing: true,
-  /** For the teacher: how many train, and whose newest run has failed; how often each choice was the answer, by the name of a step. */
+  /** For the teacher: how many train, and whose newest run has failed. */
   training: 0,
   failed: 0,
-  /** @type {Record<string, number[]>} */
-  answers: {},
   /** Of runs, null while the teacher has set none. @type {{steps: number, parameters: number} | null | undefined} */
   limits: undefined,
   kept: memory,
@@ -124,11 +118,6 @@ export async function act(action, ...values) {
 
 /** The same with the teacher's token first. @param {string} action @param {any[]} values */
 export const teach = (action, ...values) => act(action, room.teacher, ...values);
-
-on("answered", async ({ step, choice }) => {
-  const { error } = await act("answer", step, choice);
-  if (error) say(error);
-});
 
 /** Show the view of a link, as if it stood in the address. @param {string} link the part after # */
 export function show(link) {

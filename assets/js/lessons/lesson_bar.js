@@ -6,7 +6,7 @@
 
 import { popover } from "../controls.js";
 import { button, disable, el, fill, note, own } from "../parts/elements.js";
-import { announce, keep, kept, on, orError, visitor } from "../frame/page.js";
+import { keep, kept, on, orError, visitor } from "../frame/page.js";
 import { ask, changedParts, onPart, parsed, question, restore } from "../frame/question.js";
 import { terms } from "./terms.js";
 
@@ -15,18 +15,6 @@ const NOT_IN_LINK = "A link does not carry the lesson of a file. Open the file u
 
 /** @typedef {{question: Record<string, any>, text: string, ask: string, choices: string[], right: number | null, answer: string, hide: string[]}} Step see read_lesson in balcony/lessons.py */
 /** @typedef {{title: string, steps: Step[], error?: string}} Lesson */
-
-/** The lesson that the page shows, the number of its step, and whether it came from a file. @type {{lesson: Lesson | null, at: number, isOwn: boolean}} */
-export const shown = { lesson: null, at: 0, isOwn: false };
-
-/** A text of the lesson; one that a person wrote stays as it is. @param {string} text */
-export const theirs = (text) => (shown.isOwn ? own(text) : text);
-
-const LONGEST_NAME = 200; // characters
-
-/** The name by which a class counts the answers to a step. @param {{lesson: Lesson | null, at: number}} of */
-export const nameOf = ({ lesson, at }) =>
-  [...`${at} ${lesson?.steps[at]?.ask} ${lesson?.title}`].slice(0, LONGEST_NAME).join("");
 
 /** Whether the page shows what these parts of a question say; the frame adds the recipe later. @param {Record<string, any>} parts */
 const isView = (parts) =>
@@ -66,11 +54,6 @@ export class LessonBar {
       if (this.isGoing || !question.lesson || parts.some((part) => part !== "lesson" && part !== "at")) return;
       this.reopen();
     });
-    // A lesson that a class's teacher made.
-    on("lesson", ({ at, ...found }) => {
-      this.take(found);
-      this.go(at);
-    });
     visitor.known.then(() => {
       document.querySelector(".b-frame-tools")?.prepend(this.list, this.file);
       if (!location.hash && options.begin) this.begin(options.begin);
@@ -80,6 +63,11 @@ export class LessonBar {
   /** @returns {Step | undefined} */
   get step() {
     return this.lesson?.steps[question.at];
+  }
+
+  /** A text of the lesson; one that a person wrote stays as it is. @param {string} text */
+  theirs(text) {
+    return [OWN, this.options.begin].includes(question.lesson) ? own(text) : text;
   }
 
   /** @param {string} text */
@@ -120,15 +108,6 @@ export class LessonBar {
     this.open().catch(console.warn);
   }
 
-  /** @param {Lesson} found a lesson that no address names */
-  take(found) {
-    keep("lesson", "", found);
-    this.lesson = found;
-    this.opened = OWN;
-    this.complain("");
-    ask({ lesson: OWN, at: 0 });
-  }
-
   /** Show a step with its view. @param {number} at */
   go(at) {
     if (!this.lesson) return;
@@ -148,7 +127,11 @@ export class LessonBar {
     this.file.value = "";
     const found = /** @type {Lesson} */ (await orError(this.server.lesson(chosen.name, text)));
     if (found.error) return this.complain(found.error);
-    this.take(found);
+    keep("lesson", "", found);
+    this.lesson = found;
+    this.opened = OWN;
+    this.complain("");
+    ask({ lesson: OWN, at: 0 });
     this.go(0);
   }
 
@@ -178,16 +161,13 @@ export class LessonBar {
       hide = step?.hide ?? [];
     this.hiding.textContent = hide.map((part) => `${parts[part]} { display: none !important; }`).join("\n");
     body.hidden = !lesson;
-    const isOwn = [OWN, this.options.begin].includes(question.lesson);
-    Object.assign(shown, { lesson, at: question.at, isOwn });
-    announce("step", null);
     if (!lesson) {
       this.painted = "";
       return;
     }
-    body.ariaLabel = `Lesson: ${theirs(lesson.title)}`;
+    body.ariaLabel = `Lesson: ${this.theirs(lesson.title)}`;
     fill(body, step && this.shown(lesson, step));
-    // A step that a teacher shows comes above what a person has scrolled to.
+    // Another step comes above what a person has scrolled to.
     const now = `${question.lesson} ${question.at}`;
     if (now !== this.painted) body.scrollIntoView({ block: "nearest" });
     this.painted = now;
@@ -218,14 +198,14 @@ export class LessonBar {
     return [
       el(
         "div.b-lesson-head",
-        el("h2", { dir: "auto" }, theirs(from.title)),
+        el("h2", { dir: "auto" }, this.theirs(from.title)),
         el("span", { id: "lesson-step" }, `Step ${question.at + 1} of ${from.steps.length}`),
         this.moves(from),
         button("Close", () => this.close(), { id: "lesson-close" }),
       ),
       el(
         "div.b-lesson-sides",
-        el("p.b-lesson-text", { tabindex: -1, dir: "auto" }, theirs(step.text)),
+        el("p.b-lesson-text", { tabindex: -1, dir: "auto" }, this.theirs(step.text)),
         step.ask && el("div", this.task(step)),
       ),
     ];
@@ -234,18 +214,15 @@ export class LessonBar {
   /** Something to answer with choices, or with the answer to be uncovered. @param {Step} step */
   task({ ask: task, answer, choices, right }) {
     const said = el("p", { role: "status", dir: "auto" });
-    const names = choices.length ? choices.map((choice) => theirs(choice)) : answer ? ["Show the answer"] : [];
+    const names = choices.length ? choices.map((choice) => this.theirs(choice)) : answer ? ["Show the answer"] : [];
     const buttons = names.map((name, k) => {
       const isJudged = choices.length > 0 && right !== null,
         isWrong = isJudged && k !== right,
         judged = isWrong ? "Not this one. " : isJudged && "Right. ";
-      const press = () => {
-        fill(said, judged, !isWrong && theirs(answer));
-        announce("answered", { step: nameOf(shown), choice: k });
-      };
+      const press = () => fill(said, judged, !isWrong && this.theirs(answer));
       return button(name, press, { id: `lesson-choice-${k}` });
     });
-    return [el("p.b-lesson-ask", { dir: "auto" }, theirs(task)), el("div.b-tools", buttons), said];
+    return [el("p.b-lesson-ask", { dir: "auto" }, this.theirs(task)), el("div.b-tools", buttons), said];
   }
 }
 

@@ -2,7 +2,7 @@
 // also over a reload.
 
 import { button, el, roam } from "../parts/elements.js";
-import { keep, kept, on, say, visitor } from "../frame/page.js";
+import { keep, kept, say, visitor } from "../frame/page.js";
 
 const RESET = "The page was loaded again. The settings that you had changed are those of the recipe again.";
 
@@ -28,7 +28,6 @@ export function view(root, { options, trigger }) {
     return text || "";
   };
   const take = (/** @type {string} */ name) => trigger("chosen", { name, text: replace(!name) });
-  on("fill", ({ text }) => text && replace(false));
   addEventListener("pagehide", () => {
     keep("typing", visitor.token, isTyped);
     replace(false);
