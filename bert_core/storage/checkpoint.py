@@ -33,7 +33,7 @@ from bert_core.storage.weights import (
     POSITIONS,
     TASK_HEADS,
     WEIGHTS,
-    Stored,
+    AllStored,
     check_finite,
     open_weights,
     read_weights,
@@ -61,15 +61,11 @@ _HUGGING_FACE_DEFAULTS = {
 
 
 class _Config(BaseModel):
-    """The fields of config.json beside the sizes, with the values that this program supports; others are ignored."""
+    """The fields of config.json beside the sizes, with the values that this program supports. The others are ignored;
+    models that differ in them from BERT have other tensors."""
 
     model_type: Literal["bert"] = "bert"  # Google's bert_config.json has none
-    position_embedding_type: Literal["absolute"] | None = None
     is_decoder: Literal[False] | None = None
-    add_cross_attention: Literal[False] | None = None
-    pruned_heads: Annotated[Json, Field(max_length=0)] | None = None
-    quantization_config: None = None
-    tie_word_embeddings: Literal[True] | None = None
     pooler_type: Literal["first_token_transform", "all_token_average"] | None = None  # as Google's files have it
     architectures: list[object] | None = None
     problem_type: Literal["regression", "single_label_classification"] | None = None
@@ -202,26 +198,13 @@ def _put_in_place(new: Path, folder: Path) -> None:
             os.fsync(file.fileno())
     if any(_content(folder / name) != _content(new / name) for name in (CONFIG, TOKENIZER, TOKENIZER_CONFIG)):
         (folder / CONFIG).unlink(missing_ok=True)  # from here on, the folder holds no model
-        _sync(folder)
     for path in folder.iterdir():
         if MODEL_FILES.fullmatch(path.name) and path.name not in names:
             path.unlink()
     for name in names:
         if name != CONFIG:
             os.replace(new / name, folder / name)
-    _sync(folder)
     os.replace(new / CONFIG, folder / CONFIG)
-    _sync(folder)
-
-
-def _sync(folder: Path) -> None:
-    """Let the renames in a folder survive a power cut, where a system syncs folders."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _content(path: Path) -> bytes | None:
@@ -313,7 +296,7 @@ def model_folder(name: str | Path) -> Path:
 
 def assemble(
     files: Mapping[str, bytes],
-    stored: Mapping[str, Stored] | None,
+    stored: AllStored | None,
     name: str,
     max_positions: int | None = None,
     limits: Limits = LOCAL,
@@ -378,7 +361,7 @@ def _read_head(fields: _Config) -> TaskHead | None:
     return TaskHead(architecture, () if is_regression else labels, is_regression)
 
 
-def _fill(model: BertForPreTraining, stored: Mapping[str, Stored] | None, positions: int) -> frozenset[str]:
+def _fill(model: BertForPreTraining, stored: AllStored | None, positions: int) -> frozenset[str]:
     """Load the weights into a model on the meta device and draw what the files lack; returns the missing parts.
     stored: None for random weights. positions: in the files."""
     config, generator = model.config, torch.Generator()

@@ -53,10 +53,8 @@ def fetch_checkpoint(
         if total > max_bytes:
             most = megabytes(max_bytes)
             raise CheckpointError(f"{name} has {megabytes(total)}; the limit is {most}. Use a smaller one.")
-        progress(0, total)
-        folder = fetch(revision=files[0].commit_hash, tqdm_class=_bar(progress, total))  # whose sizes are checked
-        progress(total, total)
-        return Path(folder)
+        revision = files[0].commit_hash  # the one whose sizes are checked
+        return Path(fetch(revision=revision, tqdm_class=_bar(progress, total)))
     except (OSError, errors.HTTPError) as error:
         with contextlib.suppress(OSError):
             return Path(fetch(local_files_only=True))  # what an earlier call has downloaded

@@ -26,7 +26,6 @@ POSITIONS = "bert.embeddings.position_embeddings.weight"
 MAX_HEADER_BYTES = 512 * 2**10  # 48 layers, twice in a training state, have 200 kB
 FLOATS = ("F32", "F16", "BF16")
 
-Shapes = Mapping[str, tuple[int, ...]]
 
 # The parts that may be missing, each as a whole. All other tensors are required.
 PARTS = {"pooler": "bert.pooler.", "mlm": "cls.predictions.", "nsp": "cls.seq_relationship."}
@@ -58,6 +57,10 @@ class Stored:
     def read(self, dtype: torch.dtype = torch.float32) -> Tensor:
         """A copy, because the numbers of a mapped file would change with it."""
         return self.get().to(dtype, copy=True)
+
+
+AllStored = Mapping[str, Stored]
+Shapes = Mapping[str, tuple[int, ...]]
 
 
 def open_tensors(path: Path) -> dict[str, Stored]:
@@ -94,7 +97,7 @@ CONVERSION = f"""import torch, safetensors.torch as safe; weights = torch.load("
 safe.save_file({{name: each.contiguous().clone() for name, each in weights.items()}}, "{WEIGHTS}")"""
 
 
-def read_weights(stored: Mapping[str, Stored], shapes: Shapes) -> tuple[dict[str, Tensor], frozenset[str]]:
+def read_weights(stored: AllStored, shapes: Shapes) -> tuple[dict[str, Tensor], frozenset[str]]:
     """The weights of a model as float32, and which of PARTS are missing.
 
     stored: the tensors of its files; without the `bert.` prefix, under the old names gamma and beta, in float32,
@@ -126,7 +129,7 @@ def read_weights(stored: Mapping[str, Stored], shapes: Shapes) -> tuple[dict[str
     return tensors, missing
 
 
-def _with_current_names(stored: Mapping[str, Stored], shapes: Shapes) -> dict[str, Stored]:
+def _with_current_names(stored: AllStored, shapes: Shapes) -> dict[str, Stored]:
     """The tensors under Hugging Face's current names, without those that this model does not have."""
     is_prefixed = any(name.startswith("bert.") for name in stored)
     entries: dict[str, Stored] = {}

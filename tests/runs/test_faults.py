@@ -107,7 +107,7 @@ def test_a_failed_allocation_says_that_the_machine_is_too_small(
 
 IN_SAVING = [
     *[(train.Training, "to_save"), (train.Training, "copy"), (Trainer, "state")],
-    *[(checkpoint, name) for name in ("check_finite", "_put_in_place", "weights_of", "small_files", "_sync")],
+    *[(checkpoint, name) for name in ("check_finite", "_put_in_place", "weights_of", "small_files")],
     *[(saved_state.TrainingState, "write"), (saved_state, "save_file")],
 ]
 

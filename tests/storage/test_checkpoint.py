@@ -351,12 +351,8 @@ def test_the_padding_id_is_the_vocabularys_own(folder):
     [
         ({"model_type": "roberta"}, "model_type 'roberta', which cannot be used: Input should be 'bert'"),
         ({"model_type": None}, "model_type None"),
-        ({"position_embedding_type": "relative_key"}, "position_embedding_type 'relative_key'"),
         ({"is_decoder": True}, "is_decoder True"),
-        ({"add_cross_attention": True}, "add_cross_attention True"),
-        ({"pruned_heads": {"0": [1]}}, "pruned_heads"),
         ({"type_vocab_size": 1}, "type_vocab_size is 1; it must be a whole number from 2 to 16"),
-        ({"quantization_config": {"bits": 4}}, "quantization_config"),
         ({"hidden_act": "gelu_new"}, "hidden_act is 'gelu_new'; it can be one of: gelu, relu"),
         (
             {"pooler_type": "max"},
@@ -378,7 +374,6 @@ def test_the_padding_id_is_the_vocabularys_own(folder):
         ({"num_hidden_layers": 3}, r"encoder\.layer\.2\.\S+ is missing"),
         ({"num_hidden_layers": 1}, r"'bert\.encoder\.layer\.1\.\S+ is unknown.* and \d+ more"),
         ({"hidden_size": 6}, r"is F32 \[30, 12\] instead of F32 \[30, 6\]"),
-        ({"tie_word_embeddings": False}, "tie_word_embeddings False"),
     ],
 )
 def test_a_wrong_or_unsupported_config_is_refused(changes, message, folder):
