@@ -165,6 +165,13 @@ def _parser() -> argparse.ArgumentParser:
             how, help = changed.get(option.strip("-"), _OPTIONS[option])
             command.add_argument(option, help=help, **how)
 
+    _add_learning(add)
+    _add_using(add)
+    return parser
+
+
+def _add_learning(add: Callable) -> None:
+    """The commands that train a model."""
     own, of_tasks = ", ".join(recipes.recipe_names()), ", ".join(each.name for each in recipes.finetuning_recipes())
     by_size = f"settings by the size of --corpus or, without it or with --start, {recipes.DEFAULT_RECIPE}"
     add(
@@ -177,20 +184,24 @@ def _parser() -> argparse.ArgumentParser:
         recipe=({"type": _given}, f"one of {own}, or a JSON file; default: {by_size}"),
     )
     add(
-        "exam",
-        _exam,
-        ["model", "--corpus", "--kind", "--seed", "--max-positions"],
-        "mask every word and judge every pair of a text",
-        corpus=(_FILE | {"required": True}, "the text to mask and judge"),
-        seed=({"type": int, "default": 0}, "chooses the window of a long text"),
-    )
-    add(
         "finetune",
         _finetune,
         ["--recipe", "--task", "--train", "--validation", "--test", *_TABLE, "--checkpoint", *_LEARNING],
         "let a model learn a task from labelled examples",
         "Ctrl-C and SIGTERM save the best epoch so far and end it.",
         recipe=({"type": _given}, f"one of {of_tasks}; default: only --task"),
+    )
+
+
+def _add_using(add: Callable) -> None:
+    """The commands that ask a trained model."""
+    add(
+        "exam",
+        _exam,
+        ["model", "--corpus", "--kind", "--seed", "--max-positions"],
+        "mask every word and judge every pair of a text",
+        corpus=(_FILE | {"required": True}, "the text to mask and judge"),
+        seed=({"type": int, "default": 0}, "chooses the window of a long text"),
     )
     add(
         "predict",
@@ -209,7 +220,6 @@ def _parser() -> argparse.ArgumentParser:
         "--output gets the worst mistakes first: the texts, what is right, and what the model says.",
         output=_LINES,
     )
-    return parser
 
 
 # --- Learning --------------------------------------------------------------------------------------------------------
@@ -489,13 +499,13 @@ def _exam(options: argparse.Namespace) -> None:
     _print_result({name: [of.right, of.asked] for name, (of, _) in tallies.items()})
 
 
-def _read_examples(options: argparse.Namespace, **how: Any) -> tuple[Checkpoint, TaskData]:
+def _read_examples(options: argparse.Namespace, *, labelled: bool) -> tuple[Checkpoint, TaskData]:
     """A fine-tuned model, and the examples of --input."""
     if options.output:
         _check_file(options.output)
     checkpoint = _open(options, options.model).to(choose_device(options.device))
     given = {name: getattr(options, name) for name in ("columns", "encoding", "separator")}
-    data = load_task(options.input, task_of(checkpoint).name, model=checkpoint, **given, **how)
+    data = load_task(options.input, task_of(checkpoint).name, model=checkpoint, labelled=labelled, **given)
     _tell(*data.notes)
     return checkpoint, data
 
@@ -513,7 +523,7 @@ def _predict(options: argparse.Namespace) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> None:
-    checkpoint, data = _read_examples(options)
+    checkpoint, data = _read_examples(options, labelled=True)
     result = review(checkpoint, data)
     _tell(*result.notes)
     if options.output:
@@ -530,7 +540,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     _print_result({"task": data.task, "examples": len(data.examples), **result.measures, "always": result.always})
 
 
-def _open(options: argparse.Namespace, name: str, **how: Any) -> Checkpoint:
+def _open(options: argparse.Namespace, name: str, random_weights: bool = False) -> Checkpoint:
     """The model in a folder, one that comes with Balcony or, where neither the folder nor its parent exists, one from
     the Hub. Its notes are told."""
     folder = model_folder(name)
@@ -543,7 +553,9 @@ def _open(options: argparse.Namespace, name: str, **how: Any) -> Checkpoint:
                 bar.update(done - bar.n)
 
             folder = fetch_checkpoint(name, progress=show)
-    checkpoint = load_checkpoint(folder, max_positions=getattr(options, "max_positions", None), **how)
+    checkpoint = load_checkpoint(
+        folder, max_positions=getattr(options, "max_positions", None), random_weights=random_weights
+    )
     if options.command not in (_predict, _evaluate):  # which ask for nothing that its files lack
         _tell(*checkpoint.notes)
     return checkpoint
@@ -613,7 +625,7 @@ def write_utf8() -> None:
 
 
 @contextlib.contextmanager
-def ended_by(handler: Callable[..., Any]) -> Iterator[dict[int, Any]]:
+def ended_by(handler: Callable[..., object]) -> Iterator[dict[int, Callable | int | None]]:
     """Call `handler` for what asks a program to end: Ctrl-C, SIGTERM and, on Windows, Ctrl-Break and a closed window.
     Yields the handlers so far, by signal: none outside the main thread, which alone hears of signals."""
     before = {}
