@@ -54,7 +54,7 @@ def preview(
         check_limits(text, limits)
     encoded, held_out = text.batches.encoded, text.parts.validation
     first = np.flatnonzero(encoded.has_next if recipe.data.segments == "sentences" else [])
-    a, b = encoded.lengths_of(first), encoded.lengths_of(first + 1)
+    a, b = encoded.lengths[first], encoded.lengths[first + 1]
     kept = sum(side.sum() for side in truncated_lengths(a, b, text.recipe.data.sequence_length - 3))
     warnings = [*text.notes]
     if times > 1:

@@ -5,8 +5,6 @@ Shapes: S sentences, G batches in a group, B pairs in a batch, R = G * B rows, T
 """
 
 import copy
-import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +14,7 @@ from torch import Tensor
 
 from bert_core.config import DataConfig
 from bert_core.data.encoding import IGNORED, EncodedCorpus
-from bert_core.data.pairs import BATCH_STREAM, Pairs, PairSampler, generator
+from bert_core.data.pairs import BATCH_STREAM, PairSampler, generator
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, special_ids
 
 Array = np.ndarray
@@ -76,9 +74,6 @@ class PretrainingBatches:
         """Number of batches in one pass through all sentences that can begin a pair, or through all labelled pairs."""
         return self._sampler.pass_length / self.config.batch_size
 
-    def __iter__(self) -> Iterator[Batch]:
-        return map(self.__getitem__, itertools.count())
-
     def __getitem__(self, k: int) -> Batch:
         """The batch of step k (0, 1, 2, ...)."""
         group, number = divmod(k, self._group)
@@ -95,16 +90,16 @@ class PretrainingBatches:
         rng = generator(self.seed, BATCH_STREAM, group)
         steps = np.arange(group * self._group, (group + 1) * self._group)  # (G,)
         longest = np.where(steps < self.short_steps, self.config.short_length or 0, self.config.sequence_length)
-        pairs = self._sampler.draw(steps, longest, rng)
-        ids, segments, attended = self._lay_out(pairs, longest.repeat(self.config.batch_size), rng)
+        sides, is_next = self._sampler.draw(steps, longest, rng)
+        ids, segments, attended = self._lay_out(sides, longest.repeat(self.config.batch_size), rng)
         mask_rng = generator(self.seed, BATCH_STREAM, group, self._masks) if self._masks else rng
         shown, labels = self._mask(ids, attended, mask_rng)
-        return shown, segments, attended, labels, pairs.label
+        return shown, segments, attended, labels, is_next
 
-    def _lay_out(self, pairs: Pairs, longest: Array, rng: np.random.Generator) -> tuple[Array, ...]:
+    def _lay_out(self, sides: Array, longest: Array, rng: np.random.Generator) -> tuple[Array, ...]:
         """[CLS] A [SEP] B [SEP] of at most `longest` (R,) tokens or, where B is empty, [CLS] A [SEP], and padding: ids,
         segments and mask, (R, T) each."""
-        start_a, end_a, start_b, end_b = (self.encoded.offsets[sentences] for sentences in pairs[:4])
+        start_a, end_a, start_b, end_b = self.encoded.offsets[sides]
         whole_a, whole_b = end_a - start_a, end_b - start_b
         length_a, length_b = truncated_lengths(whole_a, whole_b, longest - 3)
         # Each token that a side loses is removed from its front or its back with equal chance.

@@ -4,8 +4,10 @@ Shapes: S sentences, D documents. Sentences without a token are left out, and do
 """
 
 import itertools
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -42,14 +44,10 @@ class EncodedCorpus:
         """Number of sentences."""
         return len(self.texts)
 
-    @property
+    @cached_property
     def lengths(self) -> np.ndarray:
         """Number of tokens in each sentence, (S,)."""
         return np.diff(self.offsets)
-
-    def lengths_of(self, sentences: np.ndarray) -> np.ndarray:
-        """Number of tokens in each of these sentences."""
-        return self.offsets[sentences + 1] - self.offsets[sentences]
 
     @property
     def unigram_entropy(self) -> float:
@@ -86,17 +84,17 @@ def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, *, progress: Callable[[f
     """
     unknown, dtype = tokenizer.token_to_id(UNK), np.min_scalar_type(tokenizer.get_vocab_size())
     tokenizer, sentences = plain(tokenizer), corpus.sentences
-    ids, lengths, texts = [np.empty(0, dtype)], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    ids, lengths, texts = [np.empty(0, dtype)], array("q"), array("q")
     for start in range(0, len(sentences), _ENCODED_AT_ONCE):
         progress(start / len(sentences))
-        group = list(sentences[start : start + _ENCODED_AT_ONCE])
+        group = sentences[start : start + _ENCODED_AT_ONCE]
         rows = [row.ids for row in tokenizer.encode_batch_fast(group, add_special_tokens=False)]
         ids.append(np.fromiter(itertools.chain.from_iterable(rows), dtype))
-        lengths.append(np.fromiter(map(len, rows), np.int64, len(rows)))
+        lengths.extend(map(len, rows))
         # Two of ten million sentences share a hash with a probability of 3 in a million; they are then never a NotNext
         # pair. Python's hash of whole numbers is the same in every process.
-        texts.append(np.fromiter(map(hash, map(tuple, rows)), np.int64, len(rows)))
-    length = np.concatenate(lengths)  # of all sentences, as `kept`
+        texts.extend(map(hash, map(tuple, rows)))
+    length = np.array(lengths)  # of all sentences, as `kept`
     kept, pair_labels = length > 0, None
     if corpus.labels is not None:  # a pair is kept or left out as a whole
         kept = kept.reshape(-1, 2).all(1).repeat(2)
@@ -108,7 +106,7 @@ def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, *, progress: Callable[[f
         ids=whole,
         offsets=np.concatenate([[0], length[kept].cumsum()]),
         documents=np.unique(kept_before[ends]),
-        texts=np.concatenate(texts)[kept],
+        texts=np.array(texts)[kept],
         unknown_share=float((whole == unknown).mean()) if len(whole) else 0.0,
         pair_labels=pair_labels,
     )

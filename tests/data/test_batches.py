@@ -269,8 +269,8 @@ def test_sentences_without_a_word_are_left_out():
 @pytest.mark.parametrize(
     ("documents", "message"),
     [
-        ((("a single sentence",),), "at least two"),
-        ((("one document",), ("another document",)), "at least two"),
+        ((("a single sentence",),), "no two neighbours"),
+        ((("one document",), ("another document",)), "no two neighbours"),
         ((("all alike", "all alike", "all alike"),), "two different"),
     ],
 )

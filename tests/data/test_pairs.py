@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -22,10 +23,14 @@ def make_sampler(documents, *, needs_pairs=True, seed=0, **settings):
     return PairSampler(encoded, DataConfig(**settings), seed, needs_pairs)
 
 
+Pairs = namedtuple("Pairs", "start_a end_a start_b end_b label")
+
+
 def drawn(sampler, steps):
-    """The pairs of the first steps, with the maximum length of the settings, and the fraction of A that are lasts."""
+    """The pairs of the first steps, with the maximum length of the settings."""
     longest = np.full(steps, sampler.config.sequence_length)
-    return sampler.draw(np.arange(steps), longest, np.random.default_rng(3))
+    sides, label = sampler.draw(np.arange(steps), longest, np.random.default_rng(3))
+    return Pairs(*sides, label)
 
 
 def accuracy_from(sentences, labels):
@@ -230,7 +235,7 @@ def test_documents_of_one_sentence_train_without_pairs(segments):
     corpus = Corpus([["one a"], ["two b"], ["three c d"]])
     tokenizer = train_tokenizer(corpus)
     encoded = encode_corpus(corpus, tokenizer)
-    with pytest.raises(CorpusError, match="at least two"):
+    with pytest.raises(CorpusError, match="no two neighbours"):
         PretrainingBatches(encoded, tokenizer, DataConfig(segments=segments))
     batches = PretrainingBatches(encoded, tokenizer, DataConfig(batch_size=6, segments=segments), needs_pairs=False)
     assert batches.steps_per_epoch == 0.5

@@ -312,7 +312,7 @@ def test_the_tokenizer_of_a_text_that_holds_nothing_out_is_trained_on_all_of_it(
 @pytest.mark.parametrize("text", ["a single sentence", "\n\n".join(f"one {i}" for i in range(20))])
 def test_documents_of_one_sentence_train_without_next_sentence_prediction(recipe, text):
     corpus = Corpus.from_text(text, "lines")
-    with pytest.raises(CorpusError, match="at least two"):
+    with pytest.raises(CorpusError, match=r"at least two|no two neighbours"):
         prepare(recipe, corpus)
     recipe = recipe.override({"training.nsp_weight": 0})
     assert len(prepare(recipe, corpus).batches[0].input_ids) == recipe.data.batch_size
