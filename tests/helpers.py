@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 
 from bert_core.config import LOCAL, BertConfig, Limits
 from bert_core.model import BertForPreTraining
-from bert_core.runs.run import Run
+from bert_core.runs.run import ENDED, Run
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
 from bert_core.storage.tokenizer_file import TOKENIZER_CONFIG, read_tokenizer
 from bert_core.storage.untrusted import read_limited
@@ -44,7 +44,7 @@ def wait(condition: Callable[[], Any], message: str = "it has not happened in ti
 
 def finished(run: Run) -> Run:
     """Wait until a run has finished."""
-    run.wait(PATIENCE)
+    wait(lambda: run.status in ENDED)
     assert run.status == "finished", run.reason
     return run
 

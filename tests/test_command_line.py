@@ -61,7 +61,7 @@ def test_train_on_a_text_file(tmp_path, capsys):
     text.write_text("the cat sat\nthe dog ran\nthe bird flew\n")
     assert main(["train", "--corpus", str(text), "--output", str(tmp_path / "m"), "--set", *SHORT]) == 0
     assert load_checkpoint(tmp_path / "m").tokenizer.token_to_id("bird") is not None
-    assert "This text has 3 sentences. Its run has " in capsys.readouterr().err
+    assert "Balcony chose by the size what you did not set yourself." in capsys.readouterr().err
     given = ["--recipe", "romeo-juliet", "--overwrite"]
     assert main(["train", "--corpus", str(text), "--output", str(tmp_path / "m"), *given, "--set", *SHORT]) == 0
     assert "chosen by its size" not in capsys.readouterr().err
@@ -168,9 +168,9 @@ def test_an_interrupted_training_is_saved_and_continues_bit_for_bit(tmp_path, ca
     more = last_line(capsys)
     with TrainingService("cpu") as service:
         recipe = load_recipe("romeo-juliet").override(dict(each.split("=") for each in SHORT))
-        run = service.start(recipe, seed=3).wait(60)
+        run = service.start(recipe, seed=3).wait()
         run.continue_for(2)
-        last = run.wait(60).history()[-1]
+        last = run.wait().history()[-1]
     assert (more["steps"], more["mlm_loss"], more["nsp_loss"]) == (9, last.mlm_loss, last.nsp_loss)
 
 

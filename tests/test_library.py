@@ -30,17 +30,15 @@ def recipe():
 def test_a_script_waits_for_a_run_and_reads_what_it_is(recipe):
     with TrainingService("cpu") as service:
         run = service.start(recipe, paused=True)
-        with pytest.raises(RunError, match=r"^The run has not ended within 0\.1 s; it is (queued|paused)\."):
-            run.wait(0.1)
         assert re.fullmatch(r"<Run [0-9a-f]{6}, Romeo and Juliet, quick: \w+, step 0 of 3>", repr(run))
         assert re.fullmatch(r"<TrainingService on CPU, \d+ cores?: 1 runs that have not ended>", repr(service))
         run.resume()
         assert run.wait() is run
         assert (run.status, run.steps_done) == ("finished", 3)
-        assert repr(run.snapshots[-1]) == "<Snapshot Romeo and Juliet, quick, step 3>"
+        assert run.snapshots[-1].name == "Romeo and Juliet, quick, step 3"
         failed = service.start(recipe, bert_core.Corpus.from_text("one"))
         with pytest.raises(RunError, match=r"one|sentence"):
-            failed.wait(60)
+            failed.wait()
     assert not service.is_alive, "the end of the block ends the threads"
 
 

@@ -7,7 +7,6 @@ model that is being trained.
 import logging
 import math
 import secrets
-import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
@@ -113,13 +112,12 @@ class Run:
         """How far the run is now."""
         with self._changed:
             sharing, ahead, wait = self._service.place_of(self)
-            latest = self._history[-_LATEST:]
             return Progress(
                 status=self.status,
                 reason=self.reason,
                 step=self.steps_done,
                 steps=self.recipe.training.total_steps,
-                tokens_per_second=sum(row.tokens for row in latest[1:]) / (_seconds(latest) or math.inf),
+                tokens_per_second=self._speed()[1],
                 seconds_left=self.seconds_left(sharing),
                 sharing=sharing,
                 preparing=self.stage,
@@ -130,11 +128,22 @@ class Run:
 
     def seconds_left(self, sharing: int) -> float | None:
         """An estimate of the time until it has trained beside so many runs; None while unknown."""
-        latest = self._history[-_LATEST:]
-        if self.status != "running" or len(latest) < 2:
+        seconds, _ = self._speed()
+        if self.status != "running" or not seconds:
             return None
-        a_step = sharing * _seconds(latest) / (len(latest) - 1)
-        return (self.recipe.training.total_steps - self.steps_done) * max(a_step, 1 / (self.pace or math.inf))
+        return self._steps_left * max(sharing * seconds, 1 / (self.pace or math.inf))
+
+    def _speed(self) -> tuple[float, float]:
+        """Seconds of a step, and tokens a second, of the latest steps; zeros before there are two."""
+        rows = self._history[-_LATEST:]
+        if len(rows) < 2:
+            return 0.0, 0.0
+        seconds = rows[-1].seconds - rows[0].seconds
+        return seconds / (len(rows) - 1), sum(row.tokens for row in rows[1:]) / seconds
+
+    @property
+    def _steps_left(self) -> int:
+        return self.recipe.training.total_steps - self.steps_done
 
     # --- Commands -----------------------------------------------------------------------------------------------------
 
@@ -159,20 +168,16 @@ class Run:
             elif self.status in ACTIVE:
                 self.reason = "Stopping after the step in progress."
                 self._send(lambda: self._stop(reason))
-            while wait and self.status not in ENDED:
+            while wait and self.status in ACTIVE:
                 self._changed.wait()
 
-    def wait(self, seconds: float = math.inf) -> Self:
-        """Wait until the run has ended, also while it is paused, and return it. Raises RunError with the reason where
-        it has failed, and after `seconds` where it has not ended."""
-        deadline = time.monotonic() + seconds
+    def wait(self) -> Self:
+        """Wait until the run has ended, also while it is paused, and return it. Raises RunError where it has failed."""
         with self._changed:
-            while self.status not in ENDED and (left := deadline - time.monotonic()) > 0:
-                self._changed.wait(min(left, 0.5))  # Windows hears Ctrl-C only in between
-            if self.status == "failed":
-                raise RunError(self.reason)
-            if self.status not in ENDED:
-                raise RunError(f"The run has not ended within {seconds:g} s; it is {self.status}. Wait longer.")
+            while self.status not in ENDED:
+                self._changed.wait(0.5)  # Windows hears Ctrl-C only in between
+        if self.status == "failed":
+            raise RunError(self.reason)
         return self
 
     def save(self, folder: str | Path) -> None:
@@ -201,13 +206,9 @@ class Run:
     def set_learning_rate(self, value: float) -> None:
         """Use this learning rate, which decays as before, from the next step on: a new part of the recipe's training.
         Raises RunError unless the run is paused, ConfigError for a value out of range."""
-
-        def change() -> None:
-            if self.status != "paused" or self.training is None:
-                raise RunError("The learning rate can be changed while the run is paused; pause it first.")
-            self.recipe = self.training.add_part(self.recipe.training.total_steps - self.steps_done, value)
-
-        self._ask(change)
+        if self.status != "paused":
+            raise RunError("The learning rate can be changed while the run is paused; pause it first.")
+        self._ask(lambda: self._add_part(self._steps_left, value))
 
     def continue_for(self, steps: int, learning_rate: float | None = None) -> None:
         """Train a finished or stopped run for more steps, bit for bit as if its recipe had contained both parts, or as
@@ -222,12 +223,16 @@ class Run:
             if self.training is None:
                 raise RunError("The state that this run needs to continue is no longer kept; start it again.")
             check_steps(self.steps_done + steps, self._service.limits)
-            if learning_rate is not None or steps != self.recipe.training.total_steps - self.steps_done:
-                self.recipe = self.training.add_part(steps, learning_rate)
+            if learning_rate is not None or steps != self._steps_left:
+                self._add_part(steps, learning_rate)
             if self.status == "finished":
                 self._events = iter(self.training)
             self._service.enlist(self)
             self._resume()
+
+    def _add_part(self, steps: int, learning_rate: float | None) -> None:
+        if self.training:
+            self.recipe = self.training.add_part(steps, learning_rate)
 
     def _send(self, do: Callable[[], Any], done: Future | None = None) -> None:
         """Carry out a command between two slices, one to a queued run once it is prepared. done: who waits for its
@@ -386,8 +391,3 @@ class Run:
                 self.give_up()
                 self.job = self.best = None
                 self.snapshots, self._evaluations, self.text_bytes = (), [], 0
-
-
-def _seconds(rows: Sequence[StepRow]) -> float:
-    """The training time of all of these consecutive steps but the first."""
-    return rows[-1].seconds - rows[0].seconds if rows else 0.0

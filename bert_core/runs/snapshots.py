@@ -16,7 +16,7 @@ from bert_core.storage.weights import PARTS, TASK_HEADS
 MAX_SNAPSHOTS = 40  # of one run
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Snapshot:
     """A run's weights after a step, by the names of the model's parameters; they must not change."""
 
@@ -27,9 +27,6 @@ class Snapshot:
     name: str
     recipe: Mapping[str, object]
     head: TaskHead | None = None
-
-    def __repr__(self) -> str:
-        return f"<Snapshot {self.name}>"  # which has the step
 
     @functools.cached_property
     def nbytes(self) -> int:

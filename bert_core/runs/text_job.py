@@ -11,7 +11,6 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from bert_core.config import DataConfig
 from bert_core.data.batches import Batch, PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import MANY_UNKNOWN, encode_corpus, notes_on_unknown
@@ -20,7 +19,7 @@ from bert_core.device import training_bytes
 from bert_core.errors import CorpusError, ignore, percent
 from bert_core.model import BertForPreTraining
 from bert_core.runs.job import Job
-from bert_core.runs.recipe import BY_SIZE, GOING_ON_RATE, Recipe
+from bert_core.runs.recipe import BY_SIZE, Recipe
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.evaluation import evaluate, evaluation_plan
@@ -138,7 +137,7 @@ def prepare_text(
         evaluate_every=every,
         held_out=[validation[k] for k in range(count)] if validation else (),
     )
-    return dataclasses.replace(job, notes=tuple(_notes(job, asked, times)))
+    return dataclasses.replace(job, notes=tuple(_notes(job, asked)))
 
 
 def _may_hold_out(text: Corpus) -> bool:
@@ -177,25 +176,17 @@ def _scheduled(recipe: Recipe, steps_per_epoch: float) -> Recipe:
     return recipe if training.warmup_steps < steps else recipe.override({"training.warmup_steps": steps // 10})
 
 
-def _notes(job: TextJob, asked: Recipe, times: float) -> Iterator[str]:
-    """All that is to be said before the training, a sentence each. asked: the recipe as it was before the text was
-    encoded. times: as for `prepare_text`."""
-    recipe, training, start, encoded = job.recipe, job.recipe.training, job.start, job.batches.encoded
+def _notes(job: TextJob, asked: Recipe) -> Iterator[str]:
+    """What is to be said before the training, a sentence each. asked: the recipe before the text was encoded."""
+    recipe, start = job.recipe, job.start
     if recipe.name == BY_SIZE and start is None:
-        yield _chosen_by_size(job, times)
+        yield "Balcony chose by the size what you did not set yourself."
     yield from job.source.notes
     remedy = "choose a model that knows the text, or random weights" if start else "make it larger"
-    yield from notes_on_unknown(encoded.unknown_share, job.parts.train.name, remedy)
+    yield from notes_on_unknown(job.batches.encoded.unknown_share, job.parts.train.name, remedy)
     yield from job.batches.notes
-    if encoded.pair_labels is not None and recipe.data.negatives != DataConfig().negatives:
-        yield "The pairs of this text have labels of their own, so the setting data.negatives is not used."
     if start is None and recipe.tokenizer.kind == "word":
         yield from notes_on_words(job.parts.train.sentences[:_NOTED])
-    if start and not recipe.random_weights:
-        yield (
-            f"Training goes on from {start.name} with a learning rate of {training.learning_rate:g}; with a rate far "
-            f"above {GOING_ON_RATE:g} it forgets what it has learned."
-        )
     learned = set(job.parts.train.sentences)
     for part in ("validation", "test"):
         text, batches = getattr(job.parts, part), getattr(job, part)
@@ -205,19 +196,6 @@ def _notes(job: TextJob, asked: Recipe, times: float) -> Iterator[str]:
         if text and (known := sum(map(learned.__contains__, text.sentences))) > _MANY_KNOWN * len(text.sentences):
             held_out = f"Of the {len(text.sentences):,} sentences held out for {part}"
             yield f"{held_out}, {known:,} are in the training part too, so a model may know them by heart."
-    if (warmup := asked.training.warmup_steps) != training.warmup_steps:
-        shorter = f"it is shortened to {training.warmup_steps:,}"
-        yield f"A warm-up of {warmup:,} steps is too long for {training.steps:,}; {shorter}."
-
-
-def _chosen_by_size(job: TextJob, times: float) -> str:
-    """What was chosen by the size of the text, and how to choose otherwise. times: as for `prepare_text`."""
-    sentences = [len(part.sentences) * times if part else 0 for part in job.parts]
-    model, steps = job.recipe.model, job.recipe.training.total_steps
-    size = f"{model.in_words}, a vocabulary of {model.vocab_size:,}"
-    length = f"{steps:,} steps of {job.recipe.data.batch_size} pairs"
-    held = f"{round(sentences[1]):,} sentences held out" if sentences[1] else "nothing held out, because it is short"
-    return (
-        f"This text has {round(sum(sentences)):,} sentences. Its run has {size}, {length}, {held}. Balcony chose by "
-        "the size what you did not set yourself. Another recipe or a changed setting takes the place of this choice."
-    )
+    warmup, steps = asked.training.warmup_steps, recipe.training.steps
+    if warmup >= steps:
+        yield f"A warm-up of {warmup:,} steps is too long for {steps:,}; it is shortened to {steps // 10:,}."

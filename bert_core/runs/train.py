@@ -8,7 +8,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from bert_core.data.corpus import Corpus
@@ -35,6 +35,8 @@ SNAPSHOT_GROWTH = 1.1  # a step this many times that of the last snapshot gets o
 # The rows of the steps of a slice, a copy of the weights, or the numbers of the newest copy on held-out data.
 Event = Sequence[StepRow] | Snapshot | StepRow
 
+# Two threads that work at once on Apple's MPS can abort the process. This lock comes after all others: a thread that
+# holds it waits for none.
 _mps = threading.RLock()
 
 
@@ -83,7 +85,7 @@ class Training:
     def __init__(
         self, job: Job, state: TrainingState | None = None, may_step: Callable[[], bool] = lambda: True
     ) -> None:
-        self._may_step, self._turn = may_step, turn_on(job.device)
+        self._may_step, self._turn = may_step, _mps if job.device == "mps" else nullcontext()
         self._step_seconds = SLICE_SECONDS  # in the last slice, with the wait for the device
         self.kept_steps: set[int | None] = set()
         self.points: list[StepRow] = list(state.evaluations) if state else []
@@ -206,26 +208,13 @@ class Training:
     def to_save(self, history: Sequence[StepRow]) -> tuple[Snapshot, TrainingState]:
         """The model to show to others, that of a task's best epoch, and all that the training needs to continue.
         history: the rows of all steps."""
-        last, best = self.copy(self.trainer.step), self.best
-        if best:
-            best = dataclasses.replace(best, recipe=last.recipe)
+        last = self.copy(self.trainer.step)
+        best = dataclasses.replace(self.best, recipe=last.recipe) if self.best else None
         with self._turn:
-            state = TrainingState(
-                last.checkpoint(),
-                self.recipe,
-                self.job.source.fingerprint,
-                self.trainer.state(),
-                tuple(history),
-                tuple(self.points),
-                best.checkpoint() if best else None,
-            )
-        return best or last, state
-
-
-def turn_on(device: str) -> AbstractContextManager:
-    """A block in which no other thread works on this device, if it is Apple's MPS: there, two threads that work at once
-    can abort the process. It comes after all other locks: a thread that holds it waits for none."""
-    return _mps if device == "mps" else nullcontext()
+            trainer = self.trainer.state()
+        rows, points, text = tuple(history), tuple(self.points), self.job.source.fingerprint
+        models = last.checkpoint(), best.checkpoint() if best else None
+        return best or last, TrainingState(models[0], self.recipe, text, trainer, rows, points, models[1])
 
 
 @dataclass(frozen=True)
@@ -236,8 +225,6 @@ class Finetuned:
     validation: Metrics
     test: Metrics  # empty without a test part
     always: dict[str, Metrics]  # of each part, what always giving the most frequent answer would get
-    examples: int  # how many it was trained on
-    precision: str  # of the matrix products
     history: Sequence[StepRow]
     evaluations: Sequence[StepRow]
     notes: Sequence[str]  # what the readers changed, one sentence each
@@ -246,60 +233,34 @@ class Finetuned:
     @classmethod
     def of(cls, training: Training, history: Sequence[StepRow]) -> "Finetuned":
         """The result of a training that has ended."""
-        job, points = training.job, training.points
-        result = training.best or training.newest
+        job, points, result = training.job, training.points, training.best or training.newest
         kept = next(point for point in points if point.step == result.step)
-        tuned, held_out = result.checkpoint(), job.parts.test
-        tested = review(tuned, held_out) if held_out else None
-        always, said = verdict(job.validation, kept.loss)
-        return cls(
-            tuned,
-            kept.measures,
-            tested.measures if tested else {},
-            {"validation": always, **({"test": tested.always} if tested else {})},
-            len(job.parts.train.examples),
-            training.trainer.config.precision,
-            history,
-            points,
-            job.notes,
-            [*said, *(tested.notes if tested else ())],
-        )
+        tuned, (always, said) = result.checkpoint(), verdict(job.validation, kept.loss)
+        if job.parts.test is None:
+            return cls(tuned, kept.measures, {}, {"validation": always}, history, points, job.notes, said)
+        test = review(tuned, job.parts.test)
+        both, said = {"validation": always, "test": test.always}, [*said, *test.notes]
+        return cls(tuned, kept.measures, test.measures, both, history, points, job.notes, said)
 
 
 def finetune(
     checkpoint: Checkpoint,
-    task: TaskData | None = None,
+    task: TaskData,
     *,
     validation: TaskData | None = None,
     test: TaskData | None = None,
     recipe: FinetuningRecipe | None = None,
     seed: int | None = None,
-    random_weights: bool | None = None,
     device: str = "auto",
-    progress: Callable[[StepRow, int], None] = ignore,
-    tell: Callable[[str], None] = ignore,
     **settings: object,
 ) -> Finetuned:
     """Fine-tune a model and wait for the result: that of the best epoch, unless the recipe keeps the last weights.
 
-    task, validation, test: see `TaskParts`; without a task, the recipe's own examples. recipe: None for the defaults.
-    random_weights: start from random weights of the same sizes; None for the recipe's choice. device: see
-    `choose_device`. progress: called with the last step and the number of steps. tell: called with each note before the
-    first step. settings: see `FinetuningRecipe.override`. Raises BertCoreError; RunError for a loss that is no number.
+    task, validation, test: see `TaskParts`. recipe: None for the defaults. device: see `choose_device`. settings: see
+    `FinetuningRecipe.override`. Raises BertCoreError; RunError for a loss that is no number.
     """
-    parts = TaskParts(task, validation, test) if task else None
-    if recipe is None:
-        if task is None:
-            raise ConfigError("There are no examples; give a task, or a recipe with examples of its own.")
-        recipe = FinetuningRecipe(name="own", task=task.task, title=task.name)
-    if random_weights is not None:
-        recipe = recipe.replace(random_weights=random_weights)
-    job = prepare(recipe.override(settings), parts, seed, device, start=checkpoint)
-    for note in job.notes:
-        tell(note)
-    training, history = Training(job), list[StepRow]()
-    for event in training:
-        if isinstance(event, list) and event:
-            history += event
-            progress(event[-1], training.trainer.config.total_steps)
+    recipe = recipe or FinetuningRecipe(name="own", task=task.task, title=task.name)
+    parts = TaskParts(task, validation, test)
+    training = Training(prepare(recipe.override(settings), parts, seed, device, start=checkpoint))
+    history = [row for event in training if isinstance(event, list) for row in event]
     return Finetuned.of(training, history)

@@ -118,17 +118,13 @@ def test_an_example_is_taken_by_one_press_and_start_stays_in_sight(visit: Callab
     )
     page.get_by_role("button", name="Text and settings").click()
     group.get_by_role("button", name="A song").click()
-    expect_seen(
-        page.locator("#preview"),
-        "This text has 32 sentences. Its run has ",
-    )
+    expect_seen(page.locator("#preview"), "Balcony chose by the size what you did not set yourself.")
     expect_seen(page.locator("#preview-line"), re.compile(r"28 sentences · .* · about \d+ (s|min)"))
     expect(page.get_by_role("radio", name="Paste a text")).to_be_checked()
     expect(page.get_by_role("combobox", name="Recipe")).to_have_value("Chosen by the size of your text")
     page.get_by_role("button", name="More settings").click()
     expect(page.locator("#setting-vocab-size")).to_be_in_viewport(ratio=1)
     change_setting(page, "steps", "20")
-    expect_seen(page.locator("#preview"), re.compile(r", 20 steps of \d+ pairs, 4 sentences held out\."))
     expect(begin).to_be_in_viewport(ratio=1)
     start(page)
     wait_for_status(page, "Finished")
@@ -160,7 +156,6 @@ def test_training_goes_on_from_the_shown_model(page: Page) -> None:
     page.get_by_role("radio", name="The shown model, at the step above").first.check()
     expect(page.locator("#setting-hidden-size")).to_be_hidden()
     expect(page.locator("#setting-learning-rate input")).to_have_value("0.0003")
-    expect_seen(page.locator("#preview"), "Training goes on from")
     change_setting(page, "steps", "20")
     start(page)
     wait_for_status(page, "Finished")
@@ -170,4 +165,3 @@ def test_training_goes_on_from_the_shown_model(page: Page) -> None:
     wait_for_status(page, "Stopped")
     page.get_by_role("radio", name="Random weights").first.check()
     expect(page.locator("#setting-hidden-size")).to_be_visible()
-    expect(page.locator("#preview")).not_to_contain_text("Training goes on from")

@@ -771,7 +771,7 @@ class Turn:
 
 def test_one_thread_at_a_time_works_on_mps(service, recipe, tmp_path, monkeypatch):
     turn = Turn()
-    monkeypatch.setattr(train, "turn_on", lambda device: turn)
+    monkeypatch.setattr(train, "nullcontext", lambda: turn)
     touching = [(Trainer, name) for name in ("__init__", "__next__", "state", "restore")]
     for owner, name in (*touching, (train, "read_rows")):
         monkeypatch.setattr(owner, name, turn.watch(getattr(owner, name)))

@@ -234,10 +234,7 @@ def test_words_that_the_vocabulary_does_not_know_are_said_and_too_many_are_refus
         strange = [Example((f"zork{n}",), "yes") for n in range(unknown)]
         return TaskData("text-classification", [*texts(20).examples, *strange, Example(("great",), "no")])
 
-    told = []
-    result = finetune(tiny_checkpoint, data(30), epochs=1, tell=told.append, **FAST)
-    [note] = result.notes
-    assert told == [note]
+    [note] = finetune(tiny_checkpoint, data(30), epochs=1, **FAST).notes
     assert "% of the words are unknown to this vocabulary; choose a model that knows them" in note
     assert finetune(tiny_checkpoint, data(2), epochs=1, device="auto", **FAST).notes == ()
     with pytest.raises(CorpusError, match=r"9.% of the words of .* are unknown to this vocabulary, so nothing can"):

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers import PATIENCE, make_batch, wait
+from helpers import make_batch, wait
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from balcony.handlers import TOO_LARGE, sentence_of
@@ -297,9 +297,9 @@ def test_a_gpu_lost_in_the_middle_ends_the_run_with_the_reason_and_keeps_its_his
         assert run.steps_done
         assert run.snapshots
         with pytest.raises(RunError, match="The GPU has failed"):
-            service.start(recipe, TEXT).wait(PATIENCE)
+            service.start(recipe, TEXT).wait()
         lost.clear()
-        assert service.start(recipe.override({"training.steps": 3}), TEXT).wait(PATIENCE).status == "finished"
+        assert service.start(recipe.override({"training.steps": 3}), TEXT).wait().status == "finished"
 
 
 def test_products_in_float32_stay_exact():
