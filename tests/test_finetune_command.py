@@ -151,7 +151,7 @@ def test_a_tuned_folder_is_measured_on_a_labelled_file(files, tmp_path, capsys):
 def test_squads_own_evaluation_reads_the_predictions(tiny_checkpoint, tmp_path, capsys, version):
     """A model with random weights, so that some of its answers are right, some half and some wrong."""
     weight = torch.randn(2, tiny_checkpoint.config.hidden_size, generator=torch.Generator().manual_seed(8))
-    tuned = with_head(tiny_checkpoint, TaskHead("BertForQuestionAnswering", (), False), weight, weight[:, 0])
+    tuned = with_head(tiny_checkpoint, TaskHead("BertForQuestionAnswering"), weight, weight[:, 0])
     save_checkpoint(replace(tuned, recipe={"may_be_missing": version == 2}), tmp_path / "tuned")
     rng, asked = random.Random(3), []
     for number in range(60):

@@ -100,7 +100,7 @@ def prepare_task(
         data=data,
         training=training.replace(steps=steps, warmup_steps=warmup_steps),
     )
-    head = TaskHead(train.kind.model.__name__, labels, recipe.task == "text-regression")
+    head = TaskHead(train.kind.model.__name__, labels)
     return TaskJob(
         recipe=recipe,
         source=given,

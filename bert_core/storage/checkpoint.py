@@ -33,7 +33,7 @@ from bert_core.storage.weights import (
     POSITIONS,
     TASK_HEADS,
     WEIGHTS,
-    AllStored,
+    Tensors,
     check_finite,
     open_weights,
     read_weights,
@@ -76,15 +76,15 @@ class _Config(BaseModel):
 
 @dataclass(frozen=True)
 class TaskHead:
-    """The output layer of a fine-tuned model, a module of it.
-
-    architecture: its Hugging Face class, one of `TASK_HEADS`. labels: the name of each output, empty if the outputs
-    have none. is_regression: the output is a number.
-    """
+    """The output layer of a fine-tuned model. architecture: its Hugging Face class, one of `TASK_HEADS`. labels: the
+    name of each output; none for choices, answers to a question and a number."""
 
     architecture: str
-    labels: tuple[str, ...]
-    is_regression: bool
+    labels: tuple[str, ...] = ()
+
+    @property
+    def is_regression(self) -> bool:
+        return self.architecture == "BertForSequenceClassification" and not self.labels
 
     @property
     def outputs(self) -> int:
@@ -295,8 +295,8 @@ def model_folder(name: str | Path) -> Path:
 
 
 def assemble(
-    files: Mapping[str, bytes],
-    stored: AllStored | None,
+    files: dict[str, bytes],
+    stored: Tensors | None,
     name: str,
     max_positions: int | None = None,
     limits: Limits = LOCAL,
@@ -349,19 +349,19 @@ def _read_head(fields: _Config) -> TaskHead | None:
     architecture = (fields.architectures or [None])[0]
     if not isinstance(architecture, str) or architecture not in TASK_HEADS:
         return None
-    is_regression, labels = fields.problem_type == "regression", tuple[str, ...]()
-    if architecture in ("BertForSequenceClassification", "BertForTokenClassification") and not is_regression:
-        names = fields.id2label or {str(i): f"LABEL_{i}" for i in range(fields.num_labels)}
-        labels = tuple(str(names.get(str(i))) for i in range(len(names)))
-        if len({*labels}) < len(names) or not names.keys() >= {*map(str, range(len(names)))}:
-            raise CheckpointError(
-                f"{CONFIG} must have a name for each of its {len(names):,} outputs, from 0, in id2label."
-            )
-        is_regression = architecture == "BertForSequenceClassification" and len(labels) == 1
-    return TaskHead(architecture, () if is_regression else labels, is_regression)
+    is_of_texts = architecture == "BertForSequenceClassification"
+    has_labels = (is_of_texts and fields.problem_type != "regression") or architecture == "BertForTokenClassification"
+    if not has_labels:
+        return TaskHead(architecture)
+    names = fields.id2label or {str(i): f"LABEL_{i}" for i in range(fields.num_labels)}
+    labels = tuple(str(names.get(str(i))) for i in range(len(names)))
+    if len({*labels}) < len(names) or not names.keys() >= {*map(str, range(len(names)))}:
+        count = f"{len(names):,}"
+        raise CheckpointError(f"{CONFIG} must have a name for each of its {count} outputs, from 0, in id2label.")
+    return TaskHead(architecture, () if is_of_texts and len(labels) == 1 else labels)  # one output is a number
 
 
-def _fill(model: BertForPreTraining, stored: AllStored | None, positions: int) -> frozenset[str]:
+def _fill(model: BertForPreTraining, stored: Tensors | None, positions: int) -> frozenset[str]:
     """Load the weights into a model on the meta device and draw what the files lack; returns the missing parts.
     stored: None for random weights. positions: in the files."""
     config, generator = model.config, torch.Generator()

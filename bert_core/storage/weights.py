@@ -59,7 +59,7 @@ class Stored:
         return self.get().to(dtype, copy=True)
 
 
-AllStored = Mapping[str, Stored]
+Tensors = Mapping[str, Stored]  # of a file, by name
 Shapes = Mapping[str, tuple[int, ...]]
 
 
@@ -97,7 +97,7 @@ CONVERSION = f"""import torch, safetensors.torch as safe; weights = torch.load("
 safe.save_file({{name: each.contiguous().clone() for name, each in weights.items()}}, "{WEIGHTS}")"""
 
 
-def read_weights(stored: AllStored, shapes: Shapes) -> tuple[dict[str, Tensor], frozenset[str]]:
+def read_weights(stored: Tensors, shapes: Shapes) -> tuple[dict[str, Tensor], frozenset[str]]:
     """The weights of a model as float32, and which of PARTS are missing.
 
     stored: the tensors of its files; without the `bert.` prefix, under the old names gamma and beta, in float32,
@@ -129,7 +129,7 @@ def read_weights(stored: AllStored, shapes: Shapes) -> tuple[dict[str, Tensor], 
     return tensors, missing
 
 
-def _with_current_names(stored: AllStored, shapes: Shapes) -> dict[str, Stored]:
+def _with_current_names(stored: Tensors, shapes: Shapes) -> dict[str, Stored]:
     """The tensors under Hugging Face's current names, without those that this model does not have."""
     is_prefixed = any(name.startswith("bert.") for name in stored)
     entries: dict[str, Stored] = {}

@@ -216,7 +216,7 @@ def test_one_of_a_thousand_lines_may_be_unlike_the_others(read):
 def tuned(checkpoint, columns=(), labels=("neg", "pos"), architecture="BertForSequenceClassification"):
     """A model with a task's output layer that learned from these columns."""
     weight = torch.zeros(len(labels), checkpoint.config.hidden_size)
-    made = with_head(checkpoint, TaskHead(architecture, labels, False), weight, weight[:, 0])
+    made = with_head(checkpoint, TaskHead(architecture, labels), weight, weight[:, 0])
     return dataclasses.replace(made, recipe={"columns": list(columns)} if columns else None)
 
 

@@ -121,7 +121,7 @@ def folder_with_head(checkpoint, name, folder):
     generator = torch.Generator().manual_seed(5)
     weight, bias = torch.randn(outputs, 12, generator=generator), torch.randn(outputs, generator=generator)
     missing = frozenset({"mlm", "nsp", *([] if TASK_HEADS[name][1] else ["pooler"])})
-    tuned = with_head(checkpoint, TaskHead(name, labels, False), weight, bias)
+    tuned = with_head(checkpoint, TaskHead(name, labels), weight, bias)
     save_checkpoint(dataclasses.replace(tuned, missing=missing), folder)
     return tuned, missing
 
@@ -160,7 +160,7 @@ def test_building_a_model_draws_nothing_from_the_global_generator(name, tiny_con
 
 
 def test_a_folder_of_a_regression_model_is_known_as_one(tiny_checkpoint, tmp_path):
-    head = TaskHead("BertForSequenceClassification", (), True)
+    head = TaskHead("BertForSequenceClassification")
     tuned = with_head(tiny_checkpoint, head, torch.ones(1, 12), torch.zeros(1))
     save_checkpoint(dataclasses.replace(tuned, missing=frozenset({"mlm", "nsp"})), tmp_path)
     assert transformers.BertForSequenceClassification.from_pretrained(tmp_path).config.problem_type == "regression"
