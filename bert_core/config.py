@@ -1,8 +1,7 @@
-"""Settings: frozen models that check themselves once.
+"""Settings: frozen models that check themselves once; and `Limits`, what a visitor may ask for, by place.
 
 A field declares all that is known of a setting: its limits or choices, a hint of one line below it, and a title where
 its name in words is none. Checks, JSON, the command line's `--set` and the page's controls read it.
-`Limits` holds what a visitor may ask for, by place.
 """
 
 import json
@@ -30,24 +29,17 @@ MAX_SEED = 2**63 - 1
 
 @dataclass(frozen=True)
 class Limits:
-    """What one visitor may ask of a machine. LOCAL is generous, for one's own; PUBLIC is for a page open to strangers.
+    """What one visitor may ask of a machine. LOCAL: of one's own. PUBLIC: of a page open to strangers."""
 
-    upload_bytes: of an uploaded file. items: lines and sentence marks of a text, lines of a task, or values in JSON, in
-    a file of others. tokens: of a tokenizer to open. parameters: of a model to train or to open. step_seconds,
-    probe_seconds: estimated, of a training step and of a question to a model. steps: of a run. program_runs: of the
-    programs of one address, that have not ended; a visitor of the page has one. memory_bytes: of all visitors' models
-    and runs; above it, the least useful is freed.
-    """
-
-    upload_bytes: int
-    items: int
-    tokens: int
-    parameters: int
-    step_seconds: float
-    steps: int
-    program_runs: int
-    probe_seconds: float
-    memory_bytes: float
+    upload_bytes: int  # of an uploaded file
+    items: int  # lines and sentence marks of a text, lines of a task, or values in JSON, in a file of others
+    tokens: int  # of a tokenizer to open
+    parameters: int  # of a model to train or to open
+    step_seconds: float  # estimated, of a training step
+    steps: int  # of a run
+    program_runs: int  # of the programs of one address, that have not ended; a visitor of the page has one
+    probe_seconds: float  # estimated, of a question to a model
+    memory_bytes: float  # of all visitors' models and runs; above it, the least useful is freed
 
 
 LOCAL = Limits(2**30, 5_000_000, 1_000_000, 500_000_000, 600.0, 100_000_000, 64, 120.0, math.inf)
@@ -65,18 +57,10 @@ class Settings(BaseModel):
     )
 
     def __init__(self, /, **values: Any) -> None:
-        fields = type(self).model_fields
-        if unknown := [name for name in values if name not in fields]:
-            raise ConfigError(f"There is no setting {quoted(unknown[0])}; there are: {', '.join(fields)}.")
         try:
             super().__init__(**values)
         except ValidationError as error:
-            found = error.errors(include_url=False)[0]
-            name = str(found["loc"][0])
-            if found["type"] == "missing":
-                needed = ", ".join(name for name, field in fields.items() if field.is_required())
-                raise ConfigError(f"These settings are needed: {needed}.") from None
-            raise ConfigError(_refusal(name, found["input"], fields[name])) from None
+            raise ConfigError(_refusal(error.errors(include_url=False)[0], type(self).model_fields)) from None
 
     def replace(self, **values: Any) -> Self:
         """A copy with other values, which are checked as all are."""
@@ -84,13 +68,11 @@ class Settings(BaseModel):
 
     def replace_by_texts(self, values: Mapping[str, object]) -> Self:
         """As `replace`, where texts stand for values: of `--set` and of the fields of a page."""
-        fields = type(self).model_fields
-        return self.replace(
-            **{
-                name: _meant(value, fields[name]) if isinstance(value, str) and name in fields else value
-                for name, value in values.items()
-            }
-        )
+        fields, found = type(self).model_fields, dict(values)
+        for name, value in values.items():
+            if isinstance(value, str) and name in fields:
+                found[name] = _meant(value, fields[name])
+        return self.replace(**found)
 
     def content(self) -> dict[str, Any]:
         """The settings as JSON content."""
@@ -116,16 +98,21 @@ def limits_of(field: FieldInfo) -> tuple[float, float] | None:
     return (found["ge"], found["le"]) if found else None
 
 
-def _refusal(name: str, value: object, field: FieldInfo) -> str:
-    """The sentence for a value that a field does not allow."""
-    kinds, given = _kinds(field), f"{name} is {quoted(value)}; it"
+def _refusal(found: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> str:
+    """The sentence for what pydantic found first."""
+    name = str((*found["loc"], found["input"])[0])  # a name that is no Unicode has no place
+    if found["type"] == "missing":
+        return f"These settings are needed: {', '.join(each for each in fields if fields[each].is_required())}."
+    if name not in fields:
+        return f"There is no setting {quoted(name)}; there are: {', '.join(fields)}."
+    field, given = fields[name], f"{name} is {quoted(found['input'])}; it"
     if few := choices(field):
         return f"{given} can be one of: {', '.join(map(str, few))}."
     if limits := limits_of(field):
-        return f"{given} must be a {'whole ' * (int in kinds)}number from {limits[0]:,} to {limits[1]:,}."
+        return f"{given} must be a {'whole ' * (int in _kinds(field))}number from {limits[0]:,} to {limits[1]:,}."
     if get_origin(field.annotation) is tuple:
         return f"{given} must be a list."
-    return f"{given} must be a text." if str in kinds else f"{given} must map names to values."
+    return f"{given} must be a text." if str in _kinds(field) else f"{given} must map names to values."
 
 
 def _meant(text: str, field: FieldInfo) -> object:
@@ -133,13 +120,11 @@ def _meant(text: str, field: FieldInfo) -> object:
     kinds, plain = _kinds(field), text.strip().lower()
     if NoneType in kinds and plain in ("", "none", "null"):
         return None
-    if any(each is str or type(each) is str for each in kinds):
+    if any(str in (each, type(each)) for each in kinds):
         return text
-    if not plain and get_origin(field.annotation) is tuple:
-        return ()
     for read in (json.loads, float):
         with suppress(ValueError, RecursionError):
-            value = read(plain)
+            value = read(plain or "[]")
             return int(value) if type(value) is float and value.is_integer() else value
     return text
 
@@ -154,11 +139,8 @@ BatchSize = Annotated[int, Field(ge=1, le=4096)]
 
 
 class BertConfig(Settings):
-    """Sizes of a BERT, under the field names of a Hugging Face config.json (Devlin et al. 2018, section 3).
-
-    vocab_size and pad_token_id, the id of [PAD], are the tokenizer's. Raises ConfigError where the heads do not divide
-    the hidden size.
-    """
+    """Sizes of a BERT, under the field names of a Hugging Face config.json (Devlin et al. 2018, section 3). vocab_size
+    and pad_token_id, the id of [PAD], are the tokenizer's."""
 
     vocab_size: int = Field(30522, ge=6, le=1_000_000)
     hidden_size: int = Field(64, ge=2, le=4096)
@@ -234,16 +216,12 @@ class TokenizerConfig(Settings):
 
 
 class CorpusConfig(Settings):
-    """Which text a recipe trains on, and how it is split (see `bert_core.data.corpus`).
+    """Which text a recipe trains on, and how it is split (see `bert_core.data.corpus`)."""
 
-    file: a name in assets/corpora, or None if the text is not shipped; `needs` then describes the text to provide.
-    encoding: of a file that is not UTF-8, see `bert_core.data.decoding`.
-    """
-
-    file: str | None = None
+    file: str | None = None  # in assets/corpora; None if the text is not shipped, and `needs` then describes it
     kind: Literal["auto", "lines", "documents", "wrapped", "wikitext", "pairs"] = Field("auto", title="Kind of text")
     """How the text is split into documents and sentences."""
-    encoding: str | None = None
+    encoding: str | None = None  # of a file that is not UTF-8, see `bert_core.data.decoding`
     needs: str = "a text of your own"
     most_documents: int | None = Field(None, ge=1, le=100_000_000)
     """Read only this many documents or pairs from the start. Empty: all."""
@@ -291,8 +269,8 @@ class DataConfig(Settings):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         for name, limit in (("min_predictions", "max_predictions"), ("short_length", "sequence_length")):
-            value, most = getattr(self, name), getattr(self, limit)
-            if value is not None and value > most:
+            value, most = getattr(self, name) or 0, getattr(self, limit)
+            if value > most:
                 raise ConfigError(f"{name} {value} is more than {limit} {most}; lower it.")
         if self.segments == "packed" and self.long_pairs == "drop":
             raise ConfigError("segments packed fills pairs to sequence_length, so long_pairs cannot be drop; use crop.")
@@ -316,20 +294,16 @@ class Schedule(Settings):
 
 
 class TrainingPart(Schedule):
-    """A later part of a training run: after `start` steps, its schedule replaces the current one.
-
-    It may begin before the previous part is over, which then ends early. The last part ends the training.
-    """
+    """A later part of a training run: after `start` steps, its schedule replaces the current one, which may end early.
+    The last part ends the training."""
 
     start: Steps = 0
     """Steps done before this part begins."""
 
 
 class OptimizerConfig(Schedule):
-    """How the weights are updated. The inherited schedule is that of the first part, usually the only one.
-
-    parts: added when a run is continued or its learning rate is changed.
-    """
+    """How the weights are updated. The inherited schedule is that of the first part, usually the only one; others are
+    added when a run is continued or its learning rate is changed."""
 
     epochs: float | None = Field(None, ge=0.001, le=1_000_000)
     """Instead of steps: how many times each sentence begins a pair."""
@@ -366,10 +340,8 @@ class OptimizerConfig(Schedule):
         return self.parts[-1].start + self.parts[-1].steps if self.parts else self.steps
 
     def then(self, start: int, steps: int, learning_rate: float | None = None) -> Self:
-        """These settings with another part of `steps` steps that begins after `start` steps.
-
-        learning_rate: its peak; None keeps the current one. There is no warm-up, because the optimizer keeps its
-        running means. Raises ConfigError when a number is out of range.
+        """These settings with another part of `steps` steps that begins after `start` steps, without a warm-up, because
+        the optimizer keeps its running means. learning_rate: its peak; None keeps the current one. Raises ConfigError.
         """
         earlier = tuple(part for part in self.parts if part.start < start)
         last = earlier[-1] if earlier else self

@@ -8,10 +8,7 @@ from pathlib import Path
 
 
 class BertCoreError(Exception):
-    """Base of all errors whose message is meant for a person.
-
-    notes: what is to be said before it, such as how a text was read that is refused now; see `noting`.
-    """
+    """Base of all errors whose message is meant for a person. notes: what is to be said before it, see `noting`."""
 
     @property
     def notes(self) -> list[str]:
@@ -44,9 +41,8 @@ def noting(notes: Iterable[str]) -> Iterator[None]:
     try:
         yield
     except BertCoreError as error:
-        for note in notes:
-            if note not in error.notes:
-                error.add_note(note)
+        for note in [each for each in notes if each not in error.notes]:
+            error.add_note(note)
         raise
 
 
@@ -54,20 +50,19 @@ OUT_OF_MEMORY = "The machine ran out of memory; choose a smaller model, smaller 
 GPU_LOST = "The GPU has failed; stop this program and start it again."
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an allocation failed, on the CPU or on a device; PyTorch reports the former as a RuntimeError."""
-    signs = ("allocate memory", "out of memory", "STATUS_ALLOC_FAILED")  # the last one of CUDA's libraries
-    is_torch = isinstance(error, RuntimeError) and any(map(str(error).__contains__, signs))
-    return isinstance(error, MemoryError) or is_torch
+# What PyTorch and CUDA's libraries write in such errors. After the latter, every later call in the process fails too.
+_SIGNS = {
+    OUT_OF_MEMORY: ("allocate memory", "out of memory", "STATUS_ALLOC_FAILED"),
+    GPU_LOST: ("CUDA error", "CUDA driver error", "STATUS_EXECUTION_FAILED"),
+}
 
 
 def reason_of(error: BaseException) -> str:
     """What to say of an error that is no fault of the program: OUT_OF_MEMORY, GPU_LOST or, of any other, ""."""
-    if is_out_of_memory(error):
+    if isinstance(error, MemoryError):
         return OUT_OF_MEMORY
-    # After most errors of CUDA, every later call in the same process fails too.
-    signs = ("CUDA error", "CUDA driver error", "STATUS_EXECUTION_FAILED")
-    return GPU_LOST if isinstance(error, RuntimeError) and any(map(str(error).__contains__, signs)) else ""
+    said = str(error) if isinstance(error, RuntimeError) else ""
+    return next((reason for reason, signs in _SIGNS.items() if any(sign in said for sign in signs)), "")
 
 
 def one_line(error: BaseException) -> str:
@@ -79,9 +74,8 @@ def one_line(error: BaseException) -> str:
 
 def first_three(items: Iterable[str]) -> str:
     """The first three items of a list and the number of the others: "a, b, c and 2 more"."""
-    items = list(items)
-    more = f" and {len(items) - 3:,} more" if len(items) > 3 else ""
-    return ", ".join(items[:3]) + more
+    first = list(items)
+    return ", ".join(first[:3]) + f" and {len(first) - 3:,} more" * (len(first) > 3)
 
 
 def percent(fraction: float) -> str:

@@ -12,7 +12,7 @@ from balcony.handlers import SURPRISE, on_error
 from balcony.server import probe_lock
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
-from bert_core.errors import is_out_of_memory
+from bert_core.errors import OUT_OF_MEMORY, reason_of
 from bert_core.model import BertForPreTraining
 from bert_core.probes import forward, masked_words
 from bert_core.runs import run, saved_state, service, text_job, train
@@ -101,8 +101,8 @@ def test_a_failed_allocation_says_that_the_machine_is_too_small(
     started = service_.start(recipe, TEXT)
     wait(lambda: started.progress().status in ENDED)
     assert "ran out of memory; choose a smaller model" in started.reason
-    assert is_out_of_memory(error)
-    assert not is_out_of_memory(RuntimeError("shape '[3]' is invalid"))
+    assert reason_of(error) == OUT_OF_MEMORY
+    assert reason_of(RuntimeError("shape '[3]' is invalid")) == ""
 
 
 IN_SAVING = [
