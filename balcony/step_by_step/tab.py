@@ -5,6 +5,7 @@ import math
 from typing import Any, cast
 
 import torch
+from torch import nn
 
 from balcony.frame.masking import mask_words
 from balcony.frame.page import Page, PageRequest
@@ -121,8 +122,8 @@ LINES = {
     "pieces": ("found.tokens, found.ids, found.segments",),
     "embeddings": (
         "word, position, segment = (found.embeddings[name][t] for name in ('word', 'position', 'segment'))",
-        "gain, bias = found.norms['embeddings']",
-        "torch.layer_norm(word + position + segment, gain.shape, gain, bias, {eps})  # found.states[0, t]",
+        "norm = checkpoint.model.bert.embeddings.LayerNorm",
+        "norm(word + position + segment)  # found.states[0, t]",
     ),
     "projections": (
         "query = checkpoint.model.bert.encoder.layer[{layer}].attention.self.query  # for all heads at once",
@@ -289,7 +290,8 @@ def steps_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     for part, name in ((1, "input"), (3, "attended")):  # the residuals
         vectors[f"{name}_added"] = vectors[name] * float((layer, part) not in chosen.zeroed)
     vectors |= {f"after{number}": state for number, state in enumerate(found.states[:, t])}
-    vectors |= {f"{name}{at}": norm[i] for name, norm in found.norms.items() for i, at in enumerate(("Gain", "Bias"))}
+    for name, norm in norms_of(checkpoint, layer).items():
+        vectors |= {f"{name}Gain": norm.weight.detach().float().cpu(), f"{name}Bias": norm.bias.detach().float().cpu()}
     vectors["read"] = checkpoint.model.bert.read_by_pooler(found.states[-1:])[0]
     vectors |= {"pooled": found.pair["pooled"]} if found.pair else {}
     if found.words:
@@ -320,6 +322,18 @@ def steps_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
         "zeroed": chosen.zeroed,
         "code": {key: steps_code(checkpoint, chosen, key) for key in LINES},
         "notes": alone_note(checkpoint, question.pair),
+    }
+
+
+def norms_of(checkpoint: Checkpoint, layer: int) -> dict[str, nn.LayerNorm]:
+    """The LayerNorms that a text passes, those of one layer among them."""
+    bert, head = checkpoint.model.bert, checkpoint.model.cls["predictions"]
+    block = bert.encoder.layer[layer]
+    return {
+        "embeddings": bert.embeddings.LayerNorm,
+        "attention": block.attention.output.LayerNorm,
+        "output": block.output.LayerNorm,
+        "transform": head.transform["LayerNorm"],
     }
 
 
@@ -411,7 +425,7 @@ def steps_code(checkpoint: Checkpoint, chosen: Selection, *keys: str) -> str:
     texts = ", ".join(repr(text) for text in chosen.texts if text is not None)
     has = {"scores-of-words": chosen.asked is not None, "probabilities": chosen.asked is not None}
     config = checkpoint.config
-    names = {"layer": layer, "heads": config.num_attention_heads, "eps": config.layer_norm_eps}
+    names = {"layer": layer, "heads": config.num_attention_heads}
     lines = [line.format(**names) for key in keys if has.get(key, True) for line in LINES[key]]
     return "import torch\n" + python_code(
         checkpoint.name,

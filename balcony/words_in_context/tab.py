@@ -8,6 +8,7 @@ from typing import Any
 
 import gradio as gr
 import torch
+from torch import Tensor
 
 from balcony.frame.page import Page, PageRequest
 from balcony.frame.question import TEXTS
@@ -21,7 +22,7 @@ from balcony.server.probe_lock import probe_lock
 from balcony.views import hint, view
 from bert_core.errors import InputError
 from bert_core.probes.reading import read_words, unknown_words
-from bert_core.probes.vectors import Occurrence, cosines, plane, sentence_vectors, words_in_contexts
+from bert_core.probes.vectors import Occurrence, cosines, sentence_vectors, words_in_contexts
 from bert_core.storage.checkpoint import Checkpoint
 
 EMPTY = "Type a word, and two or more sentences that contain it, one per line."
@@ -210,9 +211,22 @@ def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], leve
         no_facts(notes=notes),
         {"title": f"{title}: cosine similarity", "labels": labels, "cosine": found.cosine[level].tolist()},
         word_points(
-            *(labels, found.points[level].tolist(), telling(texts)), title=f"{title}: the vectors in two dimensions"
+            *(labels, plane(found.vectors[level]).tolist(), telling(texts)),
+            title=f"{title}: the vectors in two dimensions",
         ),
     )
+
+
+def plane(vectors: Tensor) -> Tensor:
+    """Vectors (N, D) projected onto their first two principal components, (N, 2); a component that is missing gives 0.
+
+    The sign of a component has no meaning, so its largest entry is made positive."""
+    exact = vectors.double()  # in float32, rounding would make equal vectors differ
+    centred = exact - exact.mean(0)
+    directions = torch.linalg.svd(centred, full_matrices=False).Vh[:2]  # (2, D), or fewer
+    largest = directions.gather(1, directions.abs().argmax(1, keepdim=True))
+    points = centred @ (directions * largest.sign()).T
+    return torch.nn.functional.pad(points, (0, 2 - points.shape[1])).float()
 
 
 def checked(sentences: list[str]) -> list[str]:
@@ -290,7 +304,7 @@ def contexts_code(checkpoint: Checkpoint, word: str, sentences: list[str], level
         ["words_in_contexts"],
         f"found = words_in_contexts(checkpoint, {word!r}, {sentences!r})",
         f"found.cosine[{level}]  # (occurrences, occurrences)",
-        f"found.points[{level}]  # (occurrences, 2)",
+        f"found.vectors[{level}]  # (occurrences, hidden size)",
     )
 
 

@@ -61,7 +61,6 @@ class Stages:
     # (L + 1, V), what the output layer reads after each layer. Empty without such a position or a masked-word head.
     words: Numbers
     pair: Numbers  # pooled (D,), logits and probabilities (2,), IsNext first; empty without a next-sentence head
-    norms: Numbers  # gain and bias, (2, D), of the LayerNorms "embeddings", "attention", "output" and "transform"
     attention: Tensor  # (L, H, T), the weights with which one token attends, in every layer
 
 
@@ -112,7 +111,6 @@ def follow(
         layer=inside,
         words=_words(checkpoint, torch.stack(of_token)) if of_token else {},
         pair={} if "nsp" in checkpoint.missing else pair | {"probabilities": pair["logits"].softmax(-1)},
-        norms=_norms(checkpoint, layer),
         attention=torch.stack([weights[:, attending] for weights in rows]),
     )
 
@@ -203,12 +201,3 @@ def _words(checkpoint: Checkpoint, states: Tensor) -> Numbers:
     found, by_layer = dict(zip(("dense", "activated", "transformed"), inside)), log_probabilities(checkpoint, logits)
     found |= {"logits": logits[-1, : by_layer.shape[1]], "log_probabilities": by_layer[-1], "by_layer": by_layer}
     return {name: number.float().cpu() for name, number in found.items()}
-
-
-def _norms(checkpoint: Checkpoint, layer: int) -> Numbers:
-    """Gain and bias of the LayerNorms that a text passes, those of one layer among them."""
-    bert = checkpoint.model.bert
-    block, head = bert.encoder.layer[layer], checkpoint.model.cls["predictions"]
-    norms = {"embeddings": bert.embeddings.LayerNorm, "attention": block.attention.output.LayerNorm}
-    norms |= {"output": block.output.LayerNorm, "transform": head.transform["LayerNorm"]}
-    return {name: torch.stack([norm.weight, norm.bias]).detach().float().cpu() for name, norm in norms.items()}

@@ -42,7 +42,6 @@ class WordInContexts:
     occurrences: tuple[Occurrence, ...]
     vectors: Tensor  # (L + 2, N, D)
     cosine: Tensor  # (L + 2, N, N) cosine similarities
-    points: Tensor  # (L + 2, N, 2), the vectors of each level on a plane
 
 
 def encode(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> HiddenStates:
@@ -104,25 +103,13 @@ def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -
     if not occurrences:
         raise InputError(f"The word {word.strip()[:100]!r} is in none of the sentences; type it as spelled there.")
     found = torch.stack(vectors, 1)  # (L + 2, N, D)
-    return WordInContexts(tuple(occurrences), found, cosines(found), torch.stack([plane(level) for level in found]))
+    return WordInContexts(tuple(occurrences), found, cosines(found))
 
 
 def cosines(vectors: Tensor) -> Tensor:
     """Cosine similarities of vectors (..., N, D) with each other, (..., N, N)."""
     unit = torch.nn.functional.normalize(vectors.double(), dim=-1)
     return (unit @ unit.mT).clamp(-1, 1).float()
-
-
-def plane(vectors: Tensor) -> Tensor:
-    """Vectors (N, D) projected onto their first two principal components, (N, 2); a component that is missing gives 0.
-
-    The sign of a component has no meaning, so its largest entry is made positive."""
-    exact = vectors.double()  # in float32, rounding would make equal vectors differ
-    centred = exact - exact.mean(0)
-    directions = torch.linalg.svd(centred, full_matrices=False).Vh[:2]  # (2, D), or fewer
-    largest = directions.gather(1, directions.abs().argmax(1, keepdim=True))
-    points = centred @ (directions * largest.sign()).T
-    return torch.nn.functional.pad(points, (0, 2 - points.shape[1])).float()
 
 
 def _normalized(checkpoint: Checkpoint, word: Word) -> str:

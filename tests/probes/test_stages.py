@@ -10,6 +10,7 @@ import transformers
 
 from balcony.frame.question import Question
 from balcony.masked_words.closer_view import closer_value
+from balcony.step_by_step.tab import norms_of
 from bert_core.config import BertConfig
 from bert_core.data.encoding import IS_NEXT
 from bert_core.data.tokenizer import MASK
@@ -127,8 +128,8 @@ def test_every_number_is_that_of_transformers(pair):
         ("transform", found.words["activated"], found.words["transformed"]),
     ]:
         deviation = (before.var(-1, correction=0, keepdim=True) + theirs.config.layer_norm_eps).sqrt()
-        gain, bias = found.norms[name]
-        same((before - before.mean(-1, keepdim=True)) / deviation * gain + bias, after)
+        norm = norms_of(checkpoint, layer)[name]
+        same((before - before.mean(-1, keepdim=True)) / deviation * norm.weight + norm.bias, after)
 
 
 def test_it_agrees_with_the_other_probes_and_with_heads_off(tiny_checkpoint):

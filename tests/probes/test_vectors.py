@@ -7,10 +7,11 @@ import torch
 import transformers
 from helpers import make_model
 
+from balcony.words_in_context.tab import plane
 from bert_core.config import BertConfig
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import InputError
-from bert_core.probes.vectors import Occurrence, encode, plane, sentence_vectors, words_in_contexts
+from bert_core.probes.vectors import Occurrence, encode, sentence_vectors, words_in_contexts
 from bert_core.storage.checkpoint import Checkpoint, save_checkpoint
 
 TEXTS = ["hello romeo", "how are you i am romeo my name is juliet", "thank you"]
@@ -77,7 +78,7 @@ def test_a_word_has_a_vector_in_each_context(tiny_checkpoint):
     found = words_in_contexts(tiny_checkpoint, "Romeo", texts)
     assert [texts[at.text][at.start : at.end] for at in found.occurrences] == ["Romeo", "romeo", "ROMEO"]
     assert [at.text for at in found.occurrences] == [0, 0, 3]
-    assert (found.vectors.shape, found.cosine.shape, found.points.shape) == ((4, 3, 12), (4, 3, 3), (4, 3, 2))
+    assert (found.vectors.shape, found.cosine.shape) == ((4, 3, 12), (4, 3, 3))
     first, last = encode(tiny_checkpoint, texts[0]), encode(tiny_checkpoint, texts[3])
     for occurrence, (hidden, token) in enumerate([(first, 2), (first, 5), (last, 3)]):
         assert hidden.tokens[token] == "romeo"
@@ -96,7 +97,6 @@ def test_the_pieces_of_a_word_are_averaged(piece_checkpoint):
     assert last - first > 3
     assert found.occurrences == (Occurrence(0, 3, 18),)
     torch.testing.assert_close(found.vectors[1:, 0], hidden.states[:, first:last].mean(1))
-    assert found.points.tolist() == [[[0, 0]]] * 4
     torch.testing.assert_close(found.cosine, torch.ones(4, 1, 1))
 
 

@@ -11,7 +11,16 @@ import torch
 
 from balcony.frame.question import Question
 from balcony.parts.export import write
-from balcony.step_by_step.tab import LINES, STAGES, inputs_value, selection_of, steps_code, steps_numbers, steps_value
+from balcony.step_by_step.tab import (
+    LINES,
+    STAGES,
+    inputs_value,
+    norms_of,
+    selection_of,
+    steps_code,
+    steps_numbers,
+    steps_value,
+)
 from bert_core import save_checkpoint
 from bert_core.errors import InputError
 from bert_core.probes.attention import attention
@@ -35,7 +44,11 @@ def test_the_vectors_are_those_of_the_probe(tiny_checkpoint):
     expected = {name: found.layer[name][3] for name in ("joined", "attended", "inner", "fed", "output")}
     expected |= {name: found.layer[name][2].flatten() for name in ("query", "key", "value")}
     expected |= {"word": found.embeddings["word"][3], "input": found.states[1, 3], "after2": found.states[2, 3]}
-    expected |= {"last": found.states[2, 3], "pooled": found.pair["pooled"], "outputGain": found.norms["output"][0]}
+    expected |= {
+        "last": found.states[2, 3],
+        "pooled": found.pair["pooled"],
+        "outputGain": norms_of(tiny_checkpoint, 1)["output"].weight.detach(),
+    }
     for name, numbers in expected.items():
         np.testing.assert_array_equal(unpacked(value, name), numbers.numpy(), err_msg=name)
     [[(best, probability)]] = fill_mask(tiny_checkpoint, *MASKED, top_k=1)
