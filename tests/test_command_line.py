@@ -226,7 +226,7 @@ def test_a_text_in_an_old_encoding_is_read_with_its_name(tmp_path, capsys):
     ("arguments", "message"),
     [
         (["train"], "Give --output"),
-        (["train", "--resume", "nowhere"], "no folder 'nowhere'"),
+        (["train", "--resume", "nowhere"], "no training state in nowhere; give the folder"),
         (["train", "--recipe", "hamlet", "--output", "x"], "no recipe 'hamlet'"),
         (["train", "--set", "training.steps", "--output", "x"], "has no value"),
         (["train", "--set", "training.learning_rate=0", "--output", "x"], "learning_rate is 0"),

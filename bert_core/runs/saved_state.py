@@ -101,8 +101,8 @@ def read_training_state(folder: str | Path, limits: Limits = LOCAL) -> TrainingS
     path = Path(folder, TRAINING_STATE)
     if not os.path.exists(path):  # no error where no file can have this name
         raise CheckpointError(
-            f"{path.parent.name} holds a model without its training state; the model works, but cannot be trained "
-            "further."
+            f"There is no training state in {path.parent.name}; give the folder of a training that was saved. A model "
+            "alone cannot be trained further."
         )
     stored = open_tensors(path)
     try:

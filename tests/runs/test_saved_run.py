@@ -104,7 +104,7 @@ def test_a_zip_that_is_not_a_saved_run_is_refused(service, tiny_checkpoint, tmp_
     before = set(tmp_path.rglob("*"))
     for path, message in (
         (holiday, "config.json"),
-        (model, "without its training state"),
+        (model, "There is no training state in"),
         (escape, "path"),
         (tmp_path / "letter.zip", "damaged or not a plain zip"),
     ):
