@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from bert_core.config import Limits
-from bert_core.errors import OUT_OF_MEMORY, BertCoreError, ConfigError, RunError, one_line, reason_of
+from bert_core.errors import BertCoreError, ConfigError, RunError, one_line, reason_of
 from bert_core.runs.job import Job, check_steps
 from bert_core.runs.snapshots import Snapshot, thinned
 from bert_core.runs.train import Event, Training
@@ -60,7 +60,9 @@ class Run:
         keep_step: int | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """Arguments as for `TrainingService.start`."""
+        """owner: any hashable, whose runs are prepared and trained one after the other; None for one of its own.
+        paused: before the first step. keep_step: of which a snapshot is taken and stays. limits: None for those of the
+        service, which also hold for later `continue_for`."""
         self.id = secrets.token_hex(16)
         self.owner: Hashable = self.id if owner is None else owner  # for whom it shares the training thread
         self.asked = recipe  # as it was given
@@ -356,13 +358,11 @@ class Run:
 
     def fail(self, error: BaseException) -> None:
         """End this run alone after an error, of any kind: a panic of the tokenizers' library is no Exception."""
-        if isinstance(error, BertCoreError):
-            return self._end("failed", " ".join([*error.notes, str(error)]))
-        internal = f"Training stopped on an internal error ({type(error).__name__}); the log has more."
-        reason = reason_of(error) or internal
-        if reason != OUT_OF_MEMORY:
+        reason = " ".join([*error.notes, str(error)]) if isinstance(error, BertCoreError) else reason_of(error)
+        if not reason:
             _log.error("run %s: %s", self.id[:6], one_line(error))
-        return self._end("failed", reason)
+            reason = f"Training stopped on an internal error ({type(error).__name__}); the log has more."
+        self._end("failed", reason)
 
     # --- Memory -------------------------------------------------------------------------------------------------------
 

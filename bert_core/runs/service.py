@@ -80,12 +80,6 @@ class TrainingService:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        return f"<TrainingService on {self.device_name}: {self._number_of_active()} runs that have not ended>"
-
-    def _number_of_active(self) -> int:
-        return sum(run.status not in ENDED for run in self._runs)
-
     def start(
         self,
         recipe: Recipe | str,
@@ -98,11 +92,8 @@ class TrainingService:
         """Queue a run and return at once. An unusable text ends the run as failed.
 
         recipe: a recipe or its name. corpus, seed: None for the recipe's own. start: a model to go on from, see
-        `Recipe.going_on_from`; None for random weights. Raises ConfigError for an unknown recipe or a seed out of
-        range. options: of all runs. paused: wait before the first step. owner: whose run it is, any hashable; the runs
-        of one owner are prepared and trained one after the other; None for an owner of its own. keep_step: a step of
-        which a snapshot is taken and stays. limits: None for those of the service, which also hold for later
-        `continue_for`.
+        `Recipe.going_on_from`; None for random weights. options: of all runs, see `Run`. Raises ConfigError for an
+        unknown recipe or a seed out of range.
         """
         recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
         if start is not None and recipe.start is None:
@@ -165,9 +156,9 @@ class TrainingService:
 
     def _end_with_program(self) -> None:
         if self.is_alive:  # else in a fork of the program, which has none of its threads
-            if active := self._number_of_active():
-                message = "The program ends and stops %d unfinished run(s). To let a run finish, call run.wait() first."
-                _log.warning(message, active)
+            if count := sum(run.status not in ENDED for run in self._runs):
+                said = "The program ends and stops %d unfinished run(s). To let a run finish, call run.wait() first."
+                _log.warning(said, count)
             self.close()
 
     # --- For a run ----------------------------------------------------------------------------------------------------
@@ -185,7 +176,7 @@ class TrainingService:
         firsts = self._next_runs()
         sharing = sum(each.wants_steps for each in firsts)
         queue = [each for each in firsts if each.status == "queued" and not each.lacking]
-        left = [seconds for each in self._runs if (seconds := each.seconds_left(sharing)) is not None]
+        left = [seconds for each in self._runs if run.lacking and (seconds := each.seconds_left(sharing))]
         return sharing, queue.index(run) if run in queue else 0, min(left, default=None)
 
     # --- The two threads ----------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ class Training:
         return self.job.recipe.replace(training=self.trainer.config)
 
     def add_part(self, steps: int, learning_rate: float | None) -> Recipe | FinetuningRecipe:
-        """Let the training go on from this step for `steps` steps, with another learning rate; None keeps it."""
+        """Go on from this step for so many steps, with another learning rate; None keeps it. Returns the recipe."""
         self.trainer.config = self.trainer.config.then(self.trainer.step, steps, learning_rate)
         return self.recipe
 
