@@ -57,9 +57,7 @@ class Stages:
     embeddings: Numbers  # word, position, segment, sum, each (T, D); the LayerNorm of the sum is states[0]
     states: Tensor  # (L + 1, T, D), the embeddings first, then each layer's output
     layer: Numbers
-    # At the asked position: dense, activated, transformed, each (D,), logits, log_probabilities (V,), and by_layer
-    # (L + 1, V), what the output layer reads after each layer. Empty without such a position or a masked-word head.
-    words: Numbers
+    words: Numbers  # at the asked position, see `_words`; empty without one or a masked-word head
     pair: Numbers  # pooled (D,), logits and probabilities (2,), IsNext first; empty without a next-sentence head
     attention: Tensor  # (L, H, T), the weights with which one token attends, in every layer
 
@@ -91,27 +89,25 @@ def follow(
         raise InputError(f"A part to set to zero is a layer below {L} and one of {len(PARTS)} parts, both from 0.")
     names = [*STATES, "embed.*", f"blocks.{layer}.*", "*.hook_pattern", "pooler.*", "nsp_logits"]
     found = numbers_of(without_heads(checkpoint, heads_off), encoding, names, _zeroed(zeroed))
-    states, rows = (
-        [number for name, number in found.items() if name.endswith(ending)]
-        for ending in (("hook_full_embed", "hook_normalized_resid_post"), "hook_pattern")
-    )
+    outputs = [found[f"blocks.{number}.hook_normalized_resid_post"] for number in range(L)]
+    rows = [found[f"blocks.{number}.attn.hook_pattern"][:, attending] for number in range(L)]
+    states = torch.stack([found["hook_full_embed"], *outputs])
     embeddings = {key: found[f"embed.hook_{hook}"] for hook, key in _OF_EMBEDDINGS.items()}
     inside = {key: found[f"blocks.{layer}.{hook}"] for hook, key in _OF_A_LAYER.items()}
     inside |= {key: inside[key].transpose(0, 1) for key in ("query", "key", "value", "context")}  # (H, T, d)
     inside["products"] = inside["query"] @ inside["key"].transpose(1, 2)
     inside["joined"] = inside["context"].transpose(0, 1).flatten(1)
     pair = {"pooled": found["pooler.hook_pooler_out"], "logits": found["nsp_logits"]}
-    of_token = [] if position is None or "mlm" in checkpoint.missing else [state[position] for state in states]
     return Stages(
         tokens=encoding.tokens,
         ids=encoding.ids,
         segments=encoding.type_ids,
         embeddings=embeddings | {"sum": torch.stack([*embeddings.values()]).sum(0)},
-        states=torch.stack(states),
+        states=states,
         layer=inside,
-        words=_words(checkpoint, torch.stack(of_token)) if of_token else {},
+        words={} if position is None or "mlm" in checkpoint.missing else _words(checkpoint, states[:, position]),
         pair={} if "nsp" in checkpoint.missing else pair | {"probabilities": pair["logits"].softmax(-1)},
-        attention=torch.stack([weights[:, attending] for weights in rows]),
+        attention=torch.stack(rows),
     )
 
 
@@ -190,7 +186,8 @@ def activations(
 
 @torch.no_grad()
 def _words(checkpoint: Checkpoint, states: Tensor) -> Numbers:
-    """The masked-word head's numbers for the states of one token, (L + 1, D), the last of which it was trained on."""
+    """The masked-word head's numbers for the last of a token's states (L + 1, D): dense, activated, transformed, each
+    (D,), logits and log_probabilities (V,); and by_layer (L + 1, V), the log-probabilities that it reads in each."""
     inside: list[Tensor] = []
 
     def keep(_: str, number: Tensor) -> Tensor:
