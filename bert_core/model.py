@@ -114,8 +114,7 @@ class BertEmbeddings(nn.Module):
     ) -> Tensor:
         positions = torch.arange(input_ids.shape[1], device=input_ids.device).expand_as(input_ids)  # (B, T)
         words = seen(watch, "embed.hook_embed", self.word_embeddings(packing.pack(input_ids)))  # (N, D)
-        segments = self.token_type_embeddings(packing.pack(token_type_ids))
-        segments = seen(watch, "embed.hook_token_type_embed", segments)
+        segments = seen(watch, "embed.hook_token_type_embed", self.token_type_embeddings(packing.pack(token_type_ids)))
         places = seen(watch, "embed.hook_pos_embed", self.position_embeddings(packing.pack(positions)))
         return seen(watch, "hook_full_embed", self.dropout(self.LayerNorm(words + segments + places)))
 
@@ -243,15 +242,15 @@ class BertModel(nn.Module):
             first = torch.arange(0, B * T, T, device=input_ids.device)
             kept = torch.cat([first, asked_positions.to(first.device)])
             kept = kept if packing.number is None else packing.number[kept]
-        limit = kept if self.config.pooler == "first" and watch is None else None
+        needed = kept if self.config.pooler == "first" and watch is None else None  # of the last layer
 
         x = self.embeddings(input_ids, token_type_ids, packing, watch)  # (B, T, D), or (N, D) of a packing
-        for number, layer in enumerate(self.encoder.layer, 1):
-            needed = limit if number == len(self.encoder.layer) else None
-            x = layer(x, mask, packing, _below(watch, f"blocks.{number - 1}."), needed)
+        for number, layer in enumerate(self.encoder.layer):
+            is_last = layer is self.encoder.layer[-1]
+            x = layer(x, mask, packing, _below(watch, f"blocks.{number}."), needed if is_last else None)
 
-        if limit is not None:
-            read, x = x.split([B, len(limit) - B])
+        if needed is not None:
+            read, x = x.split([B, len(needed) - B])
         else:
             whole = packing.unpack(x)
             read, x = self.read_by_pooler(whole, attention_mask), whole if kept is None else at(x, kept[B:])
