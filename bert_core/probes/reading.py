@@ -66,21 +66,15 @@ def read_words(checkpoint: Checkpoint, text: str, text_pair: str | None = None) 
     """The words of one or two sentences in reading order, without characters that the tokenizer drops."""
     encoding = tokenize(checkpoint, text, text_pair)
     tokens, offsets = encoding.tokens, encoding.offsets  # each is built anew whenever it is read
-    keys = [  # equal for the tokens of a word; a special token that was typed, such as [MASK], is one of its own
-        (sentence, word, i if word is None or token in (CLS, SEP, MASK) else None)
-        for i, (token, word, sentence) in enumerate(zip(tokens, encoding.word_ids, encoding.sequence_ids))
-    ]
-    words = []
-    for (sentence, *_), group in itertools.groupby(range(len(keys)), keys.__getitem__):
+    keys, words = list(zip(encoding.sequence_ids, encoding.word_ids)), []  # equal for the tokens of a word
+    for (sentence, _), group in itertools.groupby(range(len(keys)), keys.__getitem__):
         if sentence is None:  # [CLS] and [SEP] around the sentences
             continue
-        own = list(group)
-        first, last = own[0], own[-1]
-        source = (text, text_pair or "")[sentence]
-        start, end = offsets[first][0], end_of_marks(source, offsets[last][1])
-        cuts = tuple(cut - start for cut, _ in offsets[first : last + 1])
-        pieces = tuple(tokens[first : last + 1])
-        words.append(Word(source[start:end], sentence, start, end, first, last + 1, pieces, cuts))
+        first, *more = group
+        last, source = first + len(more) + 1, (text, text_pair or "")[sentence]
+        start, end = offsets[first][0], end_of_marks(source, offsets[last - 1][1])
+        cuts = tuple(cut - start for cut, _ in offsets[first:last])
+        words.append(Word(source[start:end], sentence, start, end, first, last, tuple(tokens[first:last]), cuts))
     return words
 
 
