@@ -129,7 +129,6 @@ class Checkpoint:
 
     @property
     def config(self) -> BertConfig:
-        """The sizes of the model."""
         return vars(self)["model"].config  # in any mode; asked much more often than the model
 
     @property
@@ -164,12 +163,12 @@ Checkpoint.model = property(  # type: ignore[assignment]
 
 
 def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, also: Callable[[Path], None] = ignore) -> None:
-    """Write a model as a Hugging Face folder, without the parts that are `missing`.
+    """Write a model as a Hugging Face folder, without the parts that are `missing`; files that are of no model stay.
 
     also: called with a folder to add a file of MODEL_FILES, such as the training state. All files are written beside
-    their places first. Where the folder holds a model with other settings or another tokenizer, its config.json is then
-    removed, and comes last, so that a folder has all files of one model or no config.json. Files that belong to no
-    model stay. Raises CheckpointError if weights are not finite or the folder cannot be written.
+    their places first. Then the config.json of a model with other settings or another tokenizer is removed, and the new
+    one comes last, so that a folder has all files of one model or no config.json. Raises CheckpointError if weights are
+    not finite or the folder cannot be written.
     """
     folder = Path(folder).resolve()
     new = folder / _UNFINISHED

@@ -30,10 +30,8 @@ def fetch_checkpoint(
     """Download a model from the Hub and return the folder that `load_checkpoint` opens.
 
     name: owner/model. progress: called with the downloaded and the total number of bytes, also from other threads.
-    max_bytes: limit for all files together. cache: a folder; None means huggingface_hub's own. Its files need no
-    network. Only config.json, the tokenizer's files and safetensors are downloaded, and no credentials are sent: a
-    visitor of a shared page must not read its owner's private models. Raises CheckpointError for a name or model that
-    cannot be used, and if the Hub cannot be reached.
+    max_bytes: of all files together. cache: a folder; None means huggingface_hub's own. No credentials are sent: a
+    visitor of a shared page must not read its owner's private models. Raises CheckpointError.
     """
     if not is_hub_name(name):
         raise CheckpointError(
@@ -65,8 +63,7 @@ def fetch_checkpoint(
 
 
 def _bar(progress: Progress, total: int) -> type:
-    """A progress bar that shows nothing and calls `progress`. The library makes three: bytes over the network, bytes
-    written to disk, and files. Only the second is reported."""
+    """A progress bar that shows nothing and calls `progress`; of the library's three, for bytes written to disk."""
     from huggingface_hub.utils import tqdm
 
     class Bar(tqdm):

@@ -1,8 +1,4 @@
-"""Reads safetensors files, and the weights of a model folder, as untrusted: names, shapes and numbers are checked.
-
-A file has eight bytes (the header's length, little endian), a JSON header and the numbers. The library checks the
-header; its size is limited here before, because the library needs seconds for megabytes.
-"""
+"""Reads safetensors files, and the weights of a model folder, as untrusted: names, shapes and numbers are checked."""
 
 import functools
 import math
@@ -65,7 +61,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 def open_tensors(path: Path) -> dict[str, Stored]:
     """All tensors of a safetensors file by name. Raises CheckpointError if it is damaged or its header too large."""
-    with opened(path) as raw:
+    with opened(path) as raw:  # the library checks the header, and needs seconds for megabytes
         if int.from_bytes(raw.read(8), "little") > MAX_HEADER_BYTES:
             most = megabytes(MAX_HEADER_BYTES)
             raise CheckpointError(f"{path.name} is not a safetensors file, or its header has more than {most}.")
