@@ -14,7 +14,9 @@ from importlib.metadata import version
 from itertools import islice
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, FileSystemLoader, Template
+from tokenizers import Tokenizer
 
 from balcony.parts.labels import in_words
 from bert_core.config import ASSETS, HOME
@@ -42,6 +44,13 @@ _LOSSES = {"mlm_loss": "MLM loss", "nsp_loss": "NSP loss", "loss": "loss"}
 _PREPARED = {"steps", "warmup_steps"}  # computed from the number of epochs
 
 
+def frequency_loss(corpus: Corpus, tokenizer: Tokenizer) -> float:
+    """The MLM loss of a model that knows only how often each token occurs: the entropy of that, in nats."""
+    counts = np.unique(encode_corpus(corpus.part(0, MOST_READ), tokenizer).ids, return_counts=True)[1]
+    frequencies = counts / counts.sum()
+    return float(-(frequencies * np.log(frequencies)).sum())
+
+
 def report(
     checkpoint: Checkpoint,
     recipe: Recipe,
@@ -60,7 +69,7 @@ def report(
     pairs = _pairs(corpus) if corpus else []
     chances = {"uniform guess": math.log(checkpoint.config.vocab_size)}
     if corpus:
-        chances["word frequency"] = encode_corpus(corpus.part(0, MOST_READ), checkpoint.tokenizer).unigram_entropy
+        chances["word frequency"] = frequency_loss(corpus, checkpoint.tokenizer)
     text = f"{corpus.name}, {len(corpus.sentences):,} sentences" if corpus else recipe.corpus.needs
     curves = {"training": rows, "held-out": points}
     command = "python -m bert_core train --recipe recipe.json --output repeated"

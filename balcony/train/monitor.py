@@ -12,6 +12,7 @@ import gradio as gr
 
 from balcony.frame.page import Page
 from balcony.parts.figures import curves
+from balcony.parts.report import frequency_loss
 from balcony.server.news import CURVES, MORE_CURVES
 from balcony.server.workspace import NO_MODEL_YET, Workspace, is_finetuning
 from balcony.server.workspaces import Workspaces, functions
@@ -20,12 +21,9 @@ from balcony.train.saved_run import run_file
 from balcony.views import view
 from bert_core.config import ASSETS
 from bert_core.data.corpus import Corpus
-from bert_core.data.encoding import encode_corpus
 from bert_core.errors import RunError
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
-
-MOST_COUNTED = 20_000  # sentences, from the start of the text, whose words give the frequencies
 
 _boards: WeakKeyDictionary[Run, GuessBoard] = WeakKeyDictionary()  # of the runs that a page shows
 
@@ -82,7 +80,7 @@ def run_guesses(space: Workspace, run: Run, step: int | None, *, first: bool) ->
 def baselines(corpus: Corpus, model: Snapshot) -> dict[str, dict[str, Any]]:
     """Losses to compare a curve with, in nats: those of guesses that ignore the sentence."""
     vocabulary = model.config.vocab_size
-    unigram = encode_corpus(corpus.part(0, MOST_COUNTED), model.tokenizer).unigram_entropy
+    unigram = frequency_loss(corpus, model.tokenizer)
     found = {
         "uniform": (math.log(vocabulary), f"uniform guess (ln {vocabulary} = {math.log(vocabulary):.2f})"),
         "unigram": (unigram, "always guessing by word frequency"),

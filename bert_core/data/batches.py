@@ -86,7 +86,7 @@ class PretrainingBatches:
         return Batch(*map(torch.from_numpy, arrays))
 
     def _draw_group(self, group: int) -> tuple[Array, ...]:
-        """All batches of a group as one: the five arrays of a `Batch` with R rows."""
+        """The five arrays of a `Batch` for all batches of a group, with R rows."""
         rng = generator(self.seed, BATCH_STREAM, group)
         steps = np.arange(group * self._group, (group + 1) * self._group)  # (G,)
         longest = np.where(steps < self.short_steps, self.config.short_length or 0, self.config.sequence_length)

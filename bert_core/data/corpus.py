@@ -38,10 +38,9 @@ _REPEATED = 0.01  # of a text; said from there on
 class Corpus:
     """A text as documents of sentences.
 
-    documents: lists of their sentences, each with at least one. name: for messages. notes: how it was read and what was
-    changed, one sentence each. labels: whether each pair is positive, if every document is a labelled pair; None if the
-    positive pairs are the neighbours in a document. kind, encoding: with which it was asked for, None where they were
-    not given.
+    documents: lists of sentences, each with at least one. name: for messages. notes: how it was read, one sentence
+    each. labels: whether each pair is positive, if every document is a labelled pair; None if the positive pairs are
+    the neighbours in a document. kind, encoding: with which it was asked for, None where they were not given.
     """
 
     documents: list[list[str]]
@@ -100,8 +99,9 @@ class Corpus:
             lines = [" ".join(line.split()) for line in text.splitlines()]
             if not any(lines):
                 raise CorpusError(f"{name} is empty; type or paste at least two sentences.")
-            used = kind_of(lines) if kind == "auto" else kind
+            used = kind
             if kind == "auto":
+                used = kind_of(lines)
                 notes.append(f"Read as {used}: {KINDS[used]}. If that is wrong, choose another kind of text (--kind).")
             divided = _pairs(text, name) if used == "pairs" else _documents(lines, used)
             documents = [*itertools.islice(divided, most_documents)]
@@ -124,8 +124,7 @@ class Corpus:
         return self.part(0, sum(map(len, self.documents[:number])))
 
     def part(self, start: int, end: int) -> "Corpus":
-        """The sentences `start` to `end` in their documents, without the rest of a document that is cut; of labelled
-        pairs, those that begin there."""
+        """The sentences `start` to `end` in their documents; of labelled pairs, those that begin there."""
         if self.labels is not None:
             pairs = slice(start // 2, end // 2)
             return dataclasses.replace(self, documents=self.documents[pairs], labels=self.labels[pairs])
@@ -139,9 +138,9 @@ class Corpus:
     def split(self, *shares: float, needs_pairs: bool = True) -> tuple["Corpus", ...]:
         """Split the text into consecutive parts; `corpus.split(0.16, 0.2)` returns 64 %, 16 % and 20 % of it.
 
-        The shares are of the sentences. A cut is moved to the end of a document if that changes each part by less than
-        half of the smallest, and in any case if the documents are labelled pairs; otherwise it is inside a document.
-        Raises CorpusError if a part has no pair or, where no pairs are needed, no sentence.
+        The shares are of the sentences. A cut is at the end of a document if that changes each part by less than half
+        of the smallest, and of labelled pairs always. Raises CorpusError if a part has no pair or, where no pairs are
+        needed, no sentence.
         """
         if not shares:
             return (self,)
@@ -165,11 +164,10 @@ def read_corpus(
     encoding: str | None = None,
     most_documents: int | None = None,
 ) -> Corpus:
-    """Read a corpus from a file, or from a string.
+    """Read a corpus from a file, or from a string, which is a path only if it is one line that names an existing file.
 
-    path_or_text: a string is a path only if it is one line that names an existing file; for a visitor's text use
-    `Corpus.from_text`, which never opens a file. The others: see `Corpus.from_bytes`; of a file of more than 1 GB,
-    most_documents has to be given, and that much is read.
+    For a visitor's text use `Corpus.from_text`, which never opens a file. The others: see `Corpus.from_bytes`; of a
+    file of more than 1 GB, most_documents has to be given, and that much is read.
     """
     if isinstance(path_or_text, str) and ("\n" in path_or_text or not os.path.isfile(path_or_text)):
         return Corpus.from_text(path_or_text, kind).first(most_documents)

@@ -50,13 +50,6 @@ class EncodedCorpus:
         return np.diff(self.offsets)
 
     @property
-    def unigram_entropy(self) -> float:
-        """Entropy of the token frequencies in nats: the MLM loss of a model that knows only these frequencies."""
-        counts = np.unique(self.ids, return_counts=True)[1]
-        frequencies = counts / counts.sum()
-        return float(-(frequencies * np.log(frequencies)).sum())
-
-    @property
     def has_next(self) -> np.ndarray:
         """Whether another sentence of the same document follows, (S,)."""
         has_next = np.ones(len(self), bool)

@@ -35,13 +35,6 @@ MAX_TOKENIZER_TOKENS = 1_000_000
 
 _REPEATED_AT_ONCE = 1000
 _WORTH_A_NOTE = 0.01  # of a text
-# The model of each kind of tokenizer, and its form.
-_KINDS = {
-    "word": ("WordLevel", "words"),
-    "whitespace": ("WordLevel", "spaces"),
-    "wordpiece": ("WordPiece", "pieces"),
-    "bpe": ("BPE", "pieces"),
-}
 FORMS = ("words", "spaces", "bert", "pieces")
 
 
@@ -71,14 +64,14 @@ def train_tokenizer(corpus: Corpus, **settings: object) -> Tokenizer:
     CorpusError without a word.
     """
     config = TokenizerConfig().replace(**settings)
-    model, form = _KINDS[config.kind]
+    model = {"wordpiece": "WordPiece", "bpe": "BPE"}.get(config.kind, "WordLevel")
+    form = {"word": "words", "whitespace": "spaces"}.get(config.kind, "pieces")
     scheme = Scheme(model, form, config.lowercase, config.strip_accents, handle_chinese_chars=form != "spaces")
-    words = _count_words(corpus.sentences, scheme)
+    words, least = _count_words(corpus.sentences, scheme), config.min_frequency
     tokenizer = (_train_words if model == "WordLevel" else _train_pieces)(words, config, scheme)
     if tokenizer.get_vocab_size() <= len(SPECIAL_TOKENS):
         raise CorpusError(
-            f"No word occurs {config.min_frequency} times or more in {corpus.name}; lower min_frequency or use a longer"
-            " text."
+            f"No word occurs {least} times or more in {corpus.name}; lower min_frequency or use a longer text."
         )
     return tokenizer
 
@@ -159,17 +152,12 @@ def build_tokenizer(vocabulary: dict[str, int], scheme: Scheme, merges: Sequence
     merges: for BPE, the pairs of pieces in the order in which they are joined; they must fit the vocabulary. Raises
     CheckpointError unless the vocabulary holds the five special tokens and uses every id from 0 once.
     """
-    missing = [token for token in SPECIAL_TOKENS if token not in vocabulary]
-    if missing:
-        raise CheckpointError(f"The vocabulary lacks the special tokens {', '.join(missing)}; a BERT needs all five.")
-    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
-        raise CheckpointError("The vocabulary's ids have gaps or repeats; they must be 0, 1, 2, ... each used once.")
-    model: models.Model
-    if scheme.model == "WordLevel":
-        model = models.WordLevel(vocabulary, unk_token=UNK)
-    elif scheme.model == "WordPiece":
+    if not {*SPECIAL_TOKENS} <= vocabulary.keys() or sorted(vocabulary.values()) != [*range(len(vocabulary))]:
+        raise CheckpointError(f"The vocabulary must have {', '.join(SPECIAL_TOKENS)}, and each id 0, 1, 2, ... once.")
+    model: models.Model = models.WordLevel(vocabulary, unk_token=UNK)
+    if scheme.model == "WordPiece":
         model = models.WordPiece(vocabulary, unk_token=UNK, max_input_chars_per_word=MAX_WORD_CHARACTERS)
-    else:
+    elif scheme.model == "BPE":
         pairs = [(first, second) for first, second in merges]
         model = models.BPE(vocabulary, pairs, unk_token=UNK, continuing_subword_prefix=PREFIX)
     tokenizer = Tokenizer(model)

@@ -320,11 +320,11 @@ def test_a_text_without_words_or_with_wrong_settings_is_refused():
 
 
 def test_vocabularies_need_all_special_tokens_and_ids_without_gaps():
-    with pytest.raises(CheckpointError, match=r"lacks the special tokens \[MASK\]"):
+    with pytest.raises(CheckpointError, match="The vocabulary must have"):
         build_tokenizer({PAD: 0, UNK: 1, CLS: 2, SEP: 3, "a": 4}, Scheme())
-    with pytest.raises(CheckpointError, match="gaps or repeats"):
+    with pytest.raises(CheckpointError, match="The vocabulary must have"):
         build_tokenizer({**{token: index for index, token in enumerate(SPECIAL_TOKENS)}, "a": 7}, Scheme())
-    with pytest.raises(CheckpointError, match="gaps or repeats"):
+    with pytest.raises(CheckpointError, match="The vocabulary must have"):
         build_tokenizer({**{token: index for index, token in enumerate(SPECIAL_TOKENS)}, "a": 4}, Scheme())
 
 
@@ -401,9 +401,9 @@ def _change(path: str, value: object):
         ("model.vocab", [["a", 1.0]], "model.vocab "),
         ("model.vocab", {"[PAD]": "0"}, "a whole number"),
         ("model.vocab", {"[PAD]": True}, "a whole number"),
-        ("model.vocab", {"[PAD]": -1}, "special tokens"),
+        ("model.vocab", {"[PAD]": -1}, "must have"),
         ("model.vocab.\ud800", 99, "not valid JSON"),
-        ("model.vocab.word", 10**9, "gaps"),
+        ("model.vocab.word", 10**9, "must have"),
         ("model.type", "Unigram", "model.type .*'WordPiece' or 'BPE'"),
         ("model.type", ["WordLevel"], "model.type .*'WordPiece' or 'BPE'"),
         ("model.unk_token", "<unk>", "model.unk_token '<unk>'"),
