@@ -84,7 +84,12 @@ def _said_of(error: Exception) -> list[str]:
     """What to print of an error; nothing of a fault of the program."""
     if isinstance(error, ColumnsError):
         rows = ["  ".join(f"{i}: {quoted(field)}" for i, field in enumerate(row, 1)) for row in error.columns.first]
-        return [*error.notes, str(error), *rows, f"Add for example --columns {error.example}."]
+        return [
+            *error.notes,
+            str(error),
+            *rows,
+            "Add --columns with their names, or with numbers from 1, such as --columns 1,2.",
+        ]
     if isinstance(error, BertCoreError):
         return [*error.notes, str(error)]
     if isinstance(error, OSError):

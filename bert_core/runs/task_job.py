@@ -16,9 +16,9 @@ from bert_core.runs.job import Job
 from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
-from bert_core.tasks.examples import TaskParts
+from bert_core.tasks.examples import TaskBatches, TaskParts
 from bert_core.tasks.prediction import model_of, predicting
-from bert_core.tasks.task import Layout, TaskBatches
+from bert_core.tasks.task import Layout
 from bert_core.training.objective import StepRow
 
 
@@ -60,13 +60,13 @@ class TaskJob(Job):
 
     def evaluate(self, snapshot: Snapshot) -> Iterator[StepRow | None]:
         epoch, batches = snapshot.step / self.batches.steps_per_epoch, self.validation
-        right = [each.label for each in batches.examples]
+        right = [each.label for each in batches.data.examples]
         for answers in predicting(snapshot.checkpoint(), batches):
             if answers is None:
                 yield None
             else:
                 found, loss = answers
-                measures = batches.task.measures(right, [each.label for each in found], batches.layout.labels)
+                measures = batches.data.kind.measures(right, [each.label for each in found], batches.layout.labels)
                 yield StepRow(step=snapshot.step, epoch=epoch, loss=loss, **measures)
 
     def verdict(self, history: Sequence[StepRow], evaluations: Sequence[StepRow]) -> list[str]:
@@ -87,7 +87,7 @@ def prepare_task(
     progress("encoding the examples")
     may_be_missing = any(each.label == () for each in train.examples)
     layout = Layout(labels, start.tokenizer, data, may_be_missing)
-    batches, held_out = (each.batches(layout, recipe.seed) for each in (train, validation))
+    batches, held_out = (TaskBatches(each, layout, recipe.seed) for each in (train, validation))
     steps = training.steps
     if training.epochs is not None:
         steps = max(1, math.ceil(training.epochs * batches.steps_per_epoch))

@@ -1,25 +1,28 @@
-"""Labelled examples of the five kinds of task, and their files."""
+"""Labelled examples of the five kinds of task, their batches and their files."""
 
 import csv
 import hashlib
+import itertools
 import json
 import math
 import random
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bert_core.config import LOCAL, Limits
 from bert_core.data.decoding import decode
-from bert_core.errors import CorpusError, first_three, megabytes, noting, quoted
+from bert_core.errors import CorpusError, first_three, megabytes, noting, percent, quoted
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.multiple_choice import MultipleChoice
 from bert_core.tasks.question_answering import QuestionAnswering
 from bert_core.tasks.tables import Columns, TaskFile
-from bert_core.tasks.task import Example, Layout, Task, TaskBatches, names_of
+from bert_core.tasks.task import Example, Layout, Task, TaskBatch, names_of
 from bert_core.tasks.texts import TextClassification, TextRegression, number_in
 from bert_core.tasks.token_classification import TokenClassification
 
@@ -56,8 +59,8 @@ class TaskData:
         return Counter(name for each in self.examples for name in names_of(each.label))
 
     def labels(self) -> tuple[str, ...]:
-        """The labels to learn, in the order of their ids: numbers by size, others by alphabet, and O before tags.
-        Raises CorpusError if all examples have the same one, or there are more than MAX_LABELS."""
+        """The labels to learn, in the order of their ids: O, numbers by size, others by alphabet. Raises CorpusError
+        for a single one or more than MAX_LABELS."""
         names = sorted(self.names(), key=lambda name: (not name.isdecimal(), len(name) * name.isdecimal(), name))
         found = sorted(names, key=lambda name: name != "O")
         if len(found) == 1 or len(found) > MAX_LABELS:
@@ -74,21 +77,14 @@ class TaskData:
         changed = {each: same.get(_plainest(each), "") for each in self.names() if each not in known}
         if lacking := [quoted(each) for each, label in changed.items() if not label]:
             raise CorpusError(
-                f"{self.name} has the label {lacking[0]}, which the training part lacks; train with examples of it, or "
-                "remove it."
+                f"{self.name} has the label {lacking[0]}, which the training part lacks; train with it, or remove it."
             )
         if not changed:
             return self
         said = first_three(f"{quoted(each)} as {quoted(label)}" for each, label in changed.items())
-        examples = []
-        for each in self.examples:
-            names = [changed.get(name, name) for name in names_of(each.label)]
-            examples.append(replace(each, label=names[0] if isinstance(each.label, str) else tuple(names)))
+        names = [tuple(changed.get(name, name) for name in names_of(each.label)) for each in self.examples]
+        examples = [replace(each, label=own if each.words else own[0]) for each, own in zip(self.examples, names)]
         return replace(self, examples=examples, notes=(*self.notes, f"Labels that are written otherwise: {said}."))
-
-    def batches(self, layout: Layout, seed: int = 0) -> TaskBatches:
-        """Batches of all examples."""
-        return TaskBatches(self.kind, self.examples, layout, seed, self.name)
 
     def sample(self, count: int, seed: int) -> "TaskData":
         """`count` examples drawn by a seed, in their order; all of them if there are fewer."""
@@ -106,22 +102,64 @@ class TaskData:
         keys, most = list(groups), min(len(groups) - 1, max(1, round(fraction * len(groups))))
         random.Random(seed).shuffle(keys)
         held, held_out = Counter[str](), set[object]()
-        for share in (0, fraction, 1):  # first one of each label, then its share, then any
-            for key in keys:
-                is_wanted = not names[key] or any(held[name] < max(1, share * every[name]) for name in names[key])
-                is_spare = key not in held_out and all(every[name] - held[name] > 1 for name in names[key])
-                if len(held_out) < most and is_wanted and is_spare:
-                    held.update(names[key])
-                    held_out.add(key)
+        for share, key in itertools.product((0, fraction, 1), keys):  # first one of each label, its share, then any
+            is_wanted = not names[key] or any(held[name] < max(1, share * every[name]) for name in names[key])
+            is_spare = key not in held_out and all(every[name] - held[name] > 1 for name in names[key])
+            if len(held_out) < most and is_wanted and is_spare:
+                held.update(names[key])
+                held_out.add(key)
         if not held_out:
-            raise CorpusError(
-                f"No example of {self.name} can be held out, since there is one alone or each has a label that no "
-                "other has. Add examples."
-            )
-        kept, out = (
-            [each for key, own in groups.items() if (key in held_out) == is_out for each in own] for is_out in (0, 1)
-        )
+            raise CorpusError(f"No example of {self.name} can be held out; add examples of each label.")
+        kept, out = list[Example](), list[Example]()
+        for key, own in groups.items():
+            (out if key in held_out else kept).extend(own)
         return replace(self, examples=kept), TaskData(self.task, out, f"the held-out part of {self.name}")
+
+
+class TaskBatches:
+    """An endless sequence of shuffled passes through a task's examples: `batches[k]` is the batch of step k, a function
+    of (seed, k). Each example, window or part of a long one occurs once in a pass; its last batch may be smaller.
+    choices: rows of an example, if it has several. longest: tokens of the longest row."""
+
+    def __init__(self, data: TaskData, layout: Layout, seed: int = 0) -> None:
+        self.data, self.layout, self.seed, self.rows = data, layout, seed, data.kind.rows(data.examples, layout)
+        self.choices = len(data.examples[0].texts) - 1 if data.kind.has_choices else None
+        self._lengths = np.array([len(row.ids) for row in self.rows]).reshape(-1, self.choices or 1).max(1)
+        self.longest, self.steps_per_epoch = (
+            int(self._lengths.max()),
+            -(-len(self._lengths) // layout.config.batch_size),
+        )
+        self._pass: tuple[int, list[np.ndarray]] = (-1, [])
+
+    def cut(self) -> list[str]:
+        """How many of the examples are cut, in a sentence."""
+        lost = Counter[int]()
+        for row in self.rows:
+            lost[row.example] += row.lost
+        share = lost.total() / (sum(len(row.ids) for row in self.rows) + lost.total())
+        cut = f"{len(+lost):,} of {len(lost):,} are longer than the {self.longest:,} tokens that are read"
+        return [f"In {self.data.name}, {cut} and lose their ends, {percent(share)} of all tokens."] * bool(+lost)
+
+    def __getitem__(self, k: int) -> TaskBatch:
+        number, step = divmod(k, self.steps_per_epoch)
+        if number != self._pass[0]:
+            rng = np.random.Generator(np.random.Philox(key=self.seed, counter=[0, 0, 0, number]))
+            self._pass = number, self._divided(rng.permutation(len(self._lengths)))
+        return self._batch(self._pass[1][step])
+
+    def in_order(self) -> Iterator[tuple[np.ndarray, TaskBatch]]:
+        """Every example once, the short ones first: (R,) numbers of a batch's examples, and the batch."""
+        for numbers in self._divided(np.argsort(self._lengths, kind="stable")):
+            yield numbers, self._batch(numbers)
+
+    def _divided(self, order: np.ndarray) -> list[np.ndarray]:
+        size = self.layout.config.batch_size
+        return np.split(order, range(size, len(order), size))
+
+    def _batch(self, numbers: np.ndarray) -> TaskBatch:
+        each = self.choices or 1
+        rows = [self.rows[number * each + choice] for number in numbers.tolist() for choice in range(each)]
+        return TaskBatch.of(rows, self.layout.pad, self.choices)
 
 
 @dataclass(frozen=True)
@@ -186,12 +224,11 @@ def load_task(
 ) -> TaskData:
     """Read the examples of a task file.
 
-    labelled: whether to read labels. columns: the texts and then, with labels, the label, or the word and the tag, as
-    names of a header or numbers from 1, such as "review,sentiment" or "1,2"; else a header's usual names, else the
-    order. has_header: None for a header with the chosen or usual names. separator: what stands between the columns, or
-    "tab" or "space"; None for what is found. model, train: for which the examples are; their columns come first.
-    encoding: see `decode`. Raises CorpusError, with the line or the question; `ColumnsError` if it is not clear which
-    columns to read.
+    columns: the texts and then, if labelled, the label, or the word and the tag, as names of a header or numbers from
+    1, such as "review,sentiment"; else what the model or the training part learned from, usual names, or the order.
+    has_header: None for a header with the chosen or usual names. separator: what stands between the columns, or "tab"
+    or "space"; None for what is found. encoding: see `decode`. Raises CorpusError; `ColumnsError` if it is not clear
+    which columns to read.
     """
     path, kind, most = Path(path), TASKS.get(task), min(MAX_BYTES, limits.upload_bytes)
     if kind is None:

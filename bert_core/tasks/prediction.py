@@ -11,9 +11,9 @@ from bert_core.config import FinetuningData
 from bert_core.device import Cost, using_threads
 from bert_core.errors import CheckpointError, ConfigError, InputError, ignore, quoted
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.examples import TASKS, TaskData, learned_columns
+from bert_core.tasks.examples import TASKS, TaskBatches, TaskData, learned_columns
 from bert_core.tasks.tables import NUMBERS_OF_TEXTS
-from bert_core.tasks.task import BertForTask, Example, Layout, Metrics, Prediction, Row, Task, TaskBatches, names_of
+from bert_core.tasks.task import BertForTask, Example, Layout, Metrics, Prediction, Row, Task, names_of
 from bert_core.tasks.texts import confusion
 from bert_core.tasks.token_classification import divided
 
@@ -44,7 +44,7 @@ def model_of(checkpoint: Checkpoint) -> BertForTask:
 def predicting(checkpoint: Checkpoint, batches: TaskBatches) -> Iterator[tuple[list[Prediction], float] | None]:
     """Apply a fine-tuned model to all examples: yields None after each batch, and at the end a prediction for each
     example, in their order, and their mean loss, nan without labels. Errors as for `task_of`."""
-    task, layout, model = batches.task, batches.layout, model_of(checkpoint)
+    task, examples, model = batches.data.kind, batches.data.examples, model_of(checkpoint)
     device = next(model.parameters()).device
     total = torch.zeros(2, 2, device=device)
     logits_of: dict[int, np.ndarray] = {}
@@ -58,10 +58,10 @@ def predicting(checkpoint: Checkpoint, batches: TaskBatches) -> Iterator[tuple[l
         for number, part in zip(numbers, logits.split(words) if words else logits):
             logits_of[number] = part.cpu().numpy()
         yield None
-    parts_of: list[list[tuple[Row, np.ndarray]]] = [[] for _ in batches.examples]
+    parts_of: list[list[tuple[Row, np.ndarray]]] = [[] for _ in examples]
     for number, row in enumerate(batches.rows[:: batches.choices or 1]):
         parts_of[row.example].append((row, logits_of[number]))
-    found = [task.decode(example, parts, layout) for example, parts in zip(batches.examples, parts_of)]
+    found = [task.decode(example, parts, batches.layout) for example, parts in zip(examples, parts_of)]
     loss, count = total[:, 0].tolist()
     yield found, loss / count if count else float("nan")
 
@@ -111,7 +111,8 @@ def _answers(checkpoint: Checkpoint, data: TaskData) -> tuple[list[Prediction], 
         config = FinetuningData().replace(**saved) if saved else config
     length = min(config.sequence_length if saved else 512, checkpoint.config.max_position_embeddings)
     config = config.replace(sequence_length=length, batch_size=_PREDICTED_TOGETHER)
-    batches = data.batches(Layout(head.labels, checkpoint.tokenizer, config, recipe.get("may_be_missing") is True))
+    layout = Layout(head.labels, checkpoint.tokenizer, config, recipe.get("may_be_missing") is True)
+    batches = TaskBatches(data, layout)
     *_, answers = predicting(checkpoint, batches)
     assert answers is not None
     return *answers, batches
@@ -160,11 +161,13 @@ def review(checkpoint: Checkpoint, data: TaskData) -> Review:
 def verdict(batches: TaskBatches, loss: float) -> tuple[Metrics, list[str]]:
     """What always giving the most frequent answer to these examples would get, and what is to be known of measures and
     of the loss, one sentence each."""
-    task, right, labels = batches.task, [each.label for each in batches.examples], batches.layout.labels
+    task, right, labels = batches.data.kind, [each.label for each in batches.data.examples], batches.layout.labels
     most, found = task.always(right)
     always, chance = task.measures(right, found, labels), task.chance(batches.rows)
     names = {name for label in right for name in names_of(label)}
-    said = [f"Always answering {most} would get {in_words(always)} on the {len(right):,} examples of {batches.name}."]
+    said = [
+        f"Always answering {most} would get {in_words(always)} on the {len(right):,} examples of {batches.data.name}."
+    ]
     if len(names) == 1:
         said.append(f"All of them have the label {quoted(*names)}, so these measures say nothing of the others.")
     if loss > chance:

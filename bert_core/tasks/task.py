@@ -5,7 +5,7 @@ Shapes: R rows of a batch, C choices of an example, T tokens, D hidden size, M t
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from torch import Generator, Tensor, nn
 from bert_core.config import BertConfig, FinetuningData
 from bert_core.data.batches import truncated_lengths
 from bert_core.data.tokenizer import CLS, PAD, SEP, UNK, plain, special_ids
-from bert_core.errors import percent, quoted
+from bert_core.errors import quoted
 from bert_core.model import BertModel, Packing, initialise
 from bert_core.storage.untrusted import Json
 from bert_core.storage.weights import TASK_HEADS
@@ -28,7 +28,6 @@ from bert_core.training.objective import Fractions
 Metrics = dict[str, float]
 
 _TEXTS_AT_ONCE = 10_000
-_SORTED_TOGETHER = 50  # batches; within them, examples are sorted by length and the batches shuffled
 _NO_POSITIONS = torch.empty(0, dtype=torch.long)  # the last layer then computes only each row's first token
 
 
@@ -140,59 +139,6 @@ class TaskBatch:
         mask = None if packing.real is None else self.attention_mask.to(device)
         ids, segments = self.input_ids.to(device), self.token_type_ids.to(device)
         return model(ids, mask, segments, asked_positions=self.positions, packing=packing).float()
-
-
-class TaskBatches:
-    """An endless sequence of shuffled passes through a task's examples: `batches[k]` is the batch of step k, a function
-    of (seed, k). Each example, window or part of a long one occurs once in a pass; its last batch may be smaller.
-    choices: rows of an example, if it has several. longest: tokens of the longest row."""
-
-    def __init__(self, task: "Task", examples: Sequence[Example], layout: Layout, seed: int, name: str) -> None:
-        self.task, self.examples, self.layout, self.seed, self.name = task, examples, layout, seed, name
-        self.rows, self.choices = task.rows(examples, layout), len(examples[0].texts) - 1 if task.has_choices else None
-        self._lengths = np.array([len(row.ids) for row in self.rows]).reshape(-1, self.choices or 1).max(1)
-        self.longest, self._batch_size = int(self._lengths.max()), layout.config.batch_size
-        self.steps_per_epoch = -(-len(self._lengths) // self._batch_size)
-        self._pass: tuple[int, list[np.ndarray]] = (-1, [])
-
-    def cut(self) -> list[str]:
-        """How many of the examples are cut, in a sentence."""
-        lost = Counter[int]()
-        for row in self.rows:
-            lost[row.example] += row.lost
-        share = lost.total() / (sum(len(row.ids) for row in self.rows) + lost.total())
-        cut = f"{len(+lost):,} of {len(lost):,} are longer than the {self.longest:,} tokens that are read"
-        return [f"In {self.name}, {cut} and lose their ends, {percent(share)} of all tokens."] * bool(+lost)
-
-    def __getitem__(self, k: int) -> TaskBatch:
-        number, step = divmod(k, self.steps_per_epoch)
-        if number != self._pass[0]:
-            self._pass = number, self._shuffled(number)
-        return self._batch(self._pass[1][step])
-
-    def _shuffled(self, number: int) -> list[np.ndarray]:
-        """The examples of each batch of a pass."""
-        rng = np.random.Generator(np.random.Philox(key=self.seed, counter=[0, 0, 0, number]))
-        order, together = rng.permutation(len(self._lengths)), _SORTED_TOGETHER * self._batch_size
-        parts = [self._sorted(order[start : start + together]) for start in range(0, len(order), together)]
-        batches = [batch for part in parts for batch in part]
-        rng.shuffle(batches)
-        return batches
-
-    def _sorted(self, examples: np.ndarray) -> list[np.ndarray]:
-        """Those of each batch, the short ones first."""
-        order = examples[np.argsort(self._lengths[examples], kind="stable")]
-        return [order[start : start + self._batch_size] for start in range(0, len(order), self._batch_size)]
-
-    def _batch(self, examples: np.ndarray) -> TaskBatch:
-        each = self.choices or 1
-        rows = [self.rows[example * each + choice] for example in examples.tolist() for choice in range(each)]
-        return TaskBatch.of(rows, self.layout.pad, self.choices)
-
-    def in_order(self) -> Iterator[tuple[np.ndarray, TaskBatch]]:
-        """Every example once, the short ones first: (R,) numbers of a batch's examples, and the batch."""
-        for part in self._sorted(np.arange(len(self._lengths))):
-            yield part, self._batch(part)
 
 
 class BertForTask(nn.Module):

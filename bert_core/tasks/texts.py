@@ -20,8 +20,8 @@ from bert_core.training.objective import Fractions
 
 _TEXTS = (
     "(text|sentence|string|question|premise)[12ab]?|textpair|s[12]|#[12]string|hypothesis|query|passage|context|content"
-    "|review(text)?|comment(text)?|body|tweet|message|document|utterance|sms",
-    "title|headline|description|abstract|summary|post|answer|response|article",
+    "|review(text)?|comment(text)?|body|tweet|message|document|utterance|sms"
+    "|title|headline|description|abstract|summary|post|answer|response|article"
 )
 _LABELS = (
     *("goldlabel", "label", "class", "category", "target", "sentiment", "intent", "isduplicate", "quality", "polarity"),

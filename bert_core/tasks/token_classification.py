@@ -51,9 +51,10 @@ class TokenClassification(Task):
     form = "a word and a tag on each line"
     usual: ClassVar[Usual] = Usual(
         ("the word", "the tag"),
-        ("words?|tokens?|form|text",),
+        "words?|tokens?|form|text",
         ("tag", "tags", "label", "labels", "nertag", "nertags", "ner", "upos", "pos", "postag", "entity"),
         {2: ([0], [1]), 4: ([0], [3]), 10: ([1], [3])},  # word and tag, CoNLL-2003, CoNLL-U
+        ("Words", "Tags"),
         most=1,
     )
 

@@ -9,7 +9,7 @@ from helpers import labelled, texts
 from bert_core import finetune, predict, review, save_checkpoint
 from bert_core.__main__ import main
 from bert_core.config import FinetuningData
-from bert_core.tasks.examples import TASKS, TaskData
+from bert_core.tasks.examples import TASKS, TaskBatches, TaskData
 from bert_core.tasks.prediction import verdict
 from bert_core.tasks.task import Example, Layout
 
@@ -51,7 +51,7 @@ def test_a_part_with_one_label_is_said_to_measure_little(tiny_checkpoint):
 def test_a_loss_above_that_of_chance_is_said(word_layout):
     labels, count = ("x", "x", "x", "y"), 4
     data = TaskData("text-classification", [Example(("romeo",), label) for label in labels])
-    batches, chance = data.batches(word_layout, 0), -0.75 * math.log(0.75) - 0.25 * math.log(0.25)
+    batches, chance = TaskBatches(data, word_layout), -0.75 * math.log(0.75) - 0.25 * math.log(0.25)
     assert data.kind.chance(batches.rows) == pytest.approx(chance)
     assert len(verdict(batches, chance - 0.01)[1]) == 1
     always, said = verdict(batches, chance + 0.01)
