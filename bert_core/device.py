@@ -1,8 +1,4 @@
-"""The device that trains and answers: which one, the memory and the time that a training step takes of it.
-
-Time is operations divided by the rate of a matrix product, which is measured in the size and with the threads of the
-step: both change it by a factor, and so does bfloat16, either way.
-"""
+"""The device that trains and answers: which one, the memory and the time that a training step takes of it."""
 
 import contextlib
 import ctypes
@@ -42,9 +38,8 @@ _trimmed = time.monotonic()  # when free memory was last given back
 
 
 def choose_device(device: str) -> str:
-    """The device to work on: "cuda", "cuda:1" for the second GPU and so on, "mps" or "cpu". "auto" takes CUDA where
-    there is one that works, else the CPU: Apple's MPS is taken only when it is asked for. Raises ConfigError for a
-    missing one."""
+    """The device to work on: "cuda", "cuda:1" and so on, "mps" or "cpu". "auto" takes CUDA where there is one that
+    works, else the CPU, and MPS never. Raises ConfigError for a missing one."""
     # A ZeroGPU Space lends its GPU to forked workers only; a background thread never sees it.
     has_cuda = torch.cuda.is_available() and not os.environ.get("SPACES_ZERO_GPU")
     if device == "auto":
@@ -60,8 +55,8 @@ def choose_device(device: str) -> str:
 
 @cache
 def gpu_fault(device: str = "cuda") -> str:
-    """Why a GPU that CUDA lists cannot compute, for example because this PyTorch has no code for it; "" if it can, if
-    there is none, or if a process of several would begin to use another one's."""
+    """Why a GPU that CUDA lists cannot compute, such as without code for it in this PyTorch; "" if it can, if there is
+    none, or if a process of several would begin to use another one's."""
     if not torch.cuda.is_available() or os.environ.get("SPACES_ZERO_GPU") or "LOCAL_RANK" in os.environ:
         return ""
     try:
@@ -83,11 +78,8 @@ def usable_memory(device: str = "cpu") -> int:
 
 
 def training_bytes(config: BertConfig, rows: int, length: int, asked: int, device: str) -> int:
-    """Bytes that training takes beside snapshots and text: parameters with their averages, and activations.
-
-    rows: of a batch. length, asked: numbers of tokens and of asked positions in a row. Raises ConfigError where these
-    are more than `usable_memory`.
-    """
+    """Bytes that training takes beside snapshots and text, for batches of so many rows with so many tokens and asked
+    positions each. Raises ConfigError where these are more than `usable_memory`."""
     # The forward pass keeps about 12 vectors of the hidden size for each token and layer, two of the feed-forward size,
     # and the attention weights. Training keeps each weight, its gradient and two averages.
     layer = 12 * config.hidden_size + 2 * config.intermediate_size + config.num_attention_heads * length
@@ -137,11 +129,11 @@ def using_threads(number: int) -> Iterator[None]:
 
 
 class Cost:
-    """What a training step takes on a device, or forward passes alone.
+    """What a training step takes on a device, or forward passes alone: operations of the matrix products, CPU threads
+    that suit these, precision and seconds.
 
     lengths: (B,) real tokens of each row. asked: number of positions with word scores. is_step: with the gradients,
-    which take twice as much again. operations: of the matrix products, floating-point. threads: CPU threads that suit
-    these: one, or as many as there are cores.
+    which take twice as much again.
     """
 
     def __init__(self, config: BertConfig, lengths: Tensor, asked: float, device: str, *, is_step: bool = True) -> None:
@@ -165,7 +157,8 @@ class Cost:
         return "bfloat16" if is_faster else "float32"
 
     def seconds(self, precision: str = "float32") -> float:
-        """A rough estimate. precision: "auto" is the faster one."""
+        """A rough estimate: operations divided by the rate of a matrix product, which is measured in the size and with
+        the threads of the step, since all of these change it by a factor. precision: "auto" is the faster one."""
         precision = self.precision if precision == "auto" else precision
         share = _SHARE_OF_TENSOR_CORES if precision == "bfloat16" and self._device != "cpu" else _SHARE
         return self._least + self.operations / (share * self._rate(precision))

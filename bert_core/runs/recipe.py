@@ -1,9 +1,5 @@
-"""A recipe is data: a text or labelled examples, and all settings of a training, in one piece of JSON.
-
-The page, the command line and saved models use the same format. The recipes of the program are in `assets/recipes`, a
-file each, and those of tasks in `assets/tasks`: data sets of its own in tasks.json, settings of tutorials, for files
-that a person has, in tutorials.json.
-"""
+"""A recipe is data: a text or labelled examples, and all settings of a training, in one piece of JSON, which the page,
+the command line and saved models share. Those of the program are in assets/recipes and assets/tasks."""
 
 import functools
 import math
@@ -51,17 +47,12 @@ Part = TypeVar("Part", bound=Schedule)
 
 
 class _Recipe(Settings):
-    """What the recipes of a text and of a task have in common, beside sections of settings.
+    """What the recipes of a text and of a task have in common, beside sections of settings."""
 
-    name: the file's name without .json, or by which `finetuning_recipe` finds it. seed: of initial weights, draws of
-    the data, the held-out part of examples and dropout. random_weights: take only the tokenizer and the sizes of the
-    model that `start` names.
-    """
-
-    name: str
+    name: str  # of the file without .json, or by which `finetuning_recipe` finds it
     title: str
-    seed: Seed = 0
-    random_weights: bool = False
+    seed: Seed = 0  # of initial weights, draws of the data, the held-out part of examples and dropout
+    random_weights: bool = False  # take only the tokenizer and the sizes of the model that `start` names
 
     @classmethod
     def sections(cls) -> dict[str, type[Settings]]:
@@ -80,8 +71,7 @@ class _Recipe(Settings):
         }
 
     def content(self) -> dict[str, Any]:
-        """The recipe as the JSON content that is saved beside a model and that `from_dict` reads: without the name,
-        which is that of the file, and the size of the vocabulary, which the text gives."""
+        """The recipe as JSON content for `from_dict`, without what a file's name and a text give."""
         content = super().content()
         del content["name"]
         content.get("model", {}).pop("vocab_size", None)
@@ -94,11 +84,8 @@ class _Recipe(Settings):
         return self if seed is None else self.replace(seed=seed)
 
     def override(self, settings: Mapping[str, object]) -> Self:
-        """A copy with other settings, such as {"training.steps": 400}; values may be texts.
-
-        A name that only one section has needs no section. Given steps or epochs override the recipe's own steps, epochs
-        and later parts. Raises ConfigError, which names the setting, the value and what is allowed.
-        """
+        """A copy with other settings, such as {"training.steps": 400}; values may be texts, and a name that only one
+        section has needs no section. Given steps or epochs take the place of steps, epochs and later parts."""
         sections = self.sections()
         given: dict[str, dict[str, object]] = {section: {} for section in sections}
         for path, value in settings.items():
@@ -123,13 +110,10 @@ class _Recipe(Settings):
 
 
 class Recipe(_Recipe):
-    """All settings of a training run. Raises ConfigError for settings that do not fit together.
-
-    start: name of the model that training goes on from; None for random weights.
-    """
+    """All settings of a training run. Raises ConfigError for settings that do not fit together."""
 
     description: str
-    start: str | None = None
+    start: str | None = None  # name of the model that training goes on from; None for random weights
     corpus: CorpusConfig = CorpusConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
     model: BertConfig = BertConfig()
@@ -151,12 +135,10 @@ class Recipe(_Recipe):
         return "auto" if self.corpus.file else self.corpus.kind
 
     def going_on_from(self, name: str, sizes: BertConfig, **data: object) -> Self:
-        """A copy for a model of these sizes, with these settings of data; dropout stays the recipe's.
-
-        A recipe for random weights that gets trained ones gets a learning rate of at most GOING_ON_RATE, because the
-        weights of a trained model are lost at its own; only Adadelta, whose rates mean something else, keeps it.
-        """
+        """A copy for a model of these sizes, with these settings of data; dropout stays the recipe's. The learning rate
+        becomes at most GOING_ON_RATE, because a recipe for random weights would lose trained ones at its own."""
         training = self.training
+        # The rates of Adadelta mean something else.
         if self.start is None and not self.random_weights and training.optimizer != "adadelta":
             training = _slowed(training).replace(parts=tuple(map(_slowed, training.parts)))
         model = sizes.replace(**{each: value for each, value in vars(self.model).items() if "dropout" in each})
@@ -185,21 +167,15 @@ def _slowed(part: Part) -> Part:
 
 
 class FinetuningRecipe(_Recipe):
-    """All settings of a fine-tuning run. Raises ConfigError.
+    """All settings of a fine-tuning run; start and what follows it are known once the examples are prepared."""
 
-    task: one of `TASKS`. files: of the program's own data set, in assets/tasks/TASK by part (train, validation, test);
-    none if a person brings the files, which `needs` describes. start: name of the model to start from. may_be_missing:
-    whether some questions have no answer. columns: those that were read, see `TaskData`. The last three are known once
-    the examples are prepared.
-    """
-
-    task: str
+    task: str  # of `TASKS`
     description: str = ""
-    files: dict[str, str] = Field(default_factory=dict)
-    needs: str = "a file of labelled examples"
-    start: str = ""
-    may_be_missing: bool = False
-    columns: tuple[str, ...] = Field((), strict=False)  # JSON has lists
+    files: dict[str, str] = Field(default_factory=dict)  # of the program's own examples, in assets/tasks/TASK by part
+    needs: str = "a file of labelled examples"  # that a person brings
+    start: str = ""  # name of the model to start from
+    may_be_missing: bool = False  # whether some questions have no answer
+    columns: tuple[str, ...] = Field((), strict=False)  # that were read, see `TaskData`; JSON has lists
     data: FinetuningData = FinetuningData()
     training: FinetuningConfig = FinetuningConfig()
 
@@ -255,8 +231,7 @@ def recipe_for(corpus: Corpus) -> Recipe:
     cores. The same text has the same recipe everywhere.
 
     A short text is learned by heart as the dialogue of the default recipe is, in more steps. A longer one has pieces of
-    words, and the settings of english-mini with smaller sizes (assets/by_size.json): a larger text has a larger
-    vocabulary and model and is read fewer times, so that it needs less dropout.
+    words, and by its size (assets/by_size.json) a larger vocabulary and model, fewer readings and less dropout.
     """
     counted = corpus.sentences[:: math.ceil(len(corpus.sentences) / _COUNTED)]
     share = len(counted) / len(corpus.sentences)

@@ -1,8 +1,7 @@
 """The training state that is saved beside a model, so that its training continues as if it had never stopped.
 
-It is one safetensors file and needs no other: the weights of the step and, of a task, those of its best epoch, the
-contents of the small files of a model (config, tokenizer and recipe), the optimizer's averages, the numbers of all
-steps so far, and the facts below. `transformers` and `load_checkpoint` do not read it.
+It is one safetensors file and needs no other: weights, the contents of a model's small files, the optimizer's averages,
+the numbers of all steps so far, and the facts below. `transformers` and `load_checkpoint` do not read it.
 """
 
 import math
@@ -36,29 +35,26 @@ Source = TypeVar("Source", bound=Corpus | TaskParts)
 
 
 class _Facts(BaseModel):
-    """recipe: its name. text: fingerprint of the whole text or task. evaluations: the names of their numbers."""
-
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
-    recipe: str = Field(max_length=255)
-    text: str
+    recipe: str = Field(max_length=255)  # its name
+    text: str  # fingerprint of the whole text or task
     step: int = Field(ge=0)
     seconds: float = Field(ge=0)
-    evaluations: list[Annotated[str, Field(pattern=r"^\w+$", max_length=100)]]
+    evaluations: list[Annotated[str, Field(pattern=r"^\w+$", max_length=100)]]  # the names of their numbers
 
 
 @dataclass(frozen=True)
 class TrainingState:
-    """The state of a run after a step. model: with the weights of this step. best: with those of a task's best epoch;
-    None where the run has none."""
+    """The state of a run after a step."""
 
-    model: Checkpoint
+    model: Checkpoint  # with the weights of this step
     recipe: Any  # a Recipe or, for a task, a FinetuningRecipe; with the seed and all parts of its training
     text: str  # fingerprint of the whole text or task
     trainer: TrainerState
     history: Sequence[StepRow]  # of all steps so far
     evaluations: Sequence[StepRow]  # the held-out curve so far
-    best: Checkpoint | None = None
+    best: Checkpoint | None = None  # with the weights of a task's best epoch, if there is one
 
     def matching(self, source: Source | None) -> Source:
         """The given text or task, or the recipe's own for None. Raises CorpusError for another than was trained on."""
@@ -93,11 +89,8 @@ class TrainingState:
 
 
 def read_training_state(folder: str | Path, limits: Limits = LOCAL) -> TrainingState:
-    """Read and check the state in a folder, as untrusted; its other files are not opened.
-
-    limits: of the model's files, tokens and parameters, and of steps. Raises CheckpointError or, for its recipe,
-    ConfigError.
-    """
+    """Read and check the state in a folder, as untrusted; its other files are not opened. Raises CheckpointError or,
+    for its recipe, ConfigError."""
     path = Path(folder, TRAINING_STATE)
     if not os.path.exists(path):  # no error where no file can have this name
         raise CheckpointError(

@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from bert_core.data.batches import Batch
+from bert_core.device import choose_device
 from bert_core.errors import ConfigError, RunError
 from bert_core.training.objective import Fractions
 from bert_core.training.trainer import Trainer
@@ -39,19 +40,14 @@ def rank() -> int:
 
 @contextlib.contextmanager
 def joined(device: str) -> Iterator[None]:
-    """Join the other processes, if torchrun has started this one: over NCCL on GPUs, otherwise over Gloo. Raises
-    ConfigError where this process has no device of its own."""
+    """Join the other processes, if torchrun has started this one: over NCCL on "cuda", with a GPU for each, otherwise
+    over Gloo. Raises ConfigError where this process has no GPU of its own."""
     if not dist.is_torchelastic_launched():
         yield
         return
-    own = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if device != "cpu" else None
-    if own and (device != "cuda" or own.index >= torch.cuda.device_count()):
-        raise ConfigError(
-            f"Each of several processes needs a GPU of its own on cuda, and {torch.cuda.device_count()} can be used as "
-            f"{device}. Start fewer with --nproc-per-node, or choose --device cpu."
-        )
+    own = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if device == "cuda" else None
     if own:
-        torch.cuda.set_device(own)
+        torch.cuda.set_device(choose_device(str(own)))
     dist.init_process_group("nccl" if own else "gloo", device_id=own)  # without it, NCCL guesses the GPU
     try:
         yield

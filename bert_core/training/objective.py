@@ -29,11 +29,10 @@ HELD_OUT = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")  # what is m
 
 
 class StepRow(SimpleNamespace):
-    """The numbers of a training step, or of held-out data after it: `row.step`, counted from 1, `row.mlm_loss` and so
-    on; `vars(row)` has all by name, step first.
+    """The numbers of a training step, or of held-out data after it, by name: `row.step`, counted from 1, comes first.
 
-    Losses are in nats, means over a batch or over several; accuracies are fractions. Numbers of a step that were
-    computed on a GPU are still there, as tensors (), until `read_rows` or float() waits for them.
+    Losses are means in nats; accuracies are fractions. Numbers of a step that were computed on a GPU are still there,
+    as tensors (), until `read_rows` or float() waits for them.
     """
 
     @property
@@ -68,20 +67,17 @@ def until_divergence(rows: list[StepRow]) -> tuple[list[StepRow], str]:
 
 
 class Objective(Protocol):
-    """What a trainer minimises; it names the numbers of a step, the losses first. The types of batch and config are its
-    own; a batch has attention_mask."""
+    """What a trainer minimises. The types of batch and config are its own; a batch has attention_mask.
+
+    names: of the K numbers of a step, the losses first. size: the tokens of each row, (B,), and how many positions are
+    asked. run: the numbers of a model on a batch. loss: to minimise, (), from the numbers (K,) of a step, from 0 on.
+    """
 
     @property
     def names(self) -> tuple[str, ...]: ...
-
-    def size(self, batch: Any, /) -> tuple[Tensor, int]:
-        """The number of tokens of each row, (B,), and the number of asked positions."""
-
-    def run(self, model: Any, batch: Any, device: torch.device, /) -> Fractions:
-        """Run a model on a batch and compare its answers with the labels: the numbers, in the order of `names`."""
-
-    def loss(self, numbers: Tensor, config: Any, step: int, /) -> Tensor:
-        """The loss to minimise, (), from the numbers (K,) of a step, counted from 0."""
+    def size(self, batch: Any, /) -> tuple[Tensor, int]: ...
+    def run(self, model: Any, batch: Any, device: torch.device, /) -> Fractions: ...
+    def loss(self, numbers: Tensor, config: Any, step: int, /) -> Tensor: ...
 
 
 @dataclass(frozen=True)

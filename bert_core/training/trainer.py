@@ -29,24 +29,21 @@ def step_cost(config: BertConfig, batches: Any, objective: Objective, device: st
 
 @dataclass(frozen=True)
 class TrainerState:
-    """Everything that the next step depends on besides weights, settings and seed. averages: those of all parameters in
-    one tensor, by the optimizer's number and a name ("0.exp_avg")."""
+    """Everything that the next step depends on besides weights, settings and seed."""
 
     step: int
     seconds: float
-    averages: dict[str, Tensor]
+    averages: dict[str, Tensor]  # of all parameters in one tensor, by the optimizer's number and a name ("0.exp_avg")
 
 
 class Trainer:
     """Trains a model on batches, one step for each `next()`, until config.total_steps steps are done.
 
-    model: trained in place, on its device. batches: `batches[k]` is the batch of step k. All draws are a function of
-    (seed, k), so a run repeats its losses bit for bit on the same device with the same number of threads; on a GPU, to
-    rounding where batches have more than 64 tokens, because CUDA's attention then adds up in any order. Dropout draws
-    from PyTorch's global generator, which is as before after each step; two trainers with dropout that step at the same
-    time in two threads do not repeat their losses. Weights, gradients and losses are float32. config: may be replaced
-    between two steps, but for its optimizer; its precision is that of the matrix products, and "auto" becomes the
-    faster one here. threads: CPU threads of a step. objective: what to minimise; None means pre-training.
+    model: trained in place, on its device, in float32. batches: `batches[k]` is the batch of step k. All draws are a
+    function of (seed, k), so a run repeats its losses bit for bit on the same device with the same number of threads;
+    on a GPU, to rounding where batches have more than 64 tokens, because CUDA's attention then adds up in any order,
+    and only if no other trainer with dropout steps at the same time in another thread. config: may be replaced between
+    two steps, but for its optimizer; the precision "auto" becomes the faster one. objective: None means pre-training.
     """
 
     def __init__(
