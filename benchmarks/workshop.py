@@ -61,10 +61,10 @@ class Workshop:
     def warnings(self) -> str:
         """1: a refused press is answered where the person looks"""
         self.train(self.ada, 20)
-        self.ada.get_by_role("button", name="Learning rate, more steps").click()
+        self.ada.get_by_role("button", name="Change the learning rate").click()
         self.ada.locator("#new-rate input").fill("0.01")
         self.ada.locator("#change-rate").click()
-        return self.see("#messages .b-note", "ended", self.ada)
+        return self.see("#messages .b-note", "pause it first", self.ada)
 
     def limits(self) -> str:
         """2: a lowered limit is told to all pages, and the runs of lessons are exempt"""
@@ -90,7 +90,7 @@ class Workshop:
         self.teacher.locator("#class-send-view").click()
         for page in self.students:
             page.locator("#class-open").click()
-        said = self.see("#link-notice", "is being trained again")
+        said = self.see("#link-notice", "a run here repeats the training")
         for page in self.students:
             expect(page.locator("#model-step")).to_have_text("step 33")
             expect(page.locator("#masked-guesses li").first).to_be_visible()

@@ -43,6 +43,7 @@ class Shared:
     def described(self) -> dict[str, Any]:
         """What the board shows of it: its title, settings and losses, and not its text."""
         run, recipe = self.run, self.run.recipe
+        last = run.history(since=max(0, run.steps_done - LAST_STEPS))
         return {
             "title": cleaned(self.space.title_of(run), LONGEST_TITLE),
             "recipe": f"{recipe.model.in_words}, {recipe.data.batch_size} pairs a step",
@@ -53,14 +54,9 @@ class Shared:
             "step": run.steps_done,
             "steps": recipe.training.total_steps,
             "curve": thin(run.history(), MOST_POINTS, OBJECTIVES),
-            "losses": last_losses(run),
+            "losses": thin(last, 1, OBJECTIVES)[0][1:],  # means; None for an objective that it lacks
             "verdict": self.verdict if self.judged == run.steps_done else "",
         }
-
-
-def last_losses(run: Run) -> list[float | None]:
-    """The losses of OBJECTIVES of a run with a step, means over its last ones; None for an objective that it lacks."""
-    return thin(run.history(since=max(0, run.steps_done - LAST_STEPS)), 1, OBJECTIVES)[0][1:]
 
 
 def board_numbers(runs: Iterable[dict[str, Any]]) -> Numbers:
