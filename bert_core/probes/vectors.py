@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bert_core.errors import InputError
 from bert_core.probes.forward import STATES, batches, hidden_states, numbers_of
-from bert_core.probes.reading import MAX_CHARACTERS, Word, encode_text, read_words, row_of
+from bert_core.probes.reading import MAX_CHARACTERS, encode_text, read_words, row_of
 from bert_core.storage.checkpoint import Checkpoint
 
 MAX_OCCURRENCES = 100
@@ -56,11 +56,9 @@ def sentence_vectors(checkpoint: Checkpoint, texts: Sequence[str], pooling: str 
 
     pooling: "cls" takes the hidden state of the first token, "mean" the mean over all tokens, [CLS] and [SEP] among
     them, but not padding (Reimers & Gurevych 2019, section 3). Texts share forward passes without affecting each other.
-    Raises InputError for no text, an empty or too long one, or another pooling."""
+    Raises InputError for an empty or too long text, or another pooling."""
     if pooling not in POOLINGS:
         raise InputError(f"The pooling {pooling!r} is unknown; it can be one of: {', '.join(POOLINGS)}.")
-    if not texts:
-        raise InputError("There is no text; give at least one.")
     rows = [row_of(encode_text(checkpoint, text)) for text in texts]
     vectors = torch.empty(len(rows), checkpoint.config.hidden_size)
     for group, (ids, mask, segments) in batches(checkpoint, rows):
@@ -80,7 +78,8 @@ def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -
     tokenizer ignores case. texts: each is read alone; those without the word are left out. An occurrence's vector is
     the mean over its pieces. Raises InputError when there is no word, it occurs in none of the texts or more than 100
     times, or the texts are too long."""
-    wanted = [_normalized(checkpoint, each) for each in read_words(checkpoint, word)]
+    normalized = checkpoint.tokenizer.normalizer.normalize_str  # may lowercase; unknown words keep their letters
+    wanted = [normalized(each.text).strip() for each in read_words(checkpoint, word)]
     if not wanted:
         raise InputError("There is no word to find; type one that occurs in the sentences.")
     if (characters := len("\n".join(texts))) > MAX_CHARACTERS:
@@ -88,7 +87,7 @@ def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -
     occurrences, vectors = list[Occurrence](), list[Tensor]()  # the latter (L + 2, D) each
     for number, text in enumerate(texts):
         words = read_words(checkpoint, text)
-        read = [_normalized(checkpoint, each) for each in words]
+        read = [normalized(each.text).strip() for each in words]
         places = [i for i, first in enumerate(read) if first == wanted[0] and read[i : i + len(wanted)] == wanted]
         if not places:
             continue
@@ -110,8 +109,3 @@ def cosines(vectors: Tensor) -> Tensor:
     """Cosine similarities of vectors (..., N, D) with each other, (..., N, N)."""
     unit = torch.nn.functional.normalize(vectors.double(), dim=-1)
     return (unit @ unit.mT).clamp(-1, 1).float()
-
-
-def _normalized(checkpoint: Checkpoint, word: Word) -> str:
-    """A word after the tokenizer's normalizer, which may lowercase it; unknown words keep their letters."""
-    return checkpoint.tokenizer.normalizer.normalize_str(word.text).strip()

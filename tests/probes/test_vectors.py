@@ -54,7 +54,6 @@ def test_more_sentences_than_one_batch_keep_their_order(tiny_checkpoint):
 @pytest.mark.parametrize(
     ("texts", "pooling", "message"),
     [
-        ([], "mean", "no text"),
         (["hello", ""], "mean", "no word"),
         (["you " * 40], "mean", "the model reads 17"),
         (["hello"], "max", "pooling 'max' is unknown; it can be one of: cls, mean"),
