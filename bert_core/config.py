@@ -122,9 +122,11 @@ def _meant(text: str, field: FieldInfo) -> object:
         return None
     if any(str in (each, type(each)) for each in kinds):
         return text
+    if not plain and get_origin(field.annotation) is tuple:
+        return ()
     for read in (json.loads, float):
         with suppress(ValueError, RecursionError):
-            value = read(plain or "[]")
+            value = read(plain)
             return int(value) if type(value) is float and value.is_integer() else value
     return text
 

@@ -28,7 +28,7 @@ class LostProcess(RunError):
 
 def lost_process(error: RuntimeError) -> LostProcess | None:
     """What the failure of a step means among several processes: in most cases, another one has ended."""
-    reason = str(error).strip().splitlines()[0].split(". ")[0]
+    reason = str(error).strip().split("\n")[0].split(". ")[0]
     said = f"Another process of this training has ended ({reason})."
     return LostProcess(said) if dist.is_initialized() else None
 
