@@ -121,14 +121,12 @@ def test_a_tuned_model_keeps_its_output_layer_where_the_labels_are_the_same(tiny
     settings = {"data.batch_size": 8, "learning_rate": 0.01, "dropout": 0.0}
     first = finetune(tiny_checkpoint, texts(), epochs=6, **settings)
     second = finetune(first.checkpoint, texts(), epochs=0.001, learning_rate=1e-8, dropout=0.0)
-    assert any("output layer of" in note and "goes on" in note for note in second.notes)
     weights = second.checkpoint.tensors["classifier.weight"], first.checkpoint.tensors["classifier.weight"]
     assert torch.allclose(*weights, atol=1e-6)
     assert second.validation == first.validation
     others = texts()
     others = type(others)(others.task, [type(each)(each.texts, f"it is {each.label}") for each in others.examples])
     third = finetune(first.checkpoint, others, epochs=0.001, learning_rate=1e-8, dropout=0.0)
-    assert any("drawn anew" in note for note in third.notes)
     assert not torch.allclose(third.checkpoint.tensors["classifier.weight"], weights[1], atol=1e-3)
 
 

@@ -58,9 +58,9 @@ class Job(ABC):
     def evaluate(self, snapshot: Snapshot) -> Iterator[StepRow | None]:
         """Evaluate a snapshot on held-out data: yields None after each batch, and at the end the row of numbers."""
 
-    @abstractmethod
     def verdict(self, history: Sequence[StepRow], evaluations: Sequence[StepRow]) -> list[str]:
         """What is to be known of the numbers at the end, one sentence each."""
+        return []
 
     def trainer(self) -> Trainer:
         """A trainer of a new model; each of several processes makes its own."""

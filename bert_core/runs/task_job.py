@@ -1,7 +1,7 @@
 """A task as a job: its examples for fine-tuning."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -59,18 +59,13 @@ class TaskJob(Job):
         return model_of(saved).state_dict()
 
     def evaluate(self, snapshot: Snapshot) -> Iterator[StepRow | None]:
-        epoch, batches = snapshot.step / self.batches.steps_per_epoch, self.validation
-        right = [each.label for each in batches.data.examples]
-        for answers in predicting(snapshot.checkpoint(), batches):
+        for answers in predicting(snapshot.checkpoint(), self.validation):
             if answers is None:
                 yield None
             else:
-                found, loss = answers
-                measures = batches.data.kind.measures(right, [each.label for each in found], batches.layout.labels)
-                yield StepRow(step=snapshot.step, epoch=epoch, loss=loss, **measures)
-
-    def verdict(self, history: Sequence[StepRow], evaluations: Sequence[StepRow]) -> list[str]:
-        return []
+                measures = self.validation.measures([each.label for each in answers[0]])
+                epoch = snapshot.step / self.batches.steps_per_epoch
+                yield StepRow(step=snapshot.step, epoch=epoch, loss=answers[1], **measures)
 
 
 def prepare_task(
@@ -88,9 +83,8 @@ def prepare_task(
     may_be_missing = any(each.label == () for each in train.examples)
     layout = Layout(labels, start.tokenizer, data, may_be_missing)
     batches, held_out = (TaskBatches(each, layout, recipe.seed) for each in (train, validation))
-    steps = training.steps
-    if training.epochs is not None:
-        steps = max(1, math.ceil(training.epochs * batches.steps_per_epoch))
+    epochs = training.epochs
+    steps = training.steps if epochs is None else max(1, math.ceil(epochs * batches.steps_per_epoch))
     warmup_steps = min(training.warmup_steps or round(training.warmup_fraction * steps), steps)
     in_order = ("1", "2", "3")[: train.texts + 1] if train.texts and train.kind.usual else ()
     recipe = recipe.for_source(given).replace(
@@ -100,7 +94,6 @@ def prepare_task(
         data=data,
         training=training.replace(steps=steps, warmup_steps=warmup_steps),
     )
-    head = TaskHead(train.kind.model.__name__, labels)
     return TaskJob(
         recipe=recipe,
         source=given,
@@ -111,12 +104,10 @@ def prepare_task(
         batches=batches,
         validation=held_out,
         device=device,
-        training_bytes=training_bytes(
-            start.config, data.batch_size * (batches.choices or 1), batches.longest, 0, device
-        ),
-        notes=_notes(used, batches, held_out, start, head),
+        training_bytes=training_bytes(start.config, data.batch_size * batches.choices, batches.longest, 0, device),
+        notes=_notes(used, batches, held_out),
         start=start,
-        head=head,
+        head=TaskHead(train.kind.model.__name__, labels),
         evaluate_every=training.evaluate_every * batches.steps_per_epoch,
         best_by=train.kind.measure if training.keep_best else "",
     )
@@ -134,18 +125,13 @@ def _used_parts(recipe: FinetuningRecipe, given: TaskParts) -> tuple[TaskParts, 
         train = train.sample(recipe.data.most_examples, recipe.seed)
     for part in (validation, given.test):
         if part and part.texts != train.texts:
-            raise CorpusError(
-                f"The examples of {part.name} have {part.texts or 'different numbers of'} texts and those to train on "
-                f"{train.texts or 'different numbers'}; all need the same, such as pairs of texts or four choices."
-            )
+            raise CorpusError(f"Examples of {part.name} have more or fewer texts or choices than those to train on.")
     others = [part and part.with_labels_of(labels) for part in (validation, given.test)]
     return TaskParts(train, *others), labels
 
 
-def _notes(
-    parts: TaskParts, batches: TaskBatches, held_out: TaskBatches, start: Checkpoint, head: TaskHead
-) -> tuple[str, ...]:
-    """What the readers changed, how many words are unknown, what is cut, and what becomes of the output layer."""
+def _notes(parts: TaskParts, batches: TaskBatches, held_out: TaskBatches) -> tuple[str, ...]:
+    """What the readers changed, how many words are unknown, and what is cut."""
     notes, learned = list(parts.notes), {(each.texts, each.label) for each in parts.train.examples}
     for part in parts.others:
         if known := sum((each.texts, each.label) in learned for each in part.examples):
@@ -156,9 +142,4 @@ def _notes(
     unknown = float((words == layout.unk).mean()) if len(words) else 0.0
     remedy = "choose a model that knows them, such as english-mini for English"
     notes += notes_on_unknown(unknown, parts.train.name, remedy)
-    notes += [*batches.cut(), *held_out.cut()]
-    if start.head == head:
-        notes.append(f"The output layer of {start.name} goes on, since it has the same labels.")
-    elif start.head:
-        notes.append(f"{start.name} has learned another task or other labels, so the output layer is drawn anew.")
-    return tuple(notes)
+    return (*notes, *batches.cut(), *held_out.cut())

@@ -22,7 +22,7 @@ from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.multiple_choice import MultipleChoice
 from bert_core.tasks.question_answering import QuestionAnswering
 from bert_core.tasks.tables import Columns, TaskFile
-from bert_core.tasks.task import Example, Layout, Task, TaskBatch, names_of
+from bert_core.tasks.task import Example, Layout, Metrics, Task, TaskBatch, names_of
 from bert_core.tasks.texts import TextClassification, TextRegression, number_in
 from bert_core.tasks.token_classification import TokenClassification
 
@@ -119,12 +119,12 @@ class TaskData:
 class TaskBatches:
     """An endless sequence of shuffled passes through a task's examples: `batches[k]` is the batch of step k, a function
     of (seed, k). Each example, window or part of a long one occurs once in a pass; its last batch may be smaller.
-    choices: rows of an example, if it has several. longest: tokens of the longest row."""
+    choices: rows of an example. longest: tokens of the longest row."""
 
     def __init__(self, data: TaskData, layout: Layout, seed: int = 0) -> None:
         self.data, self.layout, self.seed, self.rows = data, layout, seed, data.kind.rows(data.examples, layout)
-        self.choices = len(data.examples[0].texts) - 1 if data.kind.has_choices else None
-        self._lengths = np.array([len(row.ids) for row in self.rows]).reshape(-1, self.choices or 1).max(1)
+        self.choices = len(data.examples[0].texts) - 1 if data.kind.has_choices else 1
+        self._lengths = np.array([len(row.ids) for row in self.rows]).reshape(-1, self.choices).max(1)
         self.longest, self.steps_per_epoch = (
             int(self._lengths.max()),
             -(-len(self._lengths) // layout.config.batch_size),
@@ -139,6 +139,10 @@ class TaskBatches:
         share = lost.total() / (sum(len(row.ids) for row in self.rows) + lost.total())
         cut = f"{len(+lost):,} of {len(lost):,} are longer than the {self.longest:,} tokens that are read"
         return [f"In {self.data.name}, {cut} and lose their ends, {percent(share)} of all tokens."] * bool(+lost)
+
+    def measures(self, found: Sequence) -> Metrics:
+        """How good these labels of all examples are; see `Task.measures`."""
+        return self.data.kind.measures([each.label for each in self.data.examples], found, self.layout.labels)
 
     def __getitem__(self, k: int) -> TaskBatch:
         number, step = divmod(k, self.steps_per_epoch)
@@ -157,8 +161,8 @@ class TaskBatches:
         return np.split(order, range(size, len(order), size))
 
     def _batch(self, numbers: np.ndarray) -> TaskBatch:
-        each = self.choices or 1
-        rows = [self.rows[number * each + choice] for number in numbers.tolist() for choice in range(each)]
+        starts = (numbers * self.choices).tolist()
+        rows = [row for start in starts for row in self.rows[start : start + self.choices]]
         return TaskBatch.of(rows, self.layout.pad, self.choices)
 
 

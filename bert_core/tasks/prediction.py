@@ -59,7 +59,7 @@ def predicting(checkpoint: Checkpoint, batches: TaskBatches) -> Iterator[tuple[l
             logits_of[number] = part.cpu().numpy()
         yield None
     parts_of: list[list[tuple[Row, np.ndarray]]] = [[] for _ in examples]
-    for number, row in enumerate(batches.rows[:: batches.choices or 1]):
+    for number, row in enumerate(batches.rows[:: batches.choices]):
         parts_of[row.example].append((row, logits_of[number]))
     found = [task.decode(example, parts, batches.layout) for example, parts in zip(examples, parts_of)]
     loss, count = total[:, 0].tolist()
@@ -150,24 +150,23 @@ def review(checkpoint: Checkpoint, data: TaskData) -> Review:
     found, loss, batches = _answers(checkpoint, data)
     judged = [Judged(each, guess, *task.judge(each, guess, labels)) for each, guess in zip(data.examples, found)]
     judged.sort(key=lambda each: (bool(each.is_right), -each.mistake))
-    right, guessed = ([each.label for each in side] for side in (data.examples, found))
-    pairs = [pair for sides in zip(right, guessed) for pair in zip(*map(names_of, sides))]
+    sides = ((names_of(each.label), names_of(guess.label)) for each, guess in zip(data.examples, found))
+    pairs = [pair for right, guessed in sides for pair in zip(right, guessed)]
     table = tuple(map(tuple, confusion(pairs, labels) if pairs else ()))
     always, said = verdict(batches, loss)
     notes = (*data.notes[before:], *batches.cut(), *said)
-    return Review(task.measures(right, guessed, labels), always, tuple(judged), labels, table, notes)
+    return Review(batches.measures([each.label for each in found]), always, tuple(judged), labels, table, notes)
 
 
 def verdict(batches: TaskBatches, loss: float) -> tuple[Metrics, list[str]]:
     """What always giving the most frequent answer to these examples would get, and what is to be known of measures and
     of the loss, one sentence each."""
-    task, right, labels = batches.data.kind, [each.label for each in batches.data.examples], batches.layout.labels
+    task, right = batches.data.kind, [each.label for each in batches.data.examples]
     most, found = task.always(right)
-    always, chance = task.measures(right, found, labels), task.chance(batches.rows)
+    always, chance = batches.measures(found), task.chance(batches.rows)
     names = {name for label in right for name in names_of(label)}
-    said = [
-        f"Always answering {most} would get {in_words(always)} on the {len(right):,} examples of {batches.data.name}."
-    ]
+    about = f"on the {len(right):,} examples of {batches.data.name}"
+    said = [f"Always answering {most} would get {in_words(always)} {about}."]
     if len(names) == 1:
         said.append(f"All of them have the label {quoted(*names)}, so these measures say nothing of the others.")
     if loss > chance:

@@ -118,17 +118,17 @@ class TaskBatch:
     positions: Tensor | None = None  # (M,) of tagged words among all R * T
 
     @classmethod
-    def of(cls, rows: Sequence[Row], pad_token_id: int, choices: int | None) -> "TaskBatch":
-        """Pad rows. choices: the number of rows of an example, if it has several."""
+    def of(cls, rows: Sequence[Row], pad_token_id: int, choices: int) -> "TaskBatch":
+        """Pad rows. choices: the number of rows of an example."""
         lengths = np.array([len(row.ids) for row in rows])
         t = np.arange(lengths.max())  # (T,)
         mask = t < lengths[:, None]
         ids = np.full(mask.shape, pad_token_id)
         ids[mask] = np.concatenate([row.ids for row in rows])
         segments = mask & (t >= np.array([row.second for row in rows])[:, None])
-        shape = (-1, choices, len(t)) if choices else mask.shape
+        shape = (-1, choices, len(t)) if choices > 1 else mask.shape
         tensors = [torch.from_numpy(each.astype(np.int64)).view(shape) for each in (ids, segments, mask)]
-        targets = [row.target for row in rows[:: choices or 1] if row.target is not None]
+        targets = [row.target for row in rows[::choices] if row.target is not None]
         positions = [row.positions + i * len(t) for i, row in enumerate(rows) if row.positions is not None]
         target, asked = (torch.from_numpy(np.concatenate(each)) if each else None for each in (targets, positions))
         return cls(tensors[0], tensors[1], tensors[2], target, asked)
