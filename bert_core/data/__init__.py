@@ -1,1 +1,1 @@
-"""From the bytes of a text to batches: sentences, corpus, tokenizer, encoding, batches. Long texts stay on disk."""
+"""From the bytes of a text to batches: sentences, corpus, tokenizer, encoding, pairs, batches."""

@@ -84,24 +84,20 @@ class PairSampler:
         if long and not self._is_packed:
             lost = "lose their ends" if self.config.long_pairs == "crop" else "are left out"
             yield f"{long:,} of the {N:,} pairs of neighbours have more than {longest} tokens and {lost}."
-        if has_labels is None and (failed := self._share_without_negatives()) > _MANY_FAIL:
-            if failed == 1:
-                raise CorpusError(
-                    "Next sentence prediction needs two different sentences that never follow each other."
-                )
+        if has_labels is not None:
+            return
+        rng = generator(self.seed, TRIAL_STREAM, 0)
+        last = self._lasts[rng.integers(len(self._lasts), size=_TRIED)]
+        sides, label = np.stack([last, last + 1, last + 1, last + 2]), np.full(_TRIED, IGNORED)
+        self._draw_negatives(sides, label, np.arange(_TRIED), np.full(_TRIED, longest), rng)
+        failed = float((label == IGNORED).mean())
+        if failed == 1:
+            raise CorpusError("Next sentence prediction needs two different sentences that never follow each other.")
+        if failed > _MANY_FAIL:
             yield (
                 f"For {percent(failed)} of the sentences no other was found that never follows them, so that less is "
                 "asked about them."
             )
-
-    def _share_without_negatives(self) -> float:
-        """The fraction of the sentences, on trial, for which no B is found that never follows them."""
-        rng = generator(self.seed, TRIAL_STREAM, 0)
-        last = self._lasts[rng.integers(len(self._lasts), size=_TRIED)]
-        sides, label = np.stack([last, last + 1, last + 1, last + 2]), np.full(_TRIED, IGNORED)
-        longest = np.full(_TRIED, self.config.sequence_length)
-        self._draw_negatives(sides, label, np.arange(_TRIED), longest, rng)
-        return float((label == IGNORED).mean())
 
     def draw(self, steps: Array, longest: Array, rng: Generator) -> tuple[Array, Array]:
         """The pairs of consecutive steps, (G,). longest: (G,) the most tokens that a pair of each step may have.
