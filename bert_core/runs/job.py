@@ -20,12 +20,7 @@ from bert_core.training.trainer import Trainer, step_cost
 
 @dataclass(frozen=True, eq=False)
 class Job(ABC):
-    """A text or a task with all that its training needs but the weights, which `first_model` draws.
-
-    evaluate_every: steps from one evaluation on held-out data to the next, 0 where nothing is held out. best_by: the
-    measure by which the best snapshot is chosen, if any is. start: the model to begin with, if any; a run that has
-    begun drops it.
-    """
+    """A text or a task with all that its training needs but the weights, which `first_model` draws."""
 
     is_text: ClassVar[bool]
 
@@ -40,10 +35,10 @@ class Job(ABC):
     device: str  # to train on
     training_bytes: int  # estimated, of training beside snapshots and text
     notes: tuple[str, ...] = ()  # one sentence each
-    start: Checkpoint | None = None
+    start: Checkpoint | None = None  # the model to begin with, if any; a run that has begun drops it
     head: TaskHead | None = None  # the output layer of a task
-    evaluate_every: int = 0
-    best_by: str = ""
+    evaluate_every: int = 0  # steps from one evaluation on held-out data to the next, 0 where nothing is held out
+    best_by: str = ""  # the measure by which the best snapshot is chosen, if any is
     test: Any = None  # batches of that part of a text, if there is one
 
     @abstractmethod

@@ -78,8 +78,7 @@ class Training:
     is asked before each step, has refused one. The first of several processes evaluates. Raises RunError when the loss
     stops being a number, LostProcess when another process has ended, after the rows before it.
 
-    state: to continue from. kept_steps: of which a snapshot is taken in any case. points: the held-out curve. best: the
-    best snapshot of a task. Snapshots of a model on MPS are on the CPU, so that no other thread asks that device.
+    state: to continue from. Snapshots of a model on MPS are on the CPU, so that no other thread asks that device.
     """
 
     def __init__(
@@ -87,9 +86,9 @@ class Training:
     ) -> None:
         self._may_step, self._turn = may_step, _mps if job.device == "mps" else nullcontext()
         self._step_seconds = SLICE_SECONDS  # in the last slice, with the wait for the device
-        self.kept_steps: set[int | None] = set()
-        self.points: list[StepRow] = list(state.evaluations) if state else []
-        self.best: Snapshot | None = None
+        self.kept_steps: set[int | None] = set()  # of which a snapshot is taken in any case
+        self.points: list[StepRow] = list(state.evaluations) if state else []  # the held-out curve
+        self.best: Snapshot | None = None  # of a task
         with self._turn:
             self.trainer = job.trainer()
             self.job = dataclasses.replace(job, start=None)
