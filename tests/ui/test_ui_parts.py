@@ -227,7 +227,7 @@ def test_of_an_uploaded_file_that_is_not_utf_8_the_likely_encoding_is_chosen(tmp
         ("тише едешь, дальше будешь".encode("cp1251"), "windows-1251"),
         ("Le garçon est allé à l’école très tôt. Où est la clé ?".encode("cp1252"), "windows-1252"),
         ("ü\n".encode(), None),
-        ("ü\n".encode("utf-16"), None),
+        ("ü\n".encode("utf-16"), "utf-16"),
         (b"\x00", None),
     ):
         path.write_bytes(content)
