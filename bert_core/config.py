@@ -330,8 +330,7 @@ class OptimizerConfig(Schedule):
         for part in self.parts:
             if not start < part.start <= end:
                 raise ConfigError(
-                    f"A part of the training starts at step {part.start}; it must start after the previous part began "
-                    f"and no later than step {end}, where that one ends."
+                    f"A part of the training starts at step {part.start}; it can start from step {start + 1} to {end}."
                 )
             start, end = part.start, part.start + part.steps
         return self
@@ -380,9 +379,6 @@ class FinetuningConfig(OptimizerConfig):
     """Keep the weights of the epoch that did best on the validation part."""
     evaluate_every: int = Field(1, ge=1, le=1000)
     """Epochs between two evaluations on the validation part."""
-
-
-OF_ANSWERS = ("question_length", "stride", "best_answers", "longest_answer")  # that no other task has
 
 
 class FinetuningData(Settings):

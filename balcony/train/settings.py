@@ -14,13 +14,14 @@ import gradio as gr
 
 from balcony.handlers import MALFORMED
 from balcony.views import view
-from bert_core.config import OF_ANSWERS, choices, limits_of
+from bert_core.config import choices, limits_of
 from bert_core.errors import InputError
 from bert_core.runs.recipe import BY_SIZE, DEFAULT_RECIPE, FinetuningRecipe, Recipe
 from bert_core.tasks.question_answering import QuestionAnswering
 
 Tunable = Recipe | FinetuningRecipe
 
+_OF_ANSWERS = ("question_length", "stride", "best_answers", "longest_answer")  # that no other task has
 _OPTION = re.compile(r" \(--(?:kind|encoding)\)")
 _LENGTH, _POSITIONS = "data.sequence_length", "model.max_position_embeddings"
 
@@ -65,7 +66,7 @@ def values_of(recipe: Tunable) -> dict[str, Any]:
     The steps are empty if the recipe counts epochs; other tasks' settings are missing."""
     values = {}
     for name, item in recipe.settings().items():
-        if name.removeprefix("data.") in OF_ANSWERS and getattr(recipe, "task", "") != QuestionAnswering.name:
+        if name.removeprefix("data.") in _OF_ANSWERS and getattr(recipe, "task", "") != QuestionAnswering.name:
             continue
         value = attrgetter(name)(recipe)
         values[name] = value if choices(item) else _typed(value)
