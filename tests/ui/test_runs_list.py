@@ -265,7 +265,7 @@ def test_a_model_that_cannot_be_tested_gives_a_reason_instead_of_a_result(worksp
     start_experiment(workspaces, space, experiment_named("segments"), RECIPE, text, range(1))
     news = result_of(space)
     assert news["result"] is None
-    assert news["reason"].startswith("Run 1: Its model cannot be tested: Of any two sentences")
+    assert news["reason"].startswith("Run 1: Its model cannot be tested: Next sentence prediction needs two")
 
 
 def test_a_longer_text_is_tested_on_its_held_out_part(workspaces, space) -> None:

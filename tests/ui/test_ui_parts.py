@@ -228,7 +228,6 @@ def test_of_an_uploaded_file_that_is_not_utf_8_the_likely_encoding_is_chosen(tmp
         ("Le garçon est allé à l’école très tôt. Où est la clé ?".encode("cp1252"), "windows-1252"),
         ("ü\n".encode(), None),
         ("ü\n".encode("utf-16"), "utf-16"),
-        (b"\x00", None),
     ):
         path.write_bytes(content)
         update = encoding_of(None, str(path))
