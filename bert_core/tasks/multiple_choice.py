@@ -1,14 +1,11 @@
 """The choice that goes on from a prompt: multiple-choice, from SWAG's csv and CODAH's tsv."""
 
 import re
-from collections.abc import Iterator, Sequence
-
-import numpy as np
-from tokenizers import Encoding
+from collections.abc import Iterator
 
 from bert_core.errors import CorpusError, quoted
 from bert_core.tasks.tables import TaskFile
-from bert_core.tasks.task import BertForTask, Example, Layout, Row, Task
+from bert_core.tasks.task import BertForTask, Example, Task
 from bert_core.tasks.texts import number_in
 
 
@@ -38,10 +35,6 @@ class MultipleChoice(Task):
                 raise file.wrong(line, f"has the label {quoted(label)}", f"it must be from 0 to {len(texts) - 2}")
             examples.append(Example(texts, None if right is None else int(right)))
         return examples
-
-    def rows_of(self, example: Example, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
-        target = None if example.label is None else np.array([example.label])
-        return [layout.row(number, (texts[0], choice), target) for choice in texts[1:]]
 
 
 # The line, the prompt with its choices, and the label of each example.

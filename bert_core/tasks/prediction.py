@@ -67,17 +67,11 @@ def predicting(checkpoint: Checkpoint, batches: TaskBatches) -> Iterator[tuple[l
 
 
 def predict(
-    checkpoint: Checkpoint,
-    examples: Iterable[str | tuple[str, str] | Example],
-    *,
-    tell: Callable[[str], None] = ignore,
+    checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | Example], *, tell: Callable[[str], None] = ignore
 ) -> list[Prediction]:
     """Predictions of a fine-tuned model about examples; a text or a pair of texts stands for an example of them. tell:
-    called with how much of them is cut, if any is.
-
-    Raises CheckpointError for a model that is not fine-tuned, InputError for examples of another task, and for single
-    texts where the model learned from pairs or the other way round.
-    """
+    called with how much of them is cut, if any is. Raises CheckpointError for a model that is not fine-tuned,
+    InputError for examples of another task, or single texts where the model learned from pairs and the reverse."""
     if isinstance(examples, str | tuple):
         raise InputError(f"predict takes a list of examples, not {quoted(examples)}; give one, such as ['a text'].")
     task, asked = task_of(checkpoint), list[Example]()
@@ -106,10 +100,10 @@ def _answers(checkpoint: Checkpoint, data: TaskData) -> tuple[list[Prediction], 
     if learned > 0 and data.texts != learned:
         wanted, given = NUMBERS_OF_TEXTS[learned], NUMBERS_OF_TEXTS[3 - learned]
         raise InputError(f"This model learned from {wanted}, and these are {given}; give it {wanted}.")
-    config, saved = FinetuningData(), recipe.get("data")
+    config = FinetuningData()
     with contextlib.suppress(ConfigError):  # of another program
-        config = FinetuningData().replace(**saved) if saved else config
-    length = min(config.sequence_length if saved else 512, checkpoint.config.max_position_embeddings)
+        config = config.replace(**recipe.get("data") or {"sequence_length": 512})
+    length = min(config.sequence_length, checkpoint.config.max_position_embeddings)
     config = config.replace(sequence_length=length, batch_size=_PREDICTED_TOGETHER)
     layout = Layout(head.labels, checkpoint.tokenizer, config, recipe.get("may_be_missing") is True)
     batches = TaskBatches(data, layout)

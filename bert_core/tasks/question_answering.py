@@ -1,8 +1,6 @@
-"""The part of a context that answers a question: question-answering, from SQuAD's JSON, versions 1.1 and 2.
-
-A long context is read in overlapping windows, each with the question before it. An answer is the best start and end
-over all windows (Devlin et al. 2018, 4.2 and 4.3).
-"""
+"""The part of a context that answers a question: question-answering, from SQuAD's JSON, versions 1.1 and 2. A long
+context is read in overlapping windows, each with the question before it. An answer is the best start and end over all
+windows (Devlin et al. 2018, 4.2 and 4.3)."""
 
 import heapq
 import math
@@ -148,12 +146,9 @@ def best_answers(
     context: str, windows: Parts, best: int = 20, longest: int = 30, may_be_missing: bool = False
 ) -> list[Answer]:
     """The likeliest answers to one question, the best first; at least one. Each starts where its window shows the most
-    context, and lies inside the context.
-
-    windows: each with its logits, (T, 2) for T tokens. best: how many of the likeliest starts and ends of a window are
-    combined, and how many answers are returned. longest: of an answer in tokens. may_be_missing: "no answer" is a
-    candidate too, with the lowest score that a window's [CLS] has (SQuAD 2).
-    """
+    context. windows: each with its logits, (T, 2) for T tokens. best: how many of the likeliest starts and ends of a
+    window are combined, and how many answers are returned. longest: of an answer in tokens. may_be_missing: "no answer"
+    is a candidate too, with the lowest score that a window's [CLS] has (SQuAD 2)."""
     found: dict[tuple[int, int], float] = {}
     for row, logits in windows:
         assert row.offsets is not None

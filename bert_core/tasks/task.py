@@ -142,9 +142,8 @@ class TaskBatch:
 
 
 class BertForTask(nn.Module):
-    """An encoder and one linear layer, under the class and tensor names of Hugging Face. outputs: of the layer for each
-    row or token. generator: of the initial weights; None means PyTorch's global one. Under `torch.device("meta")`
-    nothing is drawn."""
+    """An encoder and one linear layer, under the class and tensor names of Hugging Face. outputs: of a row or a token.
+    generator: of the initial weights; under `torch.device("meta")` nothing is drawn."""
 
     def __init__(self, config: BertConfig, outputs: int = 2, *, generator: Generator | None = None) -> None:
         super().__init__()
@@ -174,12 +173,9 @@ class BertForTask(nn.Module):
 
 
 class Task:
-    """A kind of task: all in which one differs from the others, and by default one label or choice for each example. It
-    is the `Objective` of its fine-tuning.
-
-    Its numbers: loss, in nats, for regression the mean squared error; accuracy, the fraction right, nan for regression.
-    Of an answer, start and end count on their own.
-    """
+    """A kind of task, the `Objective` of its fine-tuning; by default one label or choice for each example. Its numbers:
+    loss, in nats or the mean squared error of a regression; accuracy, nan for a regression. Of an answer, start and end
+    count on their own."""
 
     names: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
     name: ClassVar[str]  # in recipes
@@ -209,7 +205,10 @@ class Task:
 
     def rows_of(self, example: Example, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
         """The rows of one example. number: its index. texts: encoded."""
-        return [layout.row(number, texts, None if example.label is None else np.array([layout.ids[example.label]]))]
+        label = layout.ids.get(example.label, example.label)
+        target = None if label is None else np.array([label], np.float32 if isinstance(label, float) else np.int64)
+        pairs = [(texts[0], choice) for choice in texts[1:]] if self.has_choices else [texts]
+        return [layout.row(number, each, target) for each in pairs]
 
     def size(self, batch: TaskBatch) -> tuple[Tensor, int]:
         return batch.attention_mask.flatten(0, -2).sum(1), 0
@@ -240,24 +239,27 @@ class Task:
         return Prediction(layout.labels[best] if layout.labels else best, tuple(scores.tolist()))
 
     def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
-        """The measures that papers report, of labels of examples and of predictions. All are fractions, from 0 to 1 or
-        -1 to 1; one that divides by zero is 0, as in scikit-learn, seqeval and SQuAD's script."""
+        """The measures that papers report, of the right labels and those found: fractions from 0, or -1, to 1. One that
+        divides by zero is 0, as in scikit-learn, seqeval and SQuAD's script."""
         return {"accuracy": accuracy(right, found)}
 
     def always(self, right: Sequence) -> tuple[str, Sequence]:
         """The most frequent answer in words, and predictions that are always this one."""
-        [(most, _)] = Counter(right).most_common(1)
-        return quoted(most), [most] * len(right)
+        [(most, _)] = Counter(each for label in right for each in names_of(label) or [label]).most_common(1)
+        return quoted(most), [(most,) * len(label) if self.has_words else most for label in right]
 
     def judge(self, example: Example, found: Prediction, labels: Sequence[str]) -> tuple[bool | None, float]:
         """Whether a prediction is right, and how far off it is: `is_right` and `mistake` of `Judged`."""
+        if self.has_words:
+            return found.label == example.label, 1 - accuracy(example.label, found.label)
         names: Sequence = labels or range(len(found.probabilities))
         return found.label == example.label, 1 - dict(zip(names, found.probabilities)).get(example.label, 0.0)
 
     def as_json(self, example: Example, found: Prediction, labels: Sequence[str]) -> Json:
         """A prediction as JSON data."""
         names = labels or map(str, range(len(found.probabilities)))
-        return {"label": found.label, "probabilities": dict(zip(names, found.probabilities))}
+        probabilities = {"probabilities": dict(zip(names, found.probabilities))} if found.probabilities else {}
+        return {"label": found.label, **probabilities}
 
 
 def names_of(label: Any) -> Sequence[str]:

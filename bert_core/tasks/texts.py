@@ -9,11 +9,9 @@ from typing import ClassVar
 import numpy as np
 import torch
 import torch.nn.functional as F
-from tokenizers import Encoding
 from torch import Tensor
 
 from bert_core.errors import quoted
-from bert_core.storage.untrusted import Json
 from bert_core.tasks.tables import TaskFile, Usual
 from bert_core.tasks.task import BertForTask, Example, Layout, Metrics, Parts, Prediction, Row, Task, ratio
 from bert_core.training.objective import Fractions
@@ -94,9 +92,6 @@ class TextRegression(TextClassification):
             raise file.wrong(line, f"has the label {quoted(field)}", "text-regression needs a number, such as 0.5")
         return number
 
-    def rows_of(self, example: Example, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
-        return [layout.row(number, texts, None if example.label is None else np.array([example.label], np.float32))]
-
     def numbers(self, logits: Tensor, target: Tensor) -> Fractions:
         loss = F.mse_loss(logits.squeeze(1), target, reduction="sum")
         return torch.stack([loss, torch.zeros_like(loss)]), loss.new_tensor([len(target), 0])  # the accuracy is nan
@@ -114,9 +109,6 @@ class TextRegression(TextClassification):
 
     def judge(self, example: Example, found: Prediction, labels: Sequence[str]) -> tuple[bool | None, float]:
         return None, abs(example.label - found.label)
-
-    def as_json(self, example: Example, found: Prediction, labels: Sequence[str]) -> Json:
-        return {"label": found.label}
 
 
 def number_in(value: str) -> float | None:

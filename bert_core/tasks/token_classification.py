@@ -3,7 +3,6 @@ between sentences. A long sentence is read in parts."""
 
 import itertools
 import re
-from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -11,21 +10,10 @@ import numpy as np
 from tokenizers import Encoding, Tokenizer
 
 from bert_core.data.tokenizer import end_of_marks, plain
-from bert_core.errors import CorpusError, quoted
+from bert_core.errors import CorpusError
 from bert_core.storage.untrusted import Json
 from bert_core.tasks.tables import Columns, Rows, TaskFile, Usual
-from bert_core.tasks.task import (
-    BertForTask,
-    Example,
-    Layout,
-    Metrics,
-    Parts,
-    Prediction,
-    Row,
-    Task,
-    accuracy,
-    ratio,
-)
+from bert_core.tasks.task import BertForTask, Example, Layout, Metrics, Parts, Prediction, Row, Task, accuracy, ratio
 
 Entity = tuple[str, int, int]  # type, first word, and the word after the last one
 
@@ -111,14 +99,6 @@ class TokenClassification(Task):
             "f1": ratio(2 * correct, guessed + wanted),
             "accuracy": accuracy(list(itertools.chain(*right)), list(itertools.chain(*found))),
         }
-
-    def always(self, right: Sequence) -> tuple[str, Sequence]:
-        most = Counter(itertools.chain(*right)).most_common(1)[0][0]
-        return quoted(most), [(most,) * len(tags) for tags in right]
-
-    def judge(self, example: Example, found: Prediction, labels: Sequence[str]) -> tuple[bool | None, float]:
-        right = accuracy(example.label or (), found.label)
-        return found.label == example.label, 1 - right
 
     def as_json(self, example: Example, found: Prediction, labels: Sequence[str]) -> Json:
         [text], spans = example.texts, spans_of(example)
