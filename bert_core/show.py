@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from string import Template
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -65,6 +65,8 @@ def show(
     for a notebook whose theme is not that of the system. layer: from 0, the one that is shown first, and alone where
     all have more weights than MAX_WEIGHTS. Raises InputError where one layer has more, and for a layer that is missing.
     """
+    if theme not in get_args(Theme):
+        raise InputError(f"The theme {theme!r} is unknown; it can be one of: {', '.join(get_args(Theme))}.")
     if not 0 <= layer < len(maps.weights):
         raise InputError(f"There are {len(maps.weights)} layers, and no layer {layer}; they are counted from 0.")
     return View(title, attention_page(attention_values(maps, names, (layer, 0)), title, theme))
