@@ -121,7 +121,7 @@ def test_on_a_laptop_task_button_examples_and_progress_are_in_sight(page: Page) 
     expect_seen(facts, "Your own examples are used. To use those of the task, empty the fields under “Examples of")
     expect_seen(samples.first, re.compile("Label: (him|nobody)"))
     page.locator("#task select").select_option("Size of a thing")
-    expect_seen(facts, "text-regression needs a number for a label")
+    expect_seen(facts, "text-regression needs a number")
     expect_seen(facts, "Your own examples are used. To use")
     expect(facts.locator(".b-view")).to_have_css("opacity", "1")  # a reason to read is not faded
     page.locator("#task select").select_option("Subject of a sentence")

@@ -64,7 +64,7 @@ def test_a_text_that_is_written_later_is_translated_before_it_is_painted(chinese
             document.body.append(box, own);
             for (const text of ["Start", "step 18", "Romeo and Juliet, quick, step 1,800",
                     "Words cut after 100 characters: 12; 3% of the text is left out.",
-                    "Line 2 of Your examples has an empty text; fill it in or take the line out.", "ABC Start", ""]) {
+                    "Line 2 of Your examples has an empty tag; text-regression needs a number, such as 0.5.", "ABC Start", ""]) {
                 box.textContent = box.title = own.textContent = text;
                 await null;
                 await null;
@@ -81,8 +81,8 @@ def test_a_text_that_is_written_later_is_translated_before_it_is_painted(chinese
         ["罗密欧与朱丽叶，快速，第 1,800 步"] * 2 + ["Romeo and Juliet, quick, step 1,800"],
         ["超过 100 个字符的词已截断：12 个；略去了文本的 3%。"] * 2
         + ["Words cut after 100 characters: 12; 3% of the text is left out."],
-        ["您的样本的第 2 行：有空文本；请填上它，或去掉这一行。"] * 2
-        + ["Line 2 of Your examples has an empty text; fill it in or take the line out."],
+        ["您的样本的第 2 行：有空标记；文本回归需要数字，例如 0.5。"] * 2
+        + ["Line 2 of Your examples has an empty tag; text-regression needs a number, such as 0.5."],
         ["ABC Start"] * 3,
         [""] * 3,
     ]
