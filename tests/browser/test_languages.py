@@ -64,7 +64,8 @@ def test_a_text_that_is_written_later_is_translated_before_it_is_painted(chinese
             document.body.append(box, own);
             for (const text of ["Start", "step 18", "Romeo and Juliet, quick, step 1,800",
                     "Words cut after 100 characters: 12; 3% of the text is left out.",
-                    "Line 2 of Your examples has an empty tag; text-regression needs a number, such as 0.5.", "ABC Start", ""]) {
+                    "Line 2 of Your examples has an empty tag; text-regression needs a number, such as 0.5.",
+                    "ABC Start", ""]) {
                 box.textContent = box.title = own.textContent = text;
                 await null;
                 await null;
