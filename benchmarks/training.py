@@ -131,8 +131,8 @@ def measure(name: str, options: argparse.Namespace) -> None:
     """Print the table of a case."""
     title, recipe = CASES[name]
     count = (options.rounds + 1) * options.steps
-    training = dataclasses.replace(
-        recipe.training, steps=2 * count, epochs=None, optimizer="adamw", max_grad_norm=1.0, precision=options.precision
+    training = recipe.training.replace(
+        steps=2 * count, epochs=None, optimizer="adamw", max_grad_norm=1.0, precision=options.precision
     )
     corpus, device = read_corpus(options.corpus, kind="lines") if _is_of_text(name) else None, options.device
     prepared = prepare(recipe.replace(training=training), corpus, device=device)
