@@ -404,8 +404,10 @@ def _learn(
 
     def may_step() -> bool:
         nonlocal is_stopped
+        if is_save_due():  # before the processes agree, which each of them does once at a step
+            return False
         is_stopped = any_wants_to_stop(bool(interrupts), trainer.step)
-        return not is_stopped and not is_save_due()
+        return not is_stopped
 
     with _delayed_interrupts() as interrupts:
         training = Training(job, state, may_step)
