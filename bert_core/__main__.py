@@ -148,7 +148,7 @@ _OPTIONS: dict[str, _Option] = {
         "lines of JSON, or what SQuAD's evaluation reads",
     ),
     "--seed": ({"type": int}, "of all that is drawn; default: the recipe's, else 0"),
-    "--encoding": ({"choices": ENCODINGS}, "of the text; default: UTF-8, or what its mark names"),
+    "--encoding": ({"choices": ENCODINGS}, "of the text; default: UTF-8, or what is found"),
     "--device": ({"default": "auto"}, "cpu, cuda, mps, or cuda:1 for the second GPU; by default cuda if there is one"),
 }
 _SAVING = ["--resume", "--output", "--overwrite", "--save-every"]

@@ -102,8 +102,7 @@ def read_training_state(folder: str | Path, limits: Limits = LOCAL) -> TrainingS
         return _state(stored, path.parent.name, limits)
     except (LookupError, ValueError, OverflowError):
         raise CheckpointError(
-            f"{TRAINING_STATE} is damaged, or another version of this program has saved it; the model beside it works. "
-            "Start the training again."
+            f"{TRAINING_STATE} is damaged, or another version of this program has saved it. Start the training again."
         ) from None
 
 
