@@ -100,7 +100,7 @@ def limits_of(field: FieldInfo) -> tuple[float, float] | None:
 
 def _refusal(found: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> str:
     """The sentence for what pydantic found first."""
-    name = str((*found["loc"], found["input"])[0])  # a name that is no Unicode has no place
+    name = str(found["loc"][0] if found["loc"] else found["input"])  # a name that is no Unicode has no "loc"
     if found["type"] == "missing":
         return f"These settings are needed: {', '.join(each for each in fields if fields[each].is_required())}."
     if name not in fields:

@@ -22,7 +22,7 @@ from bert_core.config import BertConfig
 Activation = Callable[[Tensor], Tensor]
 _ACTIVATIONS: dict[str, Activation] = {"gelu": F.gelu, "relu": F.relu, "tanh": torch.tanh, "linear": torch.positive}
 
-# Is given a number of a pass by its name, and returns it, or what takes its place.
+# Is called with the name and the tensor of each activation of a pass, and returns it, or what takes its place.
 Watch = Callable[[str, Tensor], Tensor]
 
 # On a CPU, plain matrix products are faster than the fused kernel, which works in blocks, up to this many tokens; in
@@ -34,12 +34,12 @@ _SHORT = 32
 class Packing:
     """The positions of a batch that the model computes, everywhere but in attention: a third to a half is padding.
 
-    shape: (B, T). real: (N,) the computed positions in order; None means all. number: (B * T,) the index in `real` of
+    shape: (B, T). real: (N,) the computed positions in order; None means all. slot: (B * T,) the index in `real` of
     each position; for padding, that of the real token before it."""
 
     shape: tuple[int, int]
     real: Tensor | None = None
-    number: Tensor | None = None
+    slot: Tensor | None = None
 
     @classmethod
     def of(cls, attention_mask: Tensor, device: torch.device | str = "cpu") -> "Packing":
@@ -56,7 +56,7 @@ class Packing:
 
     def unpack(self, packed: Tensor) -> Tensor:
         """A packed tensor as (B, T, C); padding gets a copy of a real token, which the attention mask hides."""
-        return packed if self.number is None else packed.index_select(0, self.number).view(*self.shape, -1)
+        return packed if self.slot is None else packed.index_select(0, self.slot).view(*self.shape, -1)
 
 
 @dataclass
@@ -75,14 +75,14 @@ class PretrainingOutput(BertOutput):
     seq_relationship_logits: Tensor  # (B, 2), column 0 is IsNext
 
 
-def seen(watch: Watch | None, name: str, number: Tensor) -> Tensor:
-    """What `watch` makes of a number; the number itself where nobody watches."""
-    return number if watch is None else watch(name, number)
+def seen(watch: Watch | None, name: str, activation: Tensor) -> Tensor:
+    """What `watch` makes of an activation; the same where nobody watches."""
+    return activation if watch is None else watch(name, activation)
 
 
 def _below(watch: Watch | None, prefix: str) -> Watch | None:
-    """The same watch for names without this prefix."""
-    return None if watch is None else lambda name, number: watch(prefix + name, number)
+    """A watch for a part of the model: it puts the prefix before each name."""
+    return None if watch is None else lambda name, activation: watch(prefix + name, activation)
 
 
 def at(x: Tensor, indices: Tensor) -> Tensor:
@@ -241,19 +241,22 @@ class BertModel(nn.Module):
         if asked_positions is not None:  # after the first token of each row
             first = torch.arange(0, B * T, T, device=input_ids.device)
             kept = torch.cat([first, asked_positions.to(first.device)])
-            kept = kept if packing.number is None else packing.number[kept]
-        needed = kept if self.config.pooler == "first" and watch is None else None  # of the last layer
+            kept = kept if packing.slot is None else packing.slot[kept]
+        needed = (
+            kept if self.config.pooler == "first" and watch is None else None
+        )  # if the last layer may skip the rest
 
         x = self.embeddings(input_ids, token_type_ids, packing, watch)  # (B, T, D), or (N, D) of a packing
-        for number, layer in enumerate(self.encoder.layer):
+        for i, layer in enumerate(self.encoder.layer):
             is_last = layer is self.encoder.layer[-1]
-            x = layer(x, mask, packing, _below(watch, f"blocks.{number}."), needed if is_last else None)
+            x = layer(x, mask, packing, _below(watch, f"blocks.{i}."), needed if is_last else None)
 
         if needed is not None:
             read, x = x.split([B, len(needed) - B])
         else:
             whole = packing.unpack(x)
-            read, x = self.read_by_pooler(whole, attention_mask), whole if kept is None else at(x, kept[B:])
+            read = self.read_by_pooler(whole, attention_mask)
+            x = whole if kept is None else at(x, kept[B:])
         pooled = seen(watch, "pooler.hook_pooler_out", torch.tanh(self.pooler["dense"](read)))
         return BertOutput(last_hidden_state=x, pooler_output=pooled)
 
@@ -319,7 +322,8 @@ class BertForPreTraining(nn.Module):
 
 
 def initialise(module: nn.Module, config: BertConfig, generator: torch.Generator | None) -> None:
-    """Draw all parameters of a module on the meta device; where that is PyTorch's default device, leave them there."""
+    """Draw all parameters of a module. Under `torch.device("meta")` nothing is done: there, the module around it draws
+    them all."""
     if torch.get_default_device().type == "meta":
         return
     drawn = {}

@@ -49,8 +49,8 @@ def examine_part(checkpoint: Checkpoint, part: EncodedCorpus, training: EncodedC
     """
     counts = np.bincount(training.ids, minlength=checkpoint.tokenizer.get_vocab_size())
     counts[checkpoint.tokenizer.token_to_id(UNK)] = 0
-    repeated = np.zeros(len(part), bool) if part is training else np.isin(part.texts, training.texts)
-    tokens = np.flatnonzero((_is_first(part.texts) & ~repeated).repeat(part.lengths))
+    repeated = np.zeros(len(part), bool) if part is training else np.isin(part.hashes, training.hashes)
+    tokens = np.flatnonzero((_is_first(part.hashes) & ~repeated).repeat(part.lengths))
     known = tokens[counts[part.ids[tokens]] > 0]
     frequent = int(counts.argmax())
     drawn = np.random.default_rng(0).permutation(known)[:MOST_WORDS]
@@ -116,8 +116,8 @@ def _new_pairs(part: EncodedCorpus, is_new: np.ndarray, has_labels: bool) -> tup
     wanted[1:] |= has_next & is_new[:-1]
     numbers = np.flatnonzero(wanted)[:PAIRED_SENTENCES]
     followed = np.flatnonzero(part.has_next[numbers[:-1]] & (np.diff(numbers) == 1))
-    labels = label_pairs(part.texts[numbers].tolist(), dict.fromkeys(followed.tolist(), 1), other=0).numpy() == 1
-    is_first, new = _is_first(part.texts[numbers]), is_new[numbers]
+    labels = label_pairs(part.hashes[numbers].tolist(), dict.fromkeys(followed.tolist(), 1), other=0).numpy() == 1
+    is_first, new = _is_first(part.hashes[numbers]), is_new[numbers]
     asked = np.outer(is_first, is_first) & np.logical_or.outer(new, new)
     return numbers[np.argwhere(asked)], labels[asked]
 

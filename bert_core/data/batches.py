@@ -53,7 +53,7 @@ class PretrainingBatches:
         self, encoded: EncodedCorpus, tokenizer: Tokenizer, config: DataConfig, seed: int = 0, needs_pairs: bool = True
     ) -> None:
         self.encoded, self.config, self.seed = encoded, config, seed
-        self.short_steps = 0  # pairs of this many first steps have at most config.short_length tokens
+        self.short_steps = 0  # the first steps with pairs of at most config.short_length tokens; `prepare_text` sets it
         self._special = special_ids(tokenizer)
         vocabulary = np.arange(tokenizer.get_vocab_size())
         self._word_ids = vocabulary[~np.isin(vocabulary, list(self._special.values()))]
@@ -80,9 +80,14 @@ class PretrainingBatches:
         if group != self._last_group[0]:
             self._last_group = group, self._draw_group(group)
         B = self.config.batch_size
-        ids, segments, attended, labels, is_next = (rows[number * B : (number + 1) * B] for rows in self._last_group[1])
+        ids, segments, attended, labels, pair_labels = (
+            rows[number * B : (number + 1) * B] for rows in self._last_group[1]
+        )
         T = attended.sum(1).max()
-        arrays = [*(np.ascontiguousarray(array[:, :T]) for array in (ids, segments, attended, labels)), is_next.copy()]
+        arrays = [
+            *(np.ascontiguousarray(array[:, :T]) for array in (ids, segments, attended, labels)),
+            pair_labels.copy(),
+        ]
         return Batch(*map(torch.from_numpy, arrays))
 
     def _draw_group(self, group: int) -> tuple[Array, ...]:
@@ -90,15 +95,15 @@ class PretrainingBatches:
         rng = generator(self.seed, BATCH_STREAM, group)
         steps = np.arange(group * self._group, (group + 1) * self._group)  # (G,)
         longest = np.where(steps < self.short_steps, self.config.short_length or 0, self.config.sequence_length)
-        sides, is_next = self._sampler.draw(steps, longest, rng)
+        sides, pair_labels = self._sampler.draw(steps, longest, rng)
         ids, segments, attended = self._lay_out(sides, longest.repeat(self.config.batch_size), rng)
         mask_rng = generator(self.seed, BATCH_STREAM, group, self._masks) if self._masks else rng
         shown, labels = self._mask(ids, attended, mask_rng)
-        return shown, segments, attended, labels, is_next
+        return shown, segments, attended, labels, pair_labels
 
     def _lay_out(self, sides: Array, longest: Array, rng: np.random.Generator) -> tuple[Array, ...]:
         """[CLS] A [SEP] B [SEP] of at most `longest` (R,) tokens or, where B is empty, [CLS] A [SEP], and padding: ids,
-        segments and mask, (R, T) each."""
+        segments and mask, (R, T) each. sides: (4, R) numbers of sentences, see `PairSampler.draw`."""
         start_a, end_a, start_b, end_b = self.encoded.offsets[sides]
         whole_a, whole_b = end_a - start_a, end_b - start_b
         length_a, length_b = truncated_lengths(whole_a, whole_b, longest - 3)
@@ -122,18 +127,18 @@ class PretrainingBatches:
         maskable = (attended == 1) & (ids != self._special[CLS]) & (ids != self._special[SEP])
         lengths = attended.sum(1)  # (R,)
         wanted = np.rint(lengths * config.mask_probability).clip(config.min_predictions, config.max_predictions)
-        order = np.where(maskable, rng.random(ids.shape), 2.0).argsort(1).argsort(1)
-        asked = maskable & (order < wanted[:, None])
+        rank = np.where(maskable, rng.random(ids.shape), 2.0).argsort(1).argsort(1)  # in a random order
+        asked = maskable & (rank < wanted[:, None])
         labels = np.where(asked, ids, IGNORED)
         N = int(asked.sum())
         draw = rng.random(N)  # one number chooses between [MASK], random and unchanged, so the fractions are exact
-        if config.draw == "batch":
+        if config.draw == "batch":  # one for each batch of the group
             draw = rng.random(self._group).repeat(config.batch_size)[asked.nonzero()[0]]
         words = self._word_ids[rng.integers(len(self._word_ids), size=N)]
-        hidden = np.where(draw < config.mask_share + config.random_share, words, ids[asked])
-        hidden[draw < config.mask_share] = self._special[MASK]
+        replacement = np.where(draw < config.mask_share + config.random_share, words, ids[asked])
+        replacement[draw < config.mask_share] = self._special[MASK]
         shown = ids.copy()
-        shown[asked] = hidden
+        shown[asked] = replacement
         return shown, labels
 
 
@@ -142,5 +147,6 @@ def truncated_lengths(length_a: Array, length_b: Array, room: int | Array) -> tu
 
     Of equal sides the second loses a token, as in truncate_seq_pair of google-research/bert.
     """
-    a = np.minimum(length_a, np.maximum(room - length_b, -(-room // 2)))
+    half = (room + 1) // 2  # the larger one, for A
+    a = np.minimum(length_a, np.maximum(room - length_b, half))
     return a, np.minimum(length_b, room - a)

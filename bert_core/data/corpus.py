@@ -91,7 +91,7 @@ class Corpus:
             raise CorpusError(f"{name} has {megabytes(len(data))}; the limit is {megabytes(most)}. Use a part.")
         text, notes = decode(data, name, encoding)
         with noting(notes):
-            if limits and sum(map(text.count, f"\n{MARKS}")) > limits.items:
+            if limits and sum(text.count(mark) for mark in ("\n", *MARKS)) > limits.items:
                 raise CorpusError(
                     f"{name} has more than {limits.items:,} lines and sentence marks, the limit here. Use a part."
                 )
@@ -109,7 +109,8 @@ class Corpus:
                 raise CorpusError(
                     f"{name} has no {used}: {KINDS[used]}. Choose another kind of text (--kind), or write it so."
                 )
-        labels = [pair.pop() == "1" for pair in documents if len(pair) == 3] if used == "pairs" else []
+        labels = [pair[2] == "1" for pair in documents if len(pair) == 3] if used == "pairs" else []
+        documents = [pair[:2] for pair in documents] if labels else documents
         notes += [*cut, *_repeated(documents, used)]
         return cls(documents, name, tuple(notes), labels or None, kind, encoding)
 
@@ -149,10 +150,11 @@ class Corpus:
         cuts = [0]
         for number in range(len(shares)):
             cut = count * (1 - sum(shares[number:]))
-            end = min(ends, key=lambda end: (abs(end - cut), -end))
-            cuts.append(end if abs(end - cut) < near or self.labels is not None else round(cut))
+            nearest = min(ends, key=lambda end: (abs(end - cut), -end))
+            cuts.append(nearest if abs(nearest - cut) < near or self.labels is not None else round(cut))
         parts = tuple(itertools.starmap(self.part, itertools.pairwise([*cuts, count])))
-        if not all(any(len(document) > needs_pairs for document in part.documents) for part in parts):
+        least = 2 if needs_pairs else 1  # sentences of a document
+        if not all(any(len(document) >= least for document in part.documents) for part in parts):
             raise CorpusError(f"{self.name} is too short to be split; set validation_share and test_share to 0.")
         return parts
 

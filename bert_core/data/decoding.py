@@ -12,7 +12,7 @@ ENCODINGS = (
     | {name: name.replace("iso-", "iso") for name in ("iso-8859-2", "koi8-r", "cp866", "utf-16", "utf-32")}
 )
 _LIKELY = 0.05  # confidence of the detector, which is low for a short text
-_DAMAGED = 20  # bytes of longer characters; a text of another encoding is not read as UTF-8 so far
+_DAMAGED = 20  # continuation bytes before the first wrong one: so many are damaged UTF-8, not another encoding
 _CONTROLS = "[\x01-\x08\x0e-\x1f\x7f]"
 # Controls and marks without width inside words, also joiners unless a letter of Arabic, an Indic script or an emoji is
 # before them.

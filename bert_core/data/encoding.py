@@ -16,7 +16,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import UNK, plain
 from bert_core.errors import CorpusError, ignore, percent
 
-IS_NEXT, NOT_NEXT = 0, 1
+IS_NEXT, NOT_NEXT = 0, 1  # class ids, as in BERT; labels of a corpus and of a matrix are 1 for IsNext
 IGNORED = -100  # label of what is not asked
 MANY_UNKNOWN, MOST_UNKNOWN = 0.1, 0.95  # of a text's words: said above the one, refused above the other
 
@@ -28,21 +28,22 @@ class EncodedCorpus:
     """A corpus as one array of token ids.
 
     ids: all tokens in reading order, in the smallest unsigned type that holds the vocabulary. offsets: (S + 1,);
-    sentence s is ids[offsets[s] : offsets[s + 1]]. documents: (D + 1,); document d has the sentences documents[d] to
-    documents[d + 1] - 1. texts: (S,) 64-bit hashes, equal for sentences of the same tokens. unknown_share: fraction of
-    the tokens that are [UNK]. pair_labels: for labelled pairs (S / 2,); pair p has the sentences 2p and 2p + 1.
+    sentence s is ids[offsets[s] : offsets[s + 1]]. document_offsets: (D + 1,); document d has the sentences
+    document_offsets[d] to document_offsets[d + 1] - 1. hashes: (S,) of 64 bits, equal for sentences of the same tokens.
+    unknown_share: fraction of the tokens that are [UNK]. pair_labels: for labelled pairs (S / 2,); pair p has the
+    sentences 2p and 2p + 1.
     """
 
     ids: np.ndarray
     offsets: np.ndarray
-    documents: np.ndarray
-    texts: np.ndarray
+    document_offsets: np.ndarray
+    hashes: np.ndarray
     unknown_share: float
     pair_labels: np.ndarray | None = None
 
     def __len__(self) -> int:
         """Number of sentences."""
-        return len(self.texts)
+        return len(self.hashes)
 
     @cached_property
     def lengths(self) -> np.ndarray:
@@ -53,7 +54,7 @@ class EncodedCorpus:
     def has_next(self) -> np.ndarray:
         """Whether another sentence of the same document follows, (S,)."""
         has_next = np.ones(len(self), bool)
-        has_next[self.documents[1:] - 1] = False
+        has_next[self.document_offsets[1:] - 1] = False
         return has_next
 
 
@@ -77,7 +78,7 @@ def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, *, progress: Callable[[f
     """
     unknown, dtype = tokenizer.token_to_id(UNK), np.min_scalar_type(tokenizer.get_vocab_size())
     tokenizer, sentences = plain(tokenizer), corpus.sentences
-    ids, lengths, texts = [np.empty(0, dtype)], array("q"), array("q")
+    ids, lengths, hashes = [np.empty(0, dtype)], array("q"), array("q")
     for start in range(0, len(sentences), _ENCODED_AT_ONCE):
         progress(start / len(sentences))
         group = sentences[start : start + _ENCODED_AT_ONCE]
@@ -86,20 +87,20 @@ def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, *, progress: Callable[[f
         lengths.extend(map(len, rows))
         # Two of ten million sentences share a hash with a probability of 3 in a million; they are then never a NotNext
         # pair. Python's hash of whole numbers is the same in every process.
-        texts.extend(map(hash, map(tuple, rows)))
-    length = np.array(lengths)  # of all sentences, as `kept`
-    kept, pair_labels = length > 0, None
+        hashes.extend(map(hash, map(tuple, rows)))
+    all_lengths = np.array(lengths)
+    kept, pair_labels = all_lengths > 0, None
     if corpus.labels is not None:  # a pair is kept or left out as a whole
         kept = kept.reshape(-1, 2).all(1).repeat(2)
         pair_labels = np.where(corpus.labels, IS_NEXT, NOT_NEXT)[kept[::2]]
-    whole = np.concatenate(ids)[kept.repeat(length)]
+    whole = np.concatenate(ids)[kept.repeat(all_lengths)]
     kept_before = np.concatenate([[0], kept.cumsum()])
     ends = np.cumsum([0, *map(len, corpus.documents)])
     return EncodedCorpus(
         ids=whole,
-        offsets=np.concatenate([[0], length[kept].cumsum()]),
-        documents=np.unique(kept_before[ends]),
-        texts=np.array(texts)[kept],
+        offsets=np.concatenate([[0], all_lengths[kept].cumsum()]),
+        document_offsets=np.unique(kept_before[ends]),  # a document without a kept sentence vanishes
+        hashes=np.array(hashes)[kept],
         unknown_share=float((whole == unknown).mean()) if len(whole) else 0.0,
         pair_labels=pair_labels,
     )

@@ -20,8 +20,8 @@ from bert_core.errors import CorpusError, percent
 
 Array = np.ndarray
 
-# This fraction of the pairs, always NotNext, has the last sentence of a document as A, or the first one as B; without
-# them a model does not learn that nothing follows the last sentence.
+# Of NotNext pairs, this fraction has the last sentence of a document as A, and this fraction the first one as B: 1 % of
+# all pairs. Without them a model does not learn that nothing follows the last sentence.
 OUTSIDE = 0.01
 SHORT = 0.1  # fraction of packed pairs that are shorter, as in create_pretraining_data of google-research/bert
 
@@ -49,13 +49,15 @@ class PairSampler:
 
     def __init__(self, encoded: EncodedCorpus, config: DataConfig, seed: int, needs_pairs: bool) -> None:
         self.encoded, self.config, self.seed = encoded, config, seed
-        has_labels = encoded.pair_labels is not None
+        has_labels, most = encoded.pair_labels is not None, config.sequence_length - 3
         self._is_packed = config.segments == "packed" and not has_labels
-        self._longest = config.sequence_length - 3 if config.long_pairs == "drop" else np.inf  # tokens of both sides
+        self._most_tokens = most if config.long_pairs == "drop" else np.inf  # of A and B, or the pair is not drawn
         neighbours = np.flatnonzero(encoded.has_next)  # (N,)
         sizes = encoded.lengths[neighbours] + encoded.lengths[neighbours + 1]
-        self._lasts = neighbours[sizes <= self._longest]  # every sentence that can be the last one of A
-        possible = self._lasts if needs_pairs or has_labels else np.flatnonzero(encoded.lengths <= self._longest)
+        self._can_end_a = neighbours[sizes <= self._most_tokens]  # sentences that another one follows
+        possible = (
+            self._can_end_a if needs_pairs or has_labels else np.flatnonzero(encoded.lengths <= self._most_tokens)
+        )
         self._starts = {n: self._starts_of(possible, n) for n in (config.sequence_length, config.short_length) if n}
         if not self.pass_length:
             raise CorpusError(
@@ -74,8 +76,13 @@ class PairSampler:
 
     def _notes(self, sizes: Array) -> Iterator[str]:
         """What is cut or cannot be asked. sizes: (N,) tokens of neighbours."""
-        N, S, longest, has_labels = len(sizes), len(self.encoded), self.config.sequence_length, self.encoded.pair_labels
-        if N < _FEW_PAIRS * S and has_labels is None:
+        N, S, longest, pair_labels = (
+            len(sizes),
+            len(self.encoded),
+            self.config.sequence_length,
+            self.encoded.pair_labels,
+        )
+        if N < _FEW_PAIRS * S and pair_labels is None:
             yield (
                 f"Only {N:,} of the {S:,} sentences have a next one in their document, so next sentence prediction "
                 "learns no more than these pairs. Blank lines end documents; take out those between sentences."
@@ -84,10 +91,10 @@ class PairSampler:
         if long and not self._is_packed:
             lost = "lose their ends" if self.config.long_pairs == "crop" else "are left out"
             yield f"{long:,} of the {N:,} pairs of neighbours have more than {longest} tokens and {lost}."
-        if has_labels is not None:
+        if pair_labels is not None:
             return
         rng = generator(self.seed, TRIAL_STREAM, 0)
-        last = self._lasts[rng.integers(len(self._lasts), size=_TRIED)]
+        last = self._can_end_a[rng.integers(len(self._can_end_a), size=_TRIED)]
         sides, label = np.stack([last, last + 1, last + 1, last + 2]), np.full(_TRIED, IGNORED)
         self._draw_negatives(sides, label, np.arange(_TRIED), np.full(_TRIED, longest), rng)
         failed = float((label == IGNORED).mean())
@@ -109,21 +116,21 @@ class PairSampler:
         start = np.concatenate([self._in_passes(*each) for each in zip(longest.tolist(), (steps * B).tolist())])
         if self.encoded.pair_labels is not None:
             return np.stack([start, start + 1, start + 1, start + 2]), self.encoded.pair_labels[start // 2]
-        longest = longest.repeat(B)  # (R,)
-        cut, end = self._cut(start, longest - 3, rng)
+        limits = longest.repeat(B)  # (R,)
+        cut, end = self._cut(start, limits - 3, rng)
         # The number of IsNext pairs of an odd batch is rounded down in even steps and up in odd steps.
         is_next = (np.arange(B) < (B + steps[:, None] % 2) // 2).ravel() & (cut < end)
-        sides, label = np.stack([start, cut, cut, end]), np.where(is_next, IS_NEXT, IGNORED)
+        sides, label = np.stack([start, cut, cut, end]), np.where(is_next, IS_NEXT, IGNORED)  # until a B is found
         rows = np.flatnonzero(~is_next & (cut < end))
         if self.config.negatives == "swapped":  # unless A follows B somewhere in the text
-            can_swap = self._is_negative(end[rows] - 1, start[rows])
+            can_swap = self._can_be_negative(end[rows] - 1, start[rows])
             at, rows = rows[can_swap], rows[~can_swap]
             sides[:, at], label[at] = np.roll(sides[:, at], 2, axis=0), NOT_NEXT
-        self._draw_negatives(sides, label, rows, longest, rng)
+        self._draw_negatives(sides, label, rows, limits, rng)
         if not self._is_packed:  # seldom, A is the last sentence of a document
-            at, lasts = rows[rng.random(len(rows)) < OUTSIDE], self.encoded.documents[1:] - 1
-            last, second = lasts[rng.integers(len(lasts), size=len(at))], rng.integers(len(self.encoded), size=len(at))
-            fits = self._is_negative(last, second)
+            at, ends = rows[rng.random(len(rows)) < OUTSIDE], self.encoded.document_offsets[1:] - 1
+            last, second = ends[rng.integers(len(ends), size=len(at))], rng.integers(len(self.encoded), size=len(at))
+            fits = self._can_be_negative(last, second)
             sides[:, at[fits]] = np.stack([last, last + 1, second, second + 1])[:, fits]
             label[at[fits]] = NOT_NEXT
         return sides, label
@@ -144,14 +151,14 @@ class PairSampler:
         """Those that begin A; when packing, where the document fills `longest` tokens, or at a shorter one's start."""
         if not self._is_packed:
             return possible
-        offsets, documents = self.encoded.offsets, self.encoded.documents
-        number = np.searchsorted(documents, possible, "right")
-        is_full = offsets[documents[number]] - offsets[possible] >= longest - 3
-        return possible[is_full | (documents[number - 1] == possible)]
+        offsets, documents = self.encoded.offsets, self.encoded.document_offsets
+        following = np.searchsorted(documents, possible, "right")  # the number of the next document
+        is_full = offsets[documents[following]] - offsets[possible] >= longest - 3
+        return possible[is_full | (documents[following - 1] == possible)]
 
     def _end(self, start: Array, tokens: Array) -> Array:
         """The end of two sentences or, when packing, of as many as have `tokens` tokens, in the same document."""
-        offsets, documents = self.encoded.offsets, self.encoded.documents
+        offsets, documents = self.encoded.offsets, self.encoded.document_offsets
         end = np.maximum(np.searchsorted(offsets, offsets[start] + tokens), start + 2) if self._is_packed else start + 2
         return np.minimum(end, documents[np.searchsorted(documents, start, "right")])
 
@@ -160,10 +167,10 @@ class PairSampler:
         if self._is_packed:
             room = np.where(rng.random(len(start)) < SHORT, rng.integers(2, room + 1), room)
         end = self._end(start, room)
-        low, high = np.searchsorted(self._lasts, [start, end - 1])
+        low, high = np.searchsorted(self._can_end_a, [start, end - 1])  # of the candidates for the last sentence of A
         chosen = low + (rng.random(len(start)) * (high - low)).astype(np.int64)
         can_pair, cut = low < high, start + 1
-        cut[can_pair] = self._lasts[chosen[can_pair]] + 1
+        cut[can_pair] = self._can_end_a[chosen[can_pair]] + 1
         return cut, np.where(can_pair, end, cut)
 
     def _draw_negatives(self, sides: Array, label: Array, rows: Array, longest: Array, rng: Generator) -> None:
@@ -174,7 +181,7 @@ class PairSampler:
             if not len(rows):
                 return
             start, end = self._draw_seconds(tokens[rows], longest[rows], number >= _DRAWS // 2, rng)
-            fits = self._is_negative(sides[1, rows] - 1, start)
+            fits = self._can_be_negative(sides[1, rows] - 1, start)
             at = rows[fits]
             sides[2:, at], label[at] = (start[fits], end[fits]), NOT_NEXT
             rows = rows[~fits]
@@ -187,7 +194,8 @@ class PairSampler:
             start = rng.integers(len(self.encoded), size=count)
             return start, self._end(start, tokens) if self._is_packed else start + 1
         if not self._is_packed:
-            start, firsts = self._lasts[rng.integers(len(self._lasts), size=count)] + 1, self.encoded.documents[:-1]
+            start = self._can_end_a[rng.integers(len(self._can_end_a), size=count)] + 1
+            firsts = self.encoded.document_offsets[:-1]
             start = np.where(rng.random(count) < OUTSIDE, firsts[rng.integers(len(firsts), size=count)], start)
             return start, start + 1
         window = np.empty_like(tokens)
@@ -196,15 +204,17 @@ class PairSampler:
             window[rows] = starts[rng.integers(len(starts), size=rows.sum())]
         end = self._end(window, longest - 3)
         start = np.searchsorted(offsets, offsets[end] - tokens, "right") - 1  # at least `tokens` tokens, if possible
-        return np.minimum(np.maximum(start, window + 1), np.maximum(end - 1, window)), end
+        latest = np.maximum(end - 1, window)  # B has a sentence at least
+        earliest = np.minimum(window + 1, latest)  # and, where it can, one before it in its window
+        return start.clip(earliest, latest), end
 
-    def _is_negative(self, last: Array, second: Array) -> Array:
+    def _can_be_negative(self, last: Array, second: Array) -> Array:
         """Whether each pair fits and its sentences are neighbours nowhere in the text, where sentences may repeat."""
         keys = self._keys(last, second)
         index = np.searchsorted(self._true_pairs, keys)
         is_true = self._true_pairs[np.minimum(index, len(self._true_pairs) - 1)] == keys
-        return ~is_true & (self.encoded.lengths[last] + self.encoded.lengths[second] <= self._longest)
+        return ~is_true & (self.encoded.lengths[last] + self.encoded.lengths[second] <= self._most_tokens)
 
     def _keys(self, first: Array, second: Array) -> Array:
         """A number for each ordered pair of texts: hashes of 64 bits, as those of the texts."""
-        return self.encoded.texts[first] * np.int64(0x1E3779B97F4A7C15) + self.encoded.texts[second]
+        return self.encoded.hashes[first] * np.int64(0x1E3779B97F4A7C15) + self.encoded.hashes[second]

@@ -89,8 +89,10 @@ def _ends_sentence(paragraph: str, start: int, end: re.Match[str], has_capitals:
         following = paragraph[stop : stop + 4].strip()
         letters = following.lstrip("-–— ")
         item = _ITEM.match(paragraph, start) if marks == "." else None
-        if item and (item.end() >= stop or _ITEM.match(paragraph, stop + 1)):
-            return item.end() < stop
+        if item and item.end() >= stop:  # the full stop of "3."
+            return False
+        if item and _ITEM.match(paragraph, stop + 1):  # the next item of the list
+            return True
         if closing or letters != following:  # a quotation; its sentence goes on in small letters
             return not letters[:1].islower()
         if marks == ".":

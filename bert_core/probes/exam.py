@@ -64,7 +64,7 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
     if encoded.pair_labels is None:
         pairs = [*itertools.product(sentences, repeat=2)]
         labels = (
-            label_pairs(encoded.texts.tolist(), dict.fromkeys(followed.tolist(), 1), other=0).flatten().numpy() == 1
+            label_pairs(encoded.hashes.tolist(), dict.fromkeys(followed.tolist(), 1), other=0).flatten().numpy() == 1
         )
     else:
         pairs, labels = [*zip(sentences[::2], sentences[1::2])], encoded.pair_labels == IS_NEXT

@@ -92,5 +92,5 @@ class DistributedTrainer(Trainer):
         sums, counts = self.objective.run(self._shared, own_rows(batch, dist.get_rank(), size), self.device)
         whole = torch.stack([sums.detach(), counts])
         dist.all_reduce(whole)
-        # The gradients are those of the own rows: DistributedDataParallel adds them up and divides by `size`.
+        # The values of all rows with the gradients of the own ones, which DistributedDataParallel averages.
         return whole[0] + size * (sums - sums.detach()), whole[1]

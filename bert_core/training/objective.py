@@ -98,22 +98,23 @@ class Pretraining:
     def run(self, model: BertForPreTraining, batch: Batch, device: torch.device) -> Fractions:
         asked, labels = batch.asked()  # counted on the CPU, which need not wait for the device
         packing = Packing.of(batch.attention_mask, device)
-        asked, labels, ids, segments, is_not_next = (
+        asked, labels, ids, segments, pair_labels = (
             each.to(device)
             for each in (asked, labels, batch.input_ids, batch.token_type_ids, batch.next_sentence_label)
         )
         mask = None if packing.real is None else batch.attention_mask.to(device)
         output = model(ids, mask, segments, asked_positions=asked, packing=packing)
-        # One copy in float32 where autocast would make it for the loss only: the search below is slow in bfloat16.
+        # float32 once: autocast would copy for the loss only, and argmax is slow in bfloat16.
         words, pairs = output.prediction_logits.float(), output.seq_relationship_logits.float()  # (M, V), (B, 2)
         shown, is_known = ids.flatten()[asked], self.mask_token_id is not None
         kept, masked = shown == labels, torch.eq(shown, -1 if self.mask_token_id is None else self.mask_token_id)
         kinds = torch.stack([torch.ones_like(kept), masked, ~(kept | masked) & is_known, kept]).float()  # (4, M)
         right = kinds @ (words.detach().argmax(1) == labels).float()
-        pairs_right = (pairs.detach().argmax(1) == is_not_next).sum()
+        pairs_right = (pairs.detach().argmax(1) == pair_labels).sum()
         mlm_loss = F.cross_entropy(words, labels, reduction="sum")
-        nsp_loss = F.cross_entropy(pairs, is_not_next, reduction="sum")
-        of_words, of_pairs = kinds.sum(1), (is_not_next >= 0).sum()
+        nsp_loss = F.cross_entropy(pairs, pair_labels, reduction="sum")
+        of_words, of_pairs = kinds.sum(1), (pair_labels >= 0).sum()
+        # In the order of `names`: losses, accuracies, details.
         sums = torch.stack([mlm_loss, nsp_loss, right[0], pairs_right, *right[1:]])
         return sums, torch.stack([of_words[0], of_pairs, of_words[0], of_pairs, *of_words[1:]])
 

@@ -26,7 +26,7 @@ class Optimizer:
     the others. Biases and LayerNorm have no weight decay.
 
     parameters: with their names. config: of the next update; its `optimizer` stays. averages: by PyTorch's names, one
-    for each parameter. counts: of updates, as well.
+    for each parameter. counts: of the updates of each.
     """
 
     def __init__(self, parameters: Iterable[tuple[str, Tensor]], config: OptimizerConfig) -> None:

@@ -80,7 +80,7 @@ class Trainer:
                 parameter.grad = None
             with torch.autocast(self.device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
                 sums, counts = self._run(batch)
-            # A loss over nothing is 0, and shown as nan.
+            # A loss over nothing trains as 0; it is shown as nan, by a division without the clamp.
             self.objective.loss(sums / counts.clamp(min=1), config, self.step).backward()
             gradients = [parameter.grad for parameter in self._parameters]
             norm = nn.utils.get_total_norm([each for each in gradients if each is not None])
@@ -98,6 +98,7 @@ class Trainer:
         return StepRow(step=self.step, **dict(zip(names, (*numbers, *of_every))))
 
     def _run(self, batch: Any) -> Fractions:
+        """The numbers of a step; `DistributedTrainer` has another one."""
         return self.objective.run(self.model, batch, self.device)
 
     @contextlib.contextmanager
@@ -106,7 +107,7 @@ class Trainer:
         is_on_cpu = self.device.type == "cpu"
         with torch.random.fork_rng([] if is_on_cpu else [self.device], self._has_dropout, device_type=self.device.type):
             if self._has_dropout:
-                seed_with = torch.default_generator.manual_seed if is_on_cpu else torch.manual_seed  # which is slow
+                seed_with = torch.default_generator.manual_seed if is_on_cpu else torch.manual_seed  # seeds all devices
                 seed_with((self.seed * _SEED_STRIDE + self.step) % 2**63)
             yield
 
@@ -128,7 +129,7 @@ class Trainer:
             nn.utils.vector_to_parameters(state.averages[name].to(self.device, copy=True), averages)
         for number, optimizer in enumerate(self._optimizers):
             for count in optimizer.counts:
-                count.fill_(len(range(number, state.step, len(self._optimizers))))
+                count.fill_(len(range(number, state.step, len(self._optimizers))))  # its steps so far
         self.step, self.seconds = state.step, state.seconds
 
     @property

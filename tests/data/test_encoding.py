@@ -44,9 +44,9 @@ def test_sentences_and_documents_without_a_token_are_left_out_and_pairs_as_a_who
     documents = [["...", "a"], ["!", "?"], ["b c", "...", "d"]]
     tokenizer = train_tokenizer(Corpus(documents))
     encoded = encode_corpus(Corpus(documents), tokenizer)
-    assert (encoded.offsets.tolist(), encoded.documents.tolist()) == ([0, 1, 3, 4], [0, 1, 3])
+    assert (encoded.offsets.tolist(), encoded.document_offsets.tolist()) == ([0, 1, 3, 4], [0, 1, 3])
     assert encoded.has_next.tolist() == [False, True, False]
     pairs = Corpus([["...", "a"], ["b", "c"], ["d", "a"]], labels=[True, True, False])
     encoded = encode_corpus(pairs, tokenizer)
-    assert (encoded.documents.tolist(), encoded.pair_labels.tolist()) == ([0, 2, 4], [IS_NEXT, NOT_NEXT])
+    assert (encoded.document_offsets.tolist(), encoded.pair_labels.tolist()) == ([0, 2, 4], [IS_NEXT, NOT_NEXT])
     assert len(encode_corpus(Corpus([["..."]]), tokenizer)) == 0
