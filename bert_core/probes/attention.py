@@ -17,7 +17,7 @@ from bert_core.data.batches import Batch
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, token_id
 from bert_core.errors import InputError
 from bert_core.model import BertSelfAttention
-from bert_core.probes.forward import hidden_states, logits, numbers_of, pair_scores, word_scores
+from bert_core.probes.forward import hidden_states, numbers_of, pair_scores, scores, word_scores
 from bert_core.probes.reading import encode_text, masked_row, row_of, token_text
 from bert_core.probes.stages import Heads, without_heads
 from bert_core.storage.checkpoint import Checkpoint
@@ -179,7 +179,7 @@ def answers(
         found["is_next"] = pair_scores(checkpoint, [row_of(encoding)]).item()
     if batch is not None and "mlm" not in checkpoint.missing:
         asked, labels = batch.asked()
-        words, _ = logits(checkpoint, (batch.input_ids, batch.attention_mask, batch.token_type_ids), asked)
+        words, _ = scores(checkpoint, (batch.input_ids, batch.attention_mask, batch.token_type_ids), asked)
         found["loss"] = -words.gather(1, labels[:, None]).mean().item()
     return answer, found
 
@@ -203,12 +203,12 @@ def ablation_map(
 
 @torch.no_grad()
 def _random_heads(attention: BertSelfAttention, inputs: Tensor, heads: int, generator: torch.Generator) -> Tensor:
-    """Attention weights (heads, T, T) of heads with normal query and key weights of the layer's root mean squares. The
-    products of its inputs (T, D) with normal numbers are distributed as those of R^T, where inputs^T = Q R."""
+    """Attention weights (heads, T, T) of heads with normal query and key weights of the layer's root mean squares."""
     projected = []
     for project in (attention.query, attention.key):
         weight, bias = (each.cpu().double().square().mean().sqrt() for each in (project.weight, project.bias))
         scaled = torch.cat([inputs * weight, bias.expand(len(inputs), 1)], 1)  # (T, D + 1)
+        # With scaled^T = Q R, scaled scaled^T is R^T R: R^T times normal numbers is distributed as scaled times them.
         root = torch.linalg.qr(scaled.T, mode="r").R.T.float()
         size = inputs.shape[1] // attention.num_heads
         projected.append(root @ torch.randn(heads, root.shape[1], size, generator=generator))

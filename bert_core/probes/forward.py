@@ -95,7 +95,7 @@ def hidden_states(checkpoint: Checkpoint, encoding: Encoding) -> Tensor:
     return torch.stack([*numbers_of(checkpoint, encoding, STATES).values()])
 
 
-def logits(checkpoint: Checkpoint, inputs: Inputs, positions: Tensor = _NOWHERE) -> tuple[Tensor, Tensor]:
+def scores(checkpoint: Checkpoint, inputs: Inputs, positions: Tensor = _NOWHERE) -> tuple[Tensor, Tensor]:
     """Log-probabilities of the tokens, (M, V), and logits of the pairs, (B, 2), float32 on the CPU; see `run`."""
     output = run(checkpoint, inputs, positions)
     return log_probabilities(checkpoint, output.prediction_logits).cpu(), output.seq_relationship_logits.float().cpu()
@@ -113,18 +113,18 @@ def word_scores(
     for group, inputs in batches(checkpoint, rows):
         T = inputs[0].shape[1]
         asked = [row * T + position for row, number in enumerate(group) for position in positions[number]]
-        scores, _ = logits(checkpoint, inputs, torch.tensor(asked, dtype=torch.long))
-        for number, own in zip(group, scores.split([len(positions[number]) for number in group])):
+        words, _ = scores(checkpoint, inputs, torch.tensor(asked, dtype=torch.long))
+        for number, own in zip(group, words.split([len(positions[number]) for number in group])):
             found[number] = read(number, own)
     return [found[number] for number in range(len(rows))]
 
 
 def pair_scores(checkpoint: Checkpoint, rows: Sequence[Row]) -> Tensor:
     """P(IsNext) of each row, (rows,) on the CPU."""
-    scores = torch.empty(len(rows))
+    found = torch.empty(len(rows))
     for group, inputs in batches(checkpoint, rows):
-        scores[group] = logits(checkpoint, inputs)[1].softmax(-1)[:, IS_NEXT]
-    return scores
+        found[group] = scores(checkpoint, inputs)[1].softmax(-1)[:, IS_NEXT]
+    return found
 
 
 def log_probabilities(checkpoint: Checkpoint, logits: Tensor) -> Tensor:

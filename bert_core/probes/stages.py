@@ -131,11 +131,11 @@ def _zeroed(parts: Collection[tuple[int, int]]) -> Watch:
     """A watch that sets parts, (layer, index in PARTS), to 0."""
     off, block = {f"blocks.{layer}.{_OF_PARTS[part]}" for layer, part in parts}, torch.empty(0)
 
-    def watch(name: str, number: Tensor) -> Tensor:
-        nonlocal block  # the output of the last one, to which its residual is added
+    def watch(name: str, activation: Tensor) -> Tensor:
+        nonlocal block  # the last one's output: a sum without its residual is the block that came just before it
         if name.endswith(("hook_attn_out", "hook_mlp_out")):
-            block = number = number * (name not in off)
-        return block if name in off else number
+            block = activation = activation * (name not in off)
+        return block if name in off else activation
 
     return watch
 

@@ -202,7 +202,7 @@ class TrainingService:
         """Prepare the first run of the queue that lacks no memory, or wait."""
         with self.changed:
             queue = [run for run in self._next_runs() if run.status == "queued"]
-            if (chosen := next((run for run in queue if self._has_room(run, run.asked_bytes)), None)) is None:
+            if (chosen := next((run for run in queue if self._reserve(run, run.asked_bytes)), None)) is None:
                 self.changed.wait(TICK_SECONDS)
                 return
             plan = self._plans[chosen]
@@ -211,8 +211,9 @@ class TrainingService:
         except BaseException as error:
             chosen.fail(error)
 
-    def _has_room(self, run: Run, nbytes: int) -> bool:
-        """Whether a run may take so much memory for what comes next; else it has to wait."""
+    def _reserve(self, run: Run, nbytes: int) -> bool:
+        """Take so much memory for what comes next in a run, and return whether there was; else it stays queued, and its
+        preparation begins anew once there is."""
         with self.changed:
             run.asked_bytes, run.lacking = nbytes, self.admit(run, nbytes) if nbytes else 0
             run.training_bytes = 0 if run.lacking or run.status in ENDED else nbytes
@@ -230,10 +231,10 @@ class TrainingService:
             progress("reading the text")
             source = source()
         run.text_bytes = source.nbytes if source is not None else 0
-        if self._has_room(run, PREPARING * run.text_bytes):
+        if self._reserve(run, PREPARING * run.text_bytes):
             job = prepare(run.recipe, source, device=self.device, start=start, progress=progress)
             check_limits(job, run.limits)
-            if self._has_room(run, job.training_bytes):
+            if self._reserve(run, job.training_bytes):
                 progress("drawing the initial weights")
                 run.begin(Training(job, saved, run.may_step), saved.history if saved else ())
         if run.lacking:

@@ -154,7 +154,7 @@ class Training:
 
     @property
     def _ends_slice(self) -> bool:
-        """Whether there is a snapshot of this step, however many there are."""
+        """Whether a slice ends at this step, because it needs a snapshot."""
         return self.is_trained or self._is_evaluated_step or self.trainer.step in self.kept_steps
 
     def _slice(self) -> tuple[list[StepRow], Exception | None]:

@@ -114,7 +114,7 @@ class Checkpoint:
     watch: what every probe lets its passes go through, see `BertModel.forward`; no file has it.
     """
 
-    model: BertForPreTraining  # a property, below
+    model: BertForPreTraining  # while somebody trains it, a copy in eval mode with its weights, see `_in_eval_mode`
     tokenizer: Tokenizer
     name: str = "model"
     notes: tuple[str, ...] = ()

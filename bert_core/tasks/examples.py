@@ -102,7 +102,8 @@ class TaskData:
         keys, most = list(groups), min(len(groups) - 1, max(1, round(fraction * len(groups))))
         random.Random(seed).shuffle(keys)
         held, held_out = Counter[str](), set[object]()
-        for share, key in itertools.product((0, fraction, 1), keys):  # first one of each label, its share, then any
+        # First one group of each label, then the share of each, then any.
+        for share, key in itertools.product((0, fraction, 1), keys):
             is_wanted = not names[key] or any(held[name] < max(1, share * every[name]) for name in names[key])
             is_spare = key not in held_out and all(every[name] - held[name] > 1 for name in names[key])
             if len(held_out) < most and is_wanted and is_spare:
@@ -152,7 +153,7 @@ class TaskBatches:
         return self._batch(self._pass[1][step])
 
     def in_order(self) -> Iterator[tuple[np.ndarray, TaskBatch]]:
-        """Every example once, the short ones first: (R,) numbers of a batch's examples, and the batch."""
+        """Every row once, the short ones first: the numbers of a batch's rows (of choices, of its examples), and it."""
         for numbers in self._divided(np.argsort(self._lengths, kind="stable")):
             yield numbers, self._batch(numbers)
 
