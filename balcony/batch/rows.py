@@ -16,7 +16,7 @@ from torch import Tensor
 from bert_core.data.batches import IGNORED, Batch
 from bert_core.data.encoding import IS_NEXT
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, special_ids
-from bert_core.probes.forward import likeliest, scores
+from bert_core.probes.forward import likeliest, scores_of
 from bert_core.probes.reading import token_text
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -67,7 +67,7 @@ class BatchView:
         """A model's answers to each row, without dropout. The checkpoint must have the vocabulary of the batch."""
         batch = self._batch
         positions, labels = batch.asked()  # (M,)
-        words, pairs = scores(checkpoint, (batch.input_ids, batch.attention_mask, batch.token_type_ids), positions)
+        words, pairs = scores_of(checkpoint, (batch.input_ids, batch.attention_mask, batch.token_type_ids), positions)
         guesses: list[list[AskedGuess]] = [[] for _ in self.rows]
         for at, label, scores in zip(positions.tolist(), labels.tolist(), words):
             row, position = divmod(at, batch.labels.shape[1])

@@ -17,7 +17,7 @@ from bert_core.data.batches import Batch
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, token_id
 from bert_core.errors import InputError
 from bert_core.model import BertSelfAttention
-from bert_core.probes.forward import hidden_states, numbers_of, pair_scores, scores, word_scores
+from bert_core.probes.forward import hidden_states, numbers_of, pair_scores, scores_of, word_scores
 from bert_core.probes.reading import encode_text, masked_row, row_of, token_text
 from bert_core.probes.stages import Heads, without_heads
 from bert_core.storage.checkpoint import Checkpoint
@@ -179,7 +179,7 @@ def answers(
         found["is_next"] = pair_scores(checkpoint, [row_of(encoding)]).item()
     if batch is not None and "mlm" not in checkpoint.missing:
         asked, labels = batch.asked()
-        words, _ = scores(checkpoint, (batch.input_ids, batch.attention_mask, batch.token_type_ids), asked)
+        words, _ = scores_of(checkpoint, (batch.input_ids, batch.attention_mask, batch.token_type_ids), asked)
         found["loss"] = -words.gather(1, labels[:, None]).mean().item()
     return answer, found
 

@@ -95,7 +95,7 @@ def hidden_states(checkpoint: Checkpoint, encoding: Encoding) -> Tensor:
     return torch.stack([*numbers_of(checkpoint, encoding, STATES).values()])
 
 
-def scores(checkpoint: Checkpoint, inputs: Inputs, positions: Tensor = _NOWHERE) -> tuple[Tensor, Tensor]:
+def scores_of(checkpoint: Checkpoint, inputs: Inputs, positions: Tensor = _NOWHERE) -> tuple[Tensor, Tensor]:
     """Log-probabilities of the tokens, (M, V), and logits of the pairs, (B, 2), float32 on the CPU; see `run`."""
     output = run(checkpoint, inputs, positions)
     return log_probabilities(checkpoint, output.prediction_logits).cpu(), output.seq_relationship_logits.float().cpu()
@@ -113,7 +113,7 @@ def word_scores(
     for group, inputs in batches(checkpoint, rows):
         T = inputs[0].shape[1]
         asked = [row * T + position for row, number in enumerate(group) for position in positions[number]]
-        words, _ = scores(checkpoint, inputs, torch.tensor(asked, dtype=torch.long))
+        words, _ = scores_of(checkpoint, inputs, torch.tensor(asked, dtype=torch.long))
         for number, own in zip(group, words.split([len(positions[number]) for number in group])):
             found[number] = read(number, own)
     return [found[number] for number in range(len(rows))]
@@ -123,7 +123,7 @@ def pair_scores(checkpoint: Checkpoint, rows: Sequence[Row]) -> Tensor:
     """P(IsNext) of each row, (rows,) on the CPU."""
     found = torch.empty(len(rows))
     for group, inputs in batches(checkpoint, rows):
-        found[group] = scores(checkpoint, inputs)[1].softmax(-1)[:, IS_NEXT]
+        found[group] = scores_of(checkpoint, inputs)[1].softmax(-1)[:, IS_NEXT]
     return found
 
 
