@@ -26,7 +26,7 @@ def test_packing_and_unpacking_keep_the_real_tokens_at_their_positions():
     packed = packing.pack(padded)
     assert packed.tolist() == padded[mask.bool()].tolist()
     assert packing.unpack(packed)[mask.bool()].tolist() == packed.tolist()
-    assert packed[packing.number[[0, 7, 14, 21]]].tolist() == padded[:, 0].tolist()
+    assert packed[packing.slot[[0, 7, 14, 21]]].tolist() == padded[:, 0].tolist()
 
 
 @pytest.mark.parametrize("lengths", [LENGTHS, (7, 7, 7, 7), (1, 1, 1, 2)])

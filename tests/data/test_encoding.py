@@ -13,7 +13,7 @@ from bert_core.data.tokenizer import train_tokenizer
 def test_sentences_of_the_same_tokens_have_the_same_hash():
     sentences = ["a b c", "A, b c!", "b a c", "a b", "a", "a a", "aa"]
     corpus = Corpus([sentences])
-    texts = encode_corpus(corpus, train_tokenizer(corpus)).texts.tolist()
+    texts = encode_corpus(corpus, train_tokenizer(corpus)).hashes.tolist()
     assert texts[0] == texts[1]
     assert len(set(texts)) == len(sentences) - 1
 
