@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from string import Template
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -74,7 +74,7 @@ def show(
 
 def attention_values(
     maps: AttentionMaps, names: Names | None = None, picked: tuple[int, int] = (0, 0), *, hide_special: bool = False
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """What the views draw: "grid", all heads, a byte for each weight, 255 times its root, which keeps small weights
     visible; "detail", the picked layer with one head large; "layers", the weights of each. These have two bytes for a
     weight, 65535 means 1.
@@ -121,7 +121,7 @@ def attention_values(
     return {"grid": grid, "detail": detail, "layers": layers}
 
 
-def attention_page(values: dict[str, Any], title: str, theme: Theme = "auto") -> str:
+def attention_page(values: dict[str, object], title: str, theme: Theme = "auto") -> str:
     """An HTML page with these views that needs no network: it contains scripts, style and numbers."""
     scripts = {name: _base64(source.encode()) for script in _SCRIPTS for name, source in modules(script).items()}
     urls = {name: f"data:text/javascript;base64,{content}" for name, content in scripts.items()}
