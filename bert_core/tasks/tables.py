@@ -90,7 +90,7 @@ class TaskFile:
     def rows(self) -> Rows:
         """All rows. One line in a thousand may have other columns than the first; it is empty here. Raises
         CorpusError for more of them, and for JSON."""
-        if re.match(r'\s*\{\s*"', self.text):
+        if re.match(r'\s*\[?\s*\{\s*"', self.text):
             raise CorpusError(f"{self.name} is JSON; write its texts and labels in columns, with tabs between them.")
         mark = self._mark()
         if (items := self.text.count("\n") + self.text.count(mark)) > self.most:

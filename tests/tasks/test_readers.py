@@ -125,11 +125,8 @@ MISTAKES = [
     ("text-classification", "label\n", "It is not clear which columns of task.txt are"),
     ("text-classification", "label\n1\n", "It is not clear which columns of task.txt are"),
     ("text-classification", "a\tb\tc\td\n", "It is not clear which columns of task.txt are"),
-    (
-        "text-classification",
-        '{"text": "good", "label": 1}\n',
-        "task.txt is JSON; write its texts and",
-    ),
+    ("text-classification", '{"text": "good", "label": 1}\n', "task.txt is JSON; write its texts and"),
+    ("text-classification", '[{"text": "good",\n "label": 1}]\n', "task.txt is JSON; write its texts and"),
     ("text-classification", "good\t\nbad\t\n", "task.txt has no examples"),
     ("text-classification", "\n\n", "task.txt .* empty|task.txt has no examples"),
     ("text-regression", "good\t1\nbad\tnan\n", "Line 2 of task.txt has the label 'nan'"),
