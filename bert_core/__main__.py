@@ -94,7 +94,7 @@ def _said_of(error: Exception) -> list[str]:
         return [*error.notes, str(error)]
     if isinstance(error, OSError):
         return [f"{error.filename or 'The output'} cannot be used ({error.strerror or error})."]
-    return [reason_of(error)] * bool(reason_of(error))
+    return [reason] if (reason := reason_of(error)) else []
 
 
 # --- Options ---------------------------------------------------------------------------------------------------------

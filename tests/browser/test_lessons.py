@@ -58,7 +58,7 @@ def test_a_lesson_is_opened_from_a_file(visit: Callable[..., Page], tmp_path: Pa
     expect(page.locator("#lesson-step")).to_have_text("Step 2 of 2")
     (tmp_path / "hostile.json").write_text(HOSTILE)
     page.locator("#lesson-file").set_input_files(tmp_path / "hostile.json")
-    expect(page.locator("#lesson-body")).to_contain_text("<b>$x$</b>")
+    expect_seen(page.locator("#lesson-body"), "<b>$x$</b>", in_window=True)
     assert page.title() == "Balcony"
     (tmp_path / "broken.json").write_text('{"title": "T", "steps": [{"hide": ["body"]}]}')
     page.locator("#lesson-file").set_input_files(tmp_path / "broken.json")
