@@ -22,7 +22,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 from balcony.classroom.routes import class_routes
 from balcony.classroom.state import Classroom
 from balcony.frame.page import open_page
-from balcony.lessons import lesson_bar, load_lesson
+from balcony.lessons.lesson_bar import lesson_bar, load_lesson
 from balcony.server.endpoints import endpoints
 from balcony.server.guard import Guard
 from balcony.server.news import health_route, news_route

@@ -1,7 +1,7 @@
-"""Our own views: gr.HTML components whose content the scripts in assets/js draw from a JSON value.
+"""Our own views: gr.HTML components whose content our scripts draw from a JSON value.
 
 The template is one constant element, so Gradio never renders typed text as HTML; the scripts insert it as text.
-assets/js/views.js is the other half.
+views.js beside it is the other half.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def view(
     elem_id: str | None = None,
     **layout: Any,
 ) -> gr.HTML:
-    """A component drawn by the function `view` of assets/js/<name>.js.
+    """A component drawn by the function `view` of balcony/<name>.js.
 
     value: JSON that the view draws, again at every update. events: names of the events that the view may trigger;
     names unknown to Gradio become listeners of the component. options: JSON that never changes. server_functions:

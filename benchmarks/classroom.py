@@ -12,7 +12,7 @@ from typing import Any
 from crowd import COMING_SECONDS, Crowd
 from serving import PATIENCE, Server, Visitor, row, spread
 
-POLL_SECONDS = 1.8  # as in assets/js/classroom/state.js
+POLL_SECONDS = 1.8  # as in balcony/classroom/state.js
 STEPS = 30  # of a run
 LESSON_SECONDS = 120.0
 TOKEN = "teacher-of-this-class"

@@ -32,7 +32,7 @@ sys.path.insert(0, str(ROOT))
 
 CHROMIUM_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 PATIENCE = 120.0
-GUESS_POLLS = 3  # between two requests for guesses; see assets/js/train/monitor.js
+GUESS_POLLS = 3  # between two requests for guesses; see balcony/train/monitor.js
 IDLE_SECONDS = 3.0
 SENTENCES = {"text": "Hello, how are you? I am Romeo.", "pair": "Hello, Romeo My name is Juliet. Nice to meet you."}
 ENDED = ("finished", "stopped", "failed")

@@ -24,6 +24,7 @@ _PACKAGE = Path(__file__).resolve().parent
 # Assets and checkpoints are in the installed package, or in the repository beside it.
 HOME = _PACKAGE if (_PACKAGE / "assets").is_dir() else _PACKAGE.parent
 ASSETS, CHECKPOINTS = HOME / "assets", HOME / "checkpoints"
+PAGE = _PACKAGE.parent / "balcony"  # the page's package, whose scripts draw saved views, too
 MAX_SEED = 2**63 - 1
 
 

@@ -79,7 +79,7 @@ def first_three(items: Iterable[str]) -> str:
 
 
 def percent(fraction: float) -> str:
-    """A measured fraction in per cent, rounded as the page's scripts do (assets/js/parts/numbers.js): half a per cent
+    """A measured fraction in per cent, rounded as the page's scripts do (balcony/parts/numbers.js): half a per cent
     goes up, and what is neither 0 nor 1 is neither 0% nor 100%."""
     value = 100 * fraction
     return "<1%" if 0 < value < 1 else ">99%" if 99 < value < 100 else f"{math.floor(value + 0.5)}%"

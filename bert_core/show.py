@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bert_core.config import ASSETS
+from bert_core.config import ASSETS, PAGE
 from bert_core.errors import InputError
 from bert_core.probes.attention import AttentionMaps, head_facts, rollout, without_special
 
@@ -136,18 +136,18 @@ def attention_page(values: dict[str, object], title: str, theme: Theme = "auto")
 
 
 def modules(entry: str) -> dict[str, str]:
-    """An entry and every script that it needs, by their paths below assets/js. They import each other by these paths:
+    """An entry and every script that it needs, by their paths below balcony. They import each other by these paths:
     a script of a page on disk may not import files."""
     found, wanted = dict[str, str](), [entry]
     for name in wanted:  # which grows
-        source = asset(f"js/{name}")
+        source = (PAGE / name).read_text(encoding="utf-8")
         wanted += {resolved(name, path) for _, path in _IMPORT.findall(source)} - {*wanted}
         found[name] = _IMPORT.sub(lambda match: f'{match[1]}"{resolved(name, match[2])}"', source)  # noqa: B023
     return found
 
 
 def resolved(name: str, imported: str) -> str:
-    """The path below assets/js of what a script imports."""
+    """The path below balcony of what a script imports."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(name), imported))
 
 

@@ -21,7 +21,7 @@ from helpers import load_tokenizer, make_model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from balcony.lessons import lessons, read_lesson
+from balcony.lessons.lesson_bar import lessons, read_lesson
 from balcony.server.files import unpack
 from bert_core.config import CORPUS_KINDS, PUBLIC, BertConfig
 from bert_core.data.corpus import Corpus

@@ -71,7 +71,7 @@ def task_model(asked: PageRequest) -> TaskModel | None:
 
 def results_value(asked: PageRequest) -> dict[str, Any]:
     """How the fine-tuned model does on held-out examples, {} without a model. See `Results` in
-    assets/js/finetune/results.js."""
+    balcony/finetune/results.js."""
     if (shown := task_model(asked)) is None:
         return {}
     checkpoint = shown.model.checkpoint

@@ -112,7 +112,7 @@ class Page:
         return {self.file: self.kept_file(name, write)}
 
     def kept_file(self, name: str, write: Callable[[Path], object]) -> dict[str, Any]:
-        """A file as `saveFile` of assets/js/parts/downloads.js takes it."""
+        """A file as `saveFile` of balcony/parts/downloads.js takes it."""
         return {"path": cached_file(self.file, name, write), "name": name, "number": next(_said)}
 
     @property

@@ -115,7 +115,7 @@ def _for_page(each: dataclasses.Field) -> tuple[str, Any]:
     return next(_NAMES[kind] for kind in kinds if kind in _NAMES), list(first) if isinstance(first, tuple) else first
 
 
-# Kind and first value of each part, for assets/js/frame/question.js.
+# Kind and first value of each part, for balcony/frame/question.js.
 SCHEMA = {each.name: _for_page(each) for each in dataclasses.fields(Question)}
 
 

@@ -1,6 +1,6 @@
 """One exporter for every view: its picture, its numbers, a page of its own, and the Python code that computes them.
 
-The browser makes pictures from what it shows (assets/js/parts/picture.js); everything else is written here.
+The browser makes pictures from what it shows (balcony/parts/picture.js); everything else is written here.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 """Numbers to Plotly figures, as plain dictionaries {"data": [...], "layout": {...}} that Plotly.react takes.
 
-assets/js/parts/figures.js draws them: gr.Plot loses zoom at every update and loads an older Plotly.js. Backgrounds
+balcony/parts/figures.js draws them: gr.Plot loses zoom at every update and loads an older Plotly.js. Backgrounds
 are transparent and letters mid-grey, so that one figure suits a light and a dark page. What a person typed becomes
 text that Plotly can't read as markup.
 """
@@ -65,7 +65,7 @@ _GRADIENT = _Panel("5", "Gradient norm", ".3g", 0.12, _FROM_ZERO, logarithmic=Tr
 
 
 def _curve(panel: _Panel, series: str, name: str, colour: str, dash: str, **parts: Any) -> dict[str, Any]:
-    """A line without points. `meta` is for assets/js/train/curves.js: the series of numbers, the kind of the line, and
+    """A line without points. `meta` is for balcony/train/curves.js: the series of numbers, the kind of the line, and
     whether it can be smoothed and compared with other runs."""
     return {
         "type": "scatter",

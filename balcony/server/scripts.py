@@ -1,4 +1,4 @@
-"""The scripts of assets/js, served as the files that they are, with the texts of the page in other languages.
+"""The scripts of the page, served as the files that they are, with the texts of the page in other languages.
 
 Their addresses have one fingerprint of all that is served, so that a browser may keep it for good and an updated
 program is never served with an old script. The page's head names the modules that its entry imports: the browser
@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from balcony.server.pages import Packed
-from bert_core.config import ASSETS
+from bert_core.config import ASSETS, PAGE
 from bert_core.show import resolved
 
 ENTRY = "main.js"
@@ -24,9 +24,8 @@ _IMPORT = re.compile(r'^import (?:[^;"]* from )?"(\.[^"]+)";$', re.MULTILINE)
 
 @functools.cache
 def sources() -> dict[str, str]:
-    """Every script by its path below assets/js, read once: a running program keeps serving what it started with."""
-    folder = ASSETS / "js"
-    return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in folder.rglob("*.js")}
+    """Every script by its path below balcony, read once: a running program keeps serving what it started with."""
+    return {path.relative_to(PAGE).as_posix(): path.read_text(encoding="utf-8") for path in PAGE.rglob("*.js")}
 
 
 @functools.cache

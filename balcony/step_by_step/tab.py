@@ -31,7 +31,7 @@ MISSING = (
     "This model came without the output layer for this stage.",
     "No word is hidden. Click a word above: the model then predicts it, and this stage shows how.",
 )
-# Key, title and explanation of each stage. assets/js/step_by_step/step_by_step.js draws them, `LINES` computes them.
+# Key, title and explanation of each stage. balcony/step_by_step/step_by_step.js draws them, `LINES` computes them.
 STAGES = (
     (
         "map",

@@ -57,7 +57,7 @@ def run_monitor(page: Page) -> gr.HTML:
 
 
 def curve_options() -> dict[str, Any]:
-    """The figures of assets/js/train/curves.js, without and with more curves, and the names of a point's numbers."""
+    """The figures of balcony/train/curves.js, without and with more curves, and the names of a point's numbers."""
     return {"figures": [curves(), curves(more=True)], "series": [*CURVES, *MORE_CURVES]}
 
 

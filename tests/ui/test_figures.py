@@ -62,7 +62,7 @@ def test_points_are_numbered_and_one_unit_is_as_long_both_ways() -> None:
 
 
 def test_a_loss_has_one_name_everywhere() -> None:
-    sources = [*ROOT.glob("balcony/**/*.py"), *ROOT.glob("bert_core/**/*.py"), *ROOT.glob("assets/**/*.js*")]
+    sources = [*ROOT.glob("balcony/**/*.*[sy]"), *ROOT.glob("bert_core/**/*.py"), *ROOT.glob("assets/**/*.json")]
     assert len(sources) > 100
     other = re.compile(r"(masked.word|next.sentence) loss", re.IGNORECASE)
     assert [path.name for path in sources if other.search(path.read_text(encoding="utf-8"))] == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from balcony.lessons import lessons
+from balcony.lessons.lesson_bar import lessons
 from bert_core import attention, fill_mask, load_checkpoint, load_recipe, next_sentence
 from bert_core.config import ASSETS
 from bert_core.data.tokenizer import MASK

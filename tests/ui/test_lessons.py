@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from balcony.lessons import LESSON_BYTES, LONGEST, MOST_STEPS, lessons, load_lesson, read_lesson
+from balcony.lessons.lesson_bar import LESSON_BYTES, LONGEST, MOST_STEPS, lessons, load_lesson, read_lesson
 from bert_core.config import ASSETS
 from bert_core.errors import BertCoreError
 

@@ -13,7 +13,7 @@ import pytest
 import bert_core.errors
 from balcony.compare.runs_list import settings_of
 from balcony.frame.question import SCHEMA
-from balcony.lessons import lessons
+from balcony.lessons.lesson_bar import lessons
 from balcony.models.tab import CARD, card_of
 from balcony.server.scripts import locales, sources
 from balcony.train.settings import in_words, label_of, with_labels, without_options

@@ -87,13 +87,5 @@ def test_every_view_is_the_function_of_that_name_in_its_script():
         assert re.search(r"^export (function|const) view\b", scripts.sources()[name], re.MULTILINE), name
 
 
-def test_every_folder_of_scripts_has_its_other_half_in_python():
-    """But for what has one: texts are translated in the page, Models has shared views, the server draws nothing."""
-    of_scripts = {posixpath.dirname(name) or Path(name).stem for name in scripts.sources()}
-    of_python = {path.stem for path in UI.iterdir() if path.name[0] not in "_."}
-    assert of_scripts - of_python == {"main", "colours", "controls", "language"}
-    assert of_python - of_scripts == {"app", "models", "server", "handlers", "gradio_gaps", "system", "theme"}
-
-
 def test_style_sheets_can_stand_in_a_page():
     assert "</" not in asset("css/balcony.css") + asset("css/class.css")

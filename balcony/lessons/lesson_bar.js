@@ -13,7 +13,7 @@ import { terms } from "./terms.js";
 const OWN = "file";
 const NOT_IN_LINK = "A link does not carry the lesson of a file. Open the file under Lessons.";
 
-/** @typedef {{question: Record<string, any>, text: string, ask: string, choices: string[], right: number | null, answer: string, hide: string[]}} Step see read_lesson in balcony/lessons.py */
+/** @typedef {{question: Record<string, any>, text: string, ask: string, choices: string[], right: number | null, answer: string, hide: string[]}} Step see read_lesson in balcony/lessons/lesson_bar.py */
 /** @typedef {{title: string, steps: Step[], error?: string}} Lesson */
 
 /** Whether the page shows what these parts of a question say; the frame adds the recipe later. @param {Record<string, any>} parts */

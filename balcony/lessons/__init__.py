@@ -1,0 +1,1 @@
+"""Lessons, and the terms that the page explains."""
