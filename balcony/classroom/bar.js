@@ -1,6 +1,7 @@
 // The bar of a class above all tabs: the view that the teacher sends, and the question to the room.
 
 import { button, changes, disable, el, fill } from "../parts/elements.js";
+import { cover } from "../frame/cover.js";
 import { on, visitor } from "../frame/page.js";
 import { address, question } from "../frame/question.js";
 import { asking, isAsked, missing, tables } from "./rounds.js";
@@ -40,7 +41,7 @@ class Bar {
     disable(this.ask, missing());
     this.paintOffer();
     this.paintRound();
-    document.body.classList.toggle("class-asks", isAsked(round));
+    cover("word", "class", isAsked(round));
     this.root.hidden = !teacher && !sent && !round;
   }
 

@@ -205,11 +205,11 @@ const withMasks = (items, { typed }, sentence, start) =>
 
 /** @param {Element} item @param {number} index @param {string} part that a press changes @param {Words} words */
 function mark(item, index, part, { words }) {
-  const isPressed = {
-    hidden: () => Boolean(question.hidden?.includes(index)),
-    word: () => words[index].toLowerCase() === question.word?.trim().toLowerCase(),
-  }[part];
-  item.setAttribute("aria-pressed", `${isPressed?.() ?? false}`);
+  const isHidden = Boolean(question.hidden?.includes(index)),
+    isFollowed = words[index].toLowerCase() === question.word?.trim().toLowerCase(),
+    isPressed = { hidden: isHidden, word: isFollowed }[part];
+  item.setAttribute("aria-pressed", `${isPressed ?? false}`);
+  item.classList.toggle("is-asked", isHidden);
   disable(
     /** @type {HTMLButtonElement} */ (item),
     !part && "In this tab a press on a word does nothing.",

@@ -2,11 +2,15 @@
 
 import { toggle } from "../controls.js";
 import { button, el, tools } from "../parts/elements.js";
+import { cover } from "../frame/cover.js";
 import { announce } from "../frame/page.js";
 import { ask, onPart, question } from "../frame/question.js";
 
-/** @param {string} tab @param {() => void} redraw */
-export function guessFirst(tab, redraw) {
+/** What a question asks the person. @param {any} of */
+const key = ({ text, pair, hidden }) => JSON.stringify([text, pair, hidden]);
+
+/** @param {"word" | "pair"} answer what is covered @param {string} tab in which @param {() => void} redraw */
+export function guessFirst(answer, tab, redraw) {
   const draw = () => {
     uncovered = ""; // a pair whose answer was shown can come again
     announce("draw", null);
@@ -14,14 +18,12 @@ export function guessFirst(tab, redraw) {
   const another = button("Another one", draw, { hidden: "" }),
     score = el("span", { role: "status" }),
     tally = [0, 0, 0];
-  const key = (/** @type {any} */ { text, pair, hidden } = question) => JSON.stringify([text, pair, hidden]);
-  let answered = key(), // the pair of the newest answer
+  let answered = key(question), // the newest answer's
     uncovered = "",
-    isOn = false,
-    isCovered = false;
-  const cover = () => {
-    document.body.classList.toggle(`guessing-${tab}`, isCovered && question.tab === tab);
-    line.classList.toggle("is-behind", isCovered && answered !== key());
+    isOn = false;
+  const update = () => {
+    cover(answer, tab, isOn && question.tab === tab && key(question) !== uncovered);
+    line.classList.toggle("is-behind", isOn && key(question) !== answered);
   };
   const turn = (/** @type {boolean} */ is) => {
     isOn = is;
@@ -30,7 +32,7 @@ export function guessFirst(tab, redraw) {
     if (!is) ask({ guess: "" }); // the views speak of the hidden word again
     redraw();
   };
-  onPart(["tab", "text", "pair", "hidden"], cover);
+  onPart(["tab", "text", "pair", "hidden"], update);
   const box = toggle("Guess first", turn, { id: `guess-first-${tab}` }),
     line = tools(box, another, score);
   return {
@@ -38,9 +40,8 @@ export function guessFirst(tab, redraw) {
     /** Whether an answer is covered. @param {object} [of] its question; without one, the newest answer is meant */
     covers(of) {
       if (of) answered = key(of);
-      isCovered = isOn && answered !== uncovered;
-      cover();
-      return isCovered;
+      update();
+      return isOn && answered !== uncovered;
     },
     /** Show the model's answer and count: the person's right ones, the model's, of how many. @param {number[]} counts */
     uncover(counts) {

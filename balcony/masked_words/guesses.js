@@ -20,7 +20,6 @@ const LACKING = "The vocabulary of this model lacks this word, so the model cann
  * @property {Mask[]} masks
  * @property {(string | number)[][]} [sentences] each as its texts and, in place of a masked word, the number of that
  * @property {string[]} notes
- * @property {boolean} [beside] whether this is the model to compare with
  * @property {string} [error]
  * @property {string} [hint]
  * @property {string} [caption]
@@ -154,10 +153,11 @@ function guessing(masks, uncover) {
  * @type {View}
  */
 export function view(root, { server }) {
+  if (!server.put) return (value) => value && fill(root, answered(value, null)); // the model beside
   /** @type {Guesses | null} */
   let last = null;
   let covered = ""; // what the shown form asks
-  const game = guessFirst("masked-words", () => draw(last));
+  const game = guessFirst("word", "masked-words", () => draw(last));
 
   /** @type {Put} */
   async function put(mask, piece, token) {
@@ -172,16 +172,12 @@ export function view(root, { server }) {
   function draw(value, of) {
     last = value;
     if (!value) return;
-    if (!server.put) {
-      fill(root, answered(value, null)); // the model beside
-      return;
-    }
     const { masks } = value;
     const covers = game.covers(of) && masks.length ? question.text + masks.map(({ word }) => word) : "";
     if (covers && covers === covered) return; // what was typed stays
     covered = covers;
     const uncover = (/** @type {number[]} */ counts) => game.uncover(counts);
-    fill(root, game.line, covers ? guessing(masks, uncover) : answered(value, value.beside ? null : put));
+    fill(root, game.line, covers ? guessing(masks, uncover) : answered(value, put));
   }
   return draw;
 }

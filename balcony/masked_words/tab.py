@@ -205,7 +205,7 @@ def beside_value(first: Checkpoint, other: Checkpoint, question: Question) -> di
     value = guesses_value(other, asked_of(first, other, question))
     texts = (text.replace(MASK, " ") for text in question.texts if text)
     value["notes"] = unknown_note(other, *texts) + value["notes"]  # the words above are those of the first model
-    return value | {"beside": True}
+    return value
 
 
 def put_guess(question: Question, masked: MaskedWord, piece: int, token: str) -> Question:

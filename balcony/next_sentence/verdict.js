@@ -43,7 +43,7 @@ const answer = ({ caption, error, sentence, probability, is_next: isNext, labels
 export function view(root) {
   /** @type {Verdict | null} */
   let last = null;
-  const game = guessFirst("next-sentence", () => draw(last));
+  const game = guessFirst("pair", "next-sentence", () => draw(last));
 
   /** The two answers as buttons. @param {Verdict} value */
   function guessing({ labels, follows, is_next: isNext }) {

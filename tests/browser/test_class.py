@@ -1,5 +1,6 @@
 """A class: a teacher and two pupils, each in a browser profile of their own."""
 
+import importlib
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +21,11 @@ from browser_steps import (
 )
 from playwright.sync_api import Page, expect
 
+from balcony.app import TABS
+
 TEACHER = "the-token"
+RECORDS = [importlib.import_module(f"balcony.{folder}.tab").TAB for folder in TABS]
+WITH_SENTENCES = [tab for tab in RECORDS if tab.hint is not None]
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +117,13 @@ def test_the_room_guesses_and_the_model_stands_beside_it(visit_class: Callable[.
     expect(teacher.locator("#class-uncover")).to_be_visible()
     expect(teacher.locator("#masked-guesses ol li").first).to_be_hidden()  # it may be on the wall
     expect(teacher.locator("#masked-guesses .b-filled")).to_be_hidden()
+    for tab in WITH_SENTENCES:
+        show(teacher, tab.name, **asked, model=teacher.locator("#model-picker").input_value())
+        expect(teacher.locator(".b-view[aria-busy=true]")).to_have_count(0)
+        expect(teacher.locator("#question .is-asked")).to_have_accessible_name("?")
+        if tab.press == "hidden":
+            assert "Juliet" not in teacher.locator("#tabs").inner_text()
+    show(teacher, "masked-words", **asked, model=teacher.locator("#model-picker").input_value())
     for page in (ada, bob):
         expect(page.get_by_role("button", name="Send my guess")).to_be_visible()
         expect(page.locator(".class-sentence")).to_have_text("Where is my ?")
