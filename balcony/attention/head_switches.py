@@ -2,13 +2,16 @@
 
 import dataclasses
 import functools
+from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
 
 from balcony.frame.masking import mask_words, maskable
 from balcony.frame.page import Page, PageRequest
 from balcony.frame.question import TEXTS, Question
 from balcony.parts.downloads import exporter
-from balcony.parts.export import Numbers, ablation_numbers, python_code
+from balcony.parts.export import Row, python_code
 from balcony.server.probe_lock import probe_lock
 from balcony.views import view
 from bert_core.config import DataConfig
@@ -16,7 +19,7 @@ from bert_core.data.batches import Batch, PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.errors import BertCoreError, InputError
-from bert_core.probes.attention import Ablation, ablation_map, answers
+from bert_core.probes.attention import ablation_map, answers
 from bert_core.probes.sentence_pairs import window
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -45,7 +48,9 @@ def head_switches(page: Page) -> None:
         of=SWITCHES,
         elem_id="switches-download",
         name="heads-off",
-        numbers=numbers,
+        answer=lambda asked: {SWITCHES: measure(asked)},
+        views=(SWITCHES,),
+        rows=switch_rows,
         code=lambda asked: switches_code(asked.checkpoint, *hidden(asked)),
     )
     page.on("switches", (*TEXTS, "hidden", "off"), judge, lambda sentence: {SWITCHES: {"error": sentence}})
@@ -68,13 +73,6 @@ def hidden(asked: PageRequest) -> tuple[Question, int]:
     if not asked.question.text.strip():
         raise InputError("There is no sentence yet; type or choose one first.")
     return hidden_position(asked.checkpoint, asked.question)
-
-
-def numbers(asked: PageRequest) -> Numbers:
-    checkpoint, (question, position) = asked.checkpoint, hidden(asked)
-    with probe_lock:
-        batch = batch_for(checkpoint, asked.corpus) if cost(checkpoint) <= WITH_LOSS else None
-        return ablation_numbers(ablation_map(checkpoint, *question.texts, position=position, batch=batch))
 
 
 def switches_value(checkpoint: Checkpoint, question: Question, corpus: Corpus, at_once: bool = False) -> dict[str, Any]:
@@ -101,11 +99,18 @@ def switches_value(checkpoint: Checkpoint, question: Question, corpus: Corpus, a
         "heads": H,
         "off": [list(head) for head in off],
         "titles": {name: titles[name] for name in shown},
-        "rows": {name: [round(value, 5) for value in values] for name, values in shown.items()},
-        "maps": None if changes is None else maps_of(changes),
+        "rows": shown,
+        "maps": None if changes is None else {name: each.tolist() for name, each in changes.changes.items()},
         "waits": "" if changes is not None else WAITS,
         "notes": [LOSS_LEFT_OUT] if changes is not None and changes.changes.keys() != shown.keys() else [],
     }
+
+
+def switch_rows(value: dict[str, Any]) -> Iterator[Row]:
+    """A row for each head, counted from 1, with the change of each answer when that head alone is off."""
+    for layer, head in np.ndindex(value["layers"], value["heads"]):
+        changes = {name: heads[layer][head] for name, heads in value["maps"].items()}
+        yield {"layer": layer + 1, "head": head + 1, **changes}
 
 
 def titles_of(answer: str) -> dict[str, str]:
@@ -114,11 +119,6 @@ def titles_of(answer: str) -> dict[str, str]:
         "is_next": "P(IsNext) of the pair",
         "loss": "MLM loss on the corpus",
     }
-
-
-def maps_of(changes: Ablation) -> dict[str, list[list[float]]]:
-    maps = changes.changes.items()
-    return {name: [[round(value, 5) for value in row] for row in values.tolist()] for name, values in maps}
 
 
 def hidden_position(checkpoint: Checkpoint, question: Question) -> tuple[Question, int]:

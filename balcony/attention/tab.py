@@ -1,5 +1,6 @@
 """Attention: which words each head attends to."""
 
+import itertools
 from typing import Any
 
 import gradio as gr
@@ -12,8 +13,7 @@ from balcony.frame.shown_model import caption
 from balcony.frame.tab import Tab
 from balcony.handlers import on_error
 from balcony.parts.controls import control
-from balcony.parts.downloads import exporter, numbers_of_models
-from balcony.parts.export import Numbers, attention_numbers
+from balcony.parts.downloads import exporter
 from balcony.parts.notes import alone_note
 from balcony.server.probe_lock import probe_lock
 from balcony.views import hint, view
@@ -46,7 +46,9 @@ def lay_out(page: Page) -> None:
         of="attention-stage",
         elem_id="attention-download",
         name="attention",
-        numbers=numbers,
+        answer=weights,
+        views=(GRID, OTHER_GRID),
+        rows=attention.weight_rows,
         code=lambda asked: attention.attention_code(asked.checkpoint, asked.question),
         html=html,
     )
@@ -125,12 +127,12 @@ def attention_of(checkpoint: Checkpoint, question: Question, *, is_named: bool =
         return attention.shown_attention(checkpoint, question, is_named=is_named)
 
 
-def numbers(asked: PageRequest) -> Numbers | dict[str, Numbers]:
-    def of_model(checkpoint: Checkpoint) -> Numbers:
-        with probe_lock:
-            return attention_numbers(attention.shown_maps(checkpoint, asked.question))
-
-    return numbers_of_models(asked, of_model)
+def weights(asked: PageRequest) -> dict[str, Any]:
+    """The weights of all heads, which the page gets with fewer digits."""
+    models = [asked.checkpoint, *([asked.other.checkpoint] if asked.other else [])]
+    with probe_lock:
+        found = [attention.weights_value(checkpoint, asked.question) for checkpoint in models]
+    return dict(itertools.zip_longest((GRID, OTHER_GRID), found))
 
 
 def html(asked: PageRequest) -> str:

@@ -1,15 +1,16 @@
 """The attention that a question asks for, of one model and of two, and Python code for it."""
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 from balcony.frame.masking import mask_words
 from balcony.frame.question import Head, Question
-from balcony.parts.export import python_code
+from balcony.parts.export import Row, python_code
 from balcony.server.probe_lock import probe_lock
 from bert_core.config import BertConfig
 from bert_core.errors import InputError
-from bert_core.probes.attention import SPECIAL, AttentionMaps, attention, head_names, without_special
+from bert_core.probes.attention import SPECIAL, attention, head_names, without_special
 from bert_core.probes.reading import encode_text
 from bert_core.probes.stages import follow
 from bert_core.show import attention_values, packed, shown_layers
@@ -27,12 +28,25 @@ def shown_attention(checkpoint: Checkpoint, question: Question, *, is_named: boo
     return attention_values(attention(checkpoint, *texts), names, head, hide_special=question.hide_special)
 
 
-def shown_maps(checkpoint: Checkpoint, question: Question) -> AttentionMaps:
-    """The attention of the layers and tokens that are shown."""
+def weights_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
+    """The attention of the layers and tokens that are shown, with all digits. first: number of the first layer."""
     texts, layers = texts_and_layers(checkpoint, question)
     maps = attention(checkpoint, *texts)
     maps = dataclasses.replace(maps, weights=maps.weights[layers.start : layers.stop])
-    return without_special(maps) if question.hide_special else maps
+    maps = without_special(maps) if question.hide_special else maps
+    weights = maps.weights.double().round(decimals=6).tolist()
+    return {"tokens": maps.tokens, "token_type_ids": maps.token_type_ids, "first": layers.start + 1, "weights": weights}
+
+
+def weight_rows(value: dict[str, Any]) -> Iterator[Row]:
+    """A row for each weight: layer, head, the token that attends and the token attended to, all counted from 1."""
+    tokens = [*enumerate(value["tokens"], 1)]
+    for layer, heads in enumerate(value["weights"], value["first"]):
+        for head, weights in enumerate(heads, 1):
+            for (i, attends), row in zip(tokens, weights):
+                places = {"layer": layer, "head": head, "from_position": i, "from_token": attends}
+                for (j, attended), weight in zip(tokens, row):
+                    yield {**places, "to_position": j, "to_token": attended, "weight": weight}
 
 
 def shown_names(checkpoint: Checkpoint, question: Question) -> list[list[str]]:

@@ -1,12 +1,13 @@
 """The Batch tab: what the model was given in a training step, what it was asked for, and what it predicts now."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from balcony.batch.rows import BatchView, RowJudgement, RowView, view_batch
 from balcony.frame.page import Page, PageRequest
 from balcony.frame.tab import Tab
 from balcony.parts.downloads import exporter
-from balcony.parts.export import Numbers, table
+from balcony.parts.export import Row
 from balcony.parts.notes import pair_labels
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import NO_MODEL_YET, Workspace, is_finetuning
@@ -31,7 +32,6 @@ PAIRING = (
 )
 ASKED = ("masked", "replaced", "kept")
 WHY = "Why not always [MASK]? Later texts have none, so any visible word may be asked, or be the wrong one."
-COLUMNS = ("pair", "label", "position", "segment", "kind", "shown", "true", "guess", "probability", "loss")
 
 
 def lay_out(page: Page) -> None:
@@ -47,20 +47,19 @@ def lay_out(page: Page) -> None:
     options = {"pairs": PAIRS_SHOWN, "hint": HINT, "pairing": PAIRING, "why": WHY}
     view("batch/batch", server_functions=[served], options=options, elem_id="batch")
 
-    def numbers(asked: PageRequest, at: object) -> Numbers:
+    def shown(asked: PageRequest, at: object) -> dict[str, Any]:
         if not isinstance(at, dict):
             raise InputError(NO_RUN)
-        value = served([asked.space.token, *(at.get(name) for name in ("run", "step", "first", "again"))])
-        if "text" in value:
-            raise InputError(value["text"])
-        return table(COLUMNS, batch_table(value))
+        return {"batch": served([asked.space.token, *(at.get(name) for name in ("run", "step", "first", "again"))])}
 
     exporter(
         *(page, "the batch"),
         of="batch",
         elem_id="batch-download",
         name="batch",
-        numbers=numbers,
+        answer=shown,
+        views=("batch",),
+        rows=batch_rows,
         title=(),
         with_value="batch",
     )
@@ -119,13 +118,13 @@ def _row(row: RowView, judged: RowJudgement) -> dict[str, Any]:
         "segments": list(row.segments),
         "number": row.number,
         "is_next": row.is_next,
-        "is_next_probability": round(judged.is_next, 6),
+        "is_next_probability": judged.is_next,
         "guesses": {
             str(guess.position): {
                 "label": row.labels[guess.position],
                 "token": guess.token,
-                "probability": round(guess.probability, 6),
-                "loss": round(guess.loss, 4),
+                "probability": guess.probability,
+                "loss": guess.loss,
                 "is_right": guess.is_right,
             }
             for guess in judged.guesses
@@ -178,15 +177,15 @@ def legend(data: DataConfig) -> list[list[str]]:
     ]
 
 
-def batch_table(value: dict[str, Any]) -> list[list[Any]]:
-    """The value of `batch_value` as rows of COLUMNS, one for each position; cells without a value are None."""
-    label = value["label"]
+def batch_rows(value: dict[str, Any]) -> Iterator[Row]:
+    """The value of `batch_value` as rows, one for each position; cells without a value are None."""
+    label = value.get("label")
     other = "NotNext" if label == "IsNext" else f"not {label}"
-    rows = []
-    for number, row in enumerate(value["rows"], value["first"] + 1):
+    for number, row in enumerate(value.get("rows", ()), value.get("first", 0) + 1):
         pair_label = {True: label, False: other, None: None}[row["is_next"]]
         for position, (token, kind, segment) in enumerate(zip(row["tokens"], row["kinds"], row["segments"])):
             guess = row["guesses"].get(str(position), {})
-            values = [guess.get(name) for name in ("label", "token", "probability", "loss")]
-            rows.append([number, pair_label, position, "AB"[segment], kind, token, *values])
-    return rows
+            place = {"pair": number, "label": pair_label, "position": position, "segment": "AB"[segment]}
+            asked = {"true": guess.get("label"), "guess": guess.get("token")}
+            numbers = {name: guess.get(name) for name in ("probability", "loss")}
+            yield {**place, "kind": kind, "shown": token, **asked, **numbers}

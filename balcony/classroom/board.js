@@ -95,7 +95,7 @@ class Board {
 
   /** @param {any} chart options of the chart */
   constructor(chart) {
-    const kinds = { id: "board", what: "the board", kinds: ["csv", "png", "svg"] };
+    const kinds = { id: "board", what: "the board", kinds: ["csv", "png"] };
     const save = (/** @type {string} */ kind) => this.save(kind).catch(console.warn);
     const both = async () => {
       if ((await this.save("csv")) && (await this.save("png"))) await teach("clear");
@@ -151,7 +151,7 @@ class Board {
   async save(kind) {
     this.status.textContent = "";
     if (kind !== "csv") {
-      const made = this.chart.picture(kind, "The runs of the class", "board").then(() => true);
+      const made = this.chart.picture("The runs of the class", "board").then(() => true);
       return made.catch(() => {
         this.status.textContent = NO_PICTURE;
         return false;

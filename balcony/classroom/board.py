@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from balcony.classroom.typed import cleaned
-from balcony.parts.export import Numbers, table
+from balcony.parts.export import Row
 from balcony.parts.figures import loss_curves
 from balcony.server.news import CURVES, LAST_STEPS, thin
 from balcony.server.workspace import Workspace
@@ -59,8 +59,12 @@ class Shared:
         }
 
 
-def board_numbers(runs: Iterable[dict[str, Any]]) -> Numbers:
+def board_rows(runs: Iterable[dict[str, Any]]) -> list[Row]:
     """A row for each run of the board; the losses are means over the last steps."""
     names = {"run": "title", "settings": "recipe", "learning_rate": "rate"}
-    rows = [(*(run.get(names.get(each, each)) for each in COLUMNS), *run["losses"], run["verdict"]) for run in runs]
-    return table((*COLUMNS, *OBJECTIVES, "verdict"), rows)
+    return [
+        {name: run.get(names.get(name, name)) for name in COLUMNS}
+        | dict(zip(OBJECTIVES, run["losses"]))
+        | {"verdict": run["verdict"]}
+        for run in runs
+    ]

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from balcony.classroom.board import Shared, board_numbers
+from balcony.classroom.board import Shared, board_rows
 from balcony.classroom.covered import cover
 from balcony.classroom.state import Classroom
 from balcony.frame.page import PageRequest
@@ -157,7 +157,7 @@ class Actions:
         """The board as the content of a file, and the version of its newest run."""
         runs = self.classroom.shared_runs()
         version = max((run["version"] for run in runs), default=0)
-        return {"content": file_text("csv", board_numbers(runs)), "version": version}
+        return {"content": file_text("csv", {"": runs}, board_rows), "version": version}
 
     def enter(self) -> dict[str, Any]:
         """What the teacher's page shows."""

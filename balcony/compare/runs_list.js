@@ -62,7 +62,7 @@ class RunsList {
     root.append(el("h2", "Which of your runs learned more?"), this.empty, this.notes, el("div.b-scroll", this.table));
     root.append(this.hint, this.side, this.differ);
     this.chart = new Curves(this.side, options);
-    const kinds = { id: "compared", what: "the compared curves", kinds: ["png", "svg", "json", "csv"] };
+    const kinds = { id: "compared", what: "the compared curves", kinds: ["png", "json", "csv"] };
     this.side.append(saveMenu(kinds, (kind) => this.save(kind)));
     this.compare = asking(this.differ, () => this.drawChosen());
     const refresh = asking(root, () => this.list());

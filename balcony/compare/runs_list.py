@@ -10,13 +10,13 @@ import torch
 
 from balcony.frame.page import Page
 from balcony.handlers import QUIET, own, sent
-from balcony.parts.downloads import PICTURES
-from balcony.parts.export import file_text, history_numbers
+from balcony.parts.export import file_text
 from balcony.server.files import file_name
 from balcony.server.news import LAST_STEPS, POINTS_AT_FIRST, thin
 from balcony.server.workspace import Workspace, own_text_of
 from balcony.server.workspaces import functions
 from balcony.train.monitor import curve_options
+from balcony.train.saved_run import curve_rows
 from balcony.train.settings import in_words, label_of
 from balcony.train.tab import TrainTab
 from balcony.views import view
@@ -84,10 +84,9 @@ def curves_file(space: Workspace, runs: Sequence[Run], kind: str) -> dict[str, A
     if not named:
         raise RunError("No ticked run has numbers yet; tick one that has.")
     name = file_name(*named, "curves")
-    if kind in PICTURES:
+    if kind == "png":
         return {"name": name, "title": "Compared runs"}
-    numbers = {title: history_numbers(run.history(), run.evaluations()) for title, run in named.items()}
-    return {"name": name, "content": file_text(kind, numbers)}
+    return {"name": name, "content": file_text(kind, {title: curve_rows(run) for title, run in named.items()}, iter)}
 
 
 def listed_title(space: Workspace, run: Run) -> str:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from balcony.frame.page import PageRequest
 from balcony.frame.question import Question
 from balcony.frame.shown_model import caption
-from balcony.parts.export import Numbers
+from balcony.parts.export import Row
 from balcony.parts.labels import in_words
 from balcony.parts.notes import unknown_note
 from balcony.parts.report import task_report
@@ -110,12 +110,11 @@ def few_examples(count: int) -> list[str]:
     return [said] if count < FEWEST else []
 
 
-def results_numbers(asked: PageRequest) -> Numbers:
-    """A row for each shown example; JSON: all of `results_value`. Raises InputError without examples."""
-    value = results_value(asked)
+def result_rows(value: dict[str, Any]) -> list[Row]:
+    """A row for each shown example. Raises InputError without examples."""
     if "examples" not in value:
         raise InputError(NO_EXAMPLES)
-    return Numbers(COLUMNS, [[each.get(name) for name in COLUMNS] for each in value["examples"]], lambda: value)
+    return [{name: each.get(name) for name in COLUMNS} for each in value["examples"]]
 
 
 def results_page(asked: PageRequest) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import gradio as gr
 
 from balcony.compare.trials import begun_trials, seeds_control, trial_view
-from balcony.finetune.answers import few_examples, results_numbers, results_page, results_value, samples, tried_value
+from balcony.finetune.answers import few_examples, result_rows, results_page, results_value, samples, tried_value
 from balcony.finetune.columns import chosen, columns_value
 from balcony.finetune.transfer import start_transfer
 from balcony.frame.page import Page
@@ -144,7 +144,9 @@ class FinetuneTab:
                     of="task-results",
                     elem_id="task-download",
                     name="answers",
-                    numbers=results_numbers,
+                    answer=lambda asked: {"results": results_value(asked)},
+                    views=("results",),
+                    rows=result_rows,
                     title=(),
                     html=results_page,
                 )

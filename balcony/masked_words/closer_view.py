@@ -8,7 +8,7 @@ from typing import Any
 
 from balcony.frame.masking import MaskedWord, mask_words, maskable, rated_guess
 from balcony.frame.question import Question
-from balcony.parts.export import Numbers, python_code, table
+from balcony.parts.export import Row, python_code
 from balcony.parts.notes import unknown_note
 from bert_core.data.tokenizer import MASK, UNK
 from bert_core.errors import InputError
@@ -258,25 +258,17 @@ def swap_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     }
 
 
-def closer_numbers(value: dict[str, Any]) -> Numbers:
-    """The numbers of `closer_value`. Raises InputError when it shows none."""
+def closer_rows(value: dict[str, Any]) -> list[Row]:
+    """The numbers of `closer_value` as rows, none when it shows none."""
     if value["kind"] == LENS:
-        rows = [
-            [layer, candidate, p]
-            for layer, row in enumerate(value["rows"])
-            for candidate, p in zip(value["candidates"], row["cells"])
-        ]
-        return table(["layer", "token", "probability"], rows)
-    if value["kind"] == MATTERED:
-        rows = [[word["sentence"] + 1, word["word"], word["change"]] for word in value["words"]]
-        return table(["sentence", "hidden_too", "change_of_probability"], rows)
-    if value["kind"] == SWEEP:
-        rows = [[w["sentence"] + 1, w["word"], w["probability"], w["log_probability"]] for w in value["words"]]
-        return table(["sentence", "word", "probability", "log_probability"], rows)
+        layers = [zip(value["candidates"], row["cells"]) for row in value["rows"]]
+        return [{"layer": i, "token": token, "probability": p} for i, row in enumerate(layers) for token, p in row]
     if value["kind"] == SWAP:
-        pairs = [(row["word"], zip(value["answers"], row["cells"])) for row in value["rows"]]
-        return table(["word", "answer", "probability"], [[word, *cell] for word, cells in pairs for cell in cells])
-    raise InputError(value["text"])
+        rows = [(row["word"], zip(value["answers"], row["cells"])) for row in value["rows"]]
+        return [{"word": word, "answer": answer, "probability": p} for word, cells in rows for answer, p in cells]
+    names = ("sentence", "word", "change", "probability", "log_probability")
+    found = [{name: word[name] for name in names if name in word} for word in value.get("words", ())]
+    return [row | {"sentence": row["sentence"] + 1} for row in found]
 
 
 def closer_code(checkpoint: Checkpoint, question: Question) -> str:

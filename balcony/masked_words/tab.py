@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
@@ -13,10 +14,10 @@ from balcony.frame.question import TEXTS, Question
 from balcony.frame.shown_model import caption
 from balcony.frame.tab import Tab
 from balcony.handlers import on_error
-from balcony.masked_words.closer_view import LABELS, VIEWS, closer_code, closer_numbers, closer_value
+from balcony.masked_words.closer_view import LABELS, VIEWS, closer_code, closer_rows, closer_value
 from balcony.parts.controls import control
-from balcony.parts.downloads import exporter, numbers_of_models
-from balcony.parts.export import Numbers, guesses_numbers, python_code
+from balcony.parts.downloads import exporter
+from balcony.parts.export import Row, python_code
 from balcony.parts.notes import HEADS_OFF, ONE_OFF, alone_note, unknown_note
 from balcony.server.probe_lock import probe_lock
 from balcony.views import view
@@ -49,7 +50,9 @@ def lay_out(page: Page) -> None:
                 of="masked-stage",
                 elem_id="masked-download",
                 name="guesses",
-                numbers=numbers,
+                answer=guess,
+                views=(GUESSES, BESIDE),
+                rows=guess_rows,
                 code=lambda asked: guesses_code(asked.checkpoint, asked.question),
             )
         with gr.Column(scale=7, min_width=340, elem_id="masked-beside"):
@@ -64,7 +67,9 @@ def lay_out(page: Page) -> None:
                 of=CLOSER,
                 elem_id="masked-closer-download",
                 name="closer-view",
-                numbers=numbers_of_view,
+                answer=look_closer,
+                views=(CLOSER,),
+                rows=closer_rows,
                 code=code_of_view,
             )
     page.on("guesses", (*TEXTS, "hidden", "guess", "other", "off"), guess, no_guesses)
@@ -126,16 +131,6 @@ def no_view(sentence: str) -> dict[str, Any]:
     return {CLOSER: {"kind": "", "error": sentence}}
 
 
-def numbers(asked: PageRequest) -> Numbers | dict[str, Numbers]:
-    first, question = asked.answering, asked.question
-    return numbers_of_models(asked, lambda each: all_guesses(each, asked_of(first, each, question)), first)
-
-
-def numbers_of_view(asked: PageRequest) -> Numbers:
-    with probe_lock:
-        return closer_numbers(closer_value(asked.answering, asked.question))
-
-
 def code_of_view(asked: PageRequest) -> str:
     with probe_lock:
         return closer_code(asked.checkpoint, asked.question)
@@ -162,6 +157,15 @@ def guesses_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
         )
     notes = alone_note(checkpoint, question.pair)
     return {"masks": masks, "sentences": around_masks(question, words), "notes": notes}
+
+
+def guess_rows(value: dict[str, Any]) -> Iterator[Row]:
+    """A row for each guess: numbers of the mask in reading order, of its piece and of the guess, counted from 1."""
+    for number, mask in enumerate(value["masks"], 1):
+        for piece, each in enumerate(mask["pieces"], 1):
+            for rank, (token, probability) in enumerate(each["guesses"], 1):
+                at = {"mask": number, "word": mask["word"], "piece": piece, "rank": rank}
+                yield at | {"token": token, "probability": probability}
 
 
 def hidden_pieces(
@@ -231,13 +235,6 @@ def still_hidden(checkpoint: Checkpoint, question: Question, edited: Question, p
     added = len(maskable(checkpoint, edited)) - len(before)
     first = sum((word.sentence, word.start) < place for word in before)
     return [index + added * (index >= first) for index in question.hidden if index != put.index]
-
-
-def all_guesses(checkpoint: Checkpoint, question: Question) -> Numbers:
-    """The same guesses for a file. Raises InputError when no word is hidden."""
-    masked = checked_mask(checkpoint, question)
-    with probe_lock:
-        return guesses_numbers(*masked.texts, fill_mask(checkpoint, *masked.texts, top_k=MOST_GUESSES))
 
 
 def guesses_code(checkpoint: Checkpoint, question: Question) -> str:

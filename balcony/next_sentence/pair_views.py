@@ -1,19 +1,19 @@
-"""The values that the views of sentence pairs draw, the same numbers for files, and Python code for them."""
+"""The values that the views of sentence pairs draw, and Python code for them."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from balcony.frame.question import Question
-from balcony.parts.export import Numbers, python_code, table
+from balcony.parts.export import Row, python_code
 from balcony.parts.notes import NEXT, pair_labels
-from balcony.server.probe_lock import probe_lock
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError, percent
 from bert_core.probes.attention import SPECIAL, AttentionMaps, attention
-from bert_core.probes.sentence_pairs import UNLABELLED, PairMatrix, next_sentence, window
+from bert_core.probes.sentence_pairs import UNLABELLED, PairMatrix, window
 from bert_core.storage.checkpoint import Checkpoint
 
 MOST, FEWEST = 32, 6  # sentences of a window
@@ -34,7 +34,7 @@ def matrix_value(matrix: PairMatrix, corpus: Corpus, size: int, checkpoint: Chec
         "total": len(corpus.sentences),
         "numbers": [number + 1 for number in matrix.numbers],
         "sentences": list(matrix.sentences),
-        "probabilities": [[None if math.isnan(p) else round(p, 6) for p in row] for row in probabilities],
+        "probabilities": [[None if math.isnan(p) else p for p in row] for row in probabilities],
         "pair_labels": matrix.labels.tolist(),
         "labels": list(labels),
         "notes": matrix_notes(matrix, labels) + subject_note(checkpoint, matrix, window(corpus, size, matrix.start)[1]),
@@ -78,22 +78,13 @@ def subject_note(checkpoint: Checkpoint, matrix: PairMatrix, part: Corpus) -> li
     ]
 
 
-def matrix_numbers(matrix: PairMatrix) -> Numbers:
+def matrix_rows(value: dict[str, Any]) -> Iterator[Row]:
     """A row for each pair; no probability for a pair that is too long, no label where the text has none."""
-    header = ("first", "second", "first_sentence", "second_sentence", "probability", "is_true")
-    rows = [
-        (
-            matrix.numbers[i] + 1,
-            matrix.numbers[j] + 1,
-            matrix.sentences[i],
-            matrix.sentences[j],
-            None if math.isnan(p) else p,
-            None if matrix.labels[i, j] == UNLABELLED else int(matrix.labels[i, j]),
-        )
-        for i, row in enumerate(matrix.probabilities.tolist())
-        for j, p in enumerate(row)
-    ]
-    return table(header, rows)
+    sentences = [*zip(value["numbers"], value["sentences"])]
+    for (first, one), probabilities, labels in zip(sentences, value["probabilities"], value["pair_labels"]):
+        for (second, other), p, label in zip(sentences, probabilities, labels):
+            pair = {"first": first, "second": second, "first_sentence": one, "second_sentence": other}
+            yield pair | {"probability": p, "is_true": None if label == UNLABELLED else label}
 
 
 def matrix_code(folder: str, corpus: Corpus, start: int, size: int) -> str:
@@ -136,41 +127,30 @@ def across_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     return {
         "rows": rows,
         "columns": columns,
-        "weights": [[round(weight, 5) for weight in row] for row in shown.tolist()],
+        "weights": shown.tolist(),
         "head": head,
         "choices": [
             [None, f"mean of all heads ({percent(fractions.mean().item())})"],
-            *([each, f"{head_label(each)} ({percent(fractions[each].item())})"] for each in heads),
+            *([each, f"layer {each[0] + 1}, head {each[1] + 1} ({percent(fractions[each].item())})"] for each in heads),
         ],
         "note": f"{percent(shown[1:].sum(-1).mean().item())} of the first sentence's attention goes to the second, and "
         f"{percent(shown[0].sum().item())} of that of [CLS], whose vector decides whether the second follows.",
     }
 
 
-def head_label(head: tuple[int, int] | None) -> str:
-    """A head, counted from 1, for people."""
-    return "mean" if head is None else f"layer {head[0] + 1}, head {head[1] + 1}"
-
-
-def pair_numbers(checkpoint: Checkpoint, question: Question) -> Numbers:
-    """P(IsNext) of the pair and a row for each attention weight from the first sentence to the second."""
-    with probe_lock:
-        shown = across_value(checkpoint, question)
-        is_next = round(next_sentence(checkpoint, question.text, question.pair), 6)
-    heads = head_label(shown["head"])
-    rows = [
-        (is_next, heads, i, a, j, c, shown["weights"][i - 1][j - 1])
-        for i, a in enumerate(shown["rows"], 1)
-        for j, c in enumerate(shown["columns"], 1)
-    ]
-    content = {
-        "sentence_a": question.text,
-        "sentence_b": question.pair,
-        "is_next": is_next,
-        "attention": {"heads": heads, "from": shown["rows"], "to": shown["columns"], "weights": shown["weights"]},
-    }
-    header = ("is_next", "heads", "from_position", "from_token", "to_position", "to_token", "weight")
-    return Numbers(header, rows, lambda: content)
+def pair_rows(value: dict[str, Any]) -> Iterator[Row]:
+    """P(IsNext), with a row for each weight of the attention from the first sentence to the second."""
+    if "is_next" not in value:
+        return
+    is_next, shown = {"is_next": value["is_next"]}, value.get("attention", {})
+    if "weights" not in shown:
+        yield is_next
+        return
+    heads = "mean" if shown["head"] is None else "layer {}, head {}".format(*(number + 1 for number in shown["head"]))
+    for i, (attends, weights) in enumerate(zip(shown["rows"], shown["weights"]), 1):
+        for j, (attended, weight) in enumerate(zip(shown["columns"], weights), 1):
+            places = {"from_position": i, "from_token": attends, "to_position": j, "to_token": attended}
+            yield {**is_next, "heads": heads, **places, "weight": weight}
 
 
 def pair_code(checkpoint: Checkpoint, question: Question) -> str:

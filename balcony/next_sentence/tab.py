@@ -10,8 +10,7 @@ from balcony.frame.shown_model import caption
 from balcony.frame.tab import Tab
 from balcony.handlers import on_error
 from balcony.next_sentence import pair_views as pairs
-from balcony.parts.downloads import exporter, numbers_of_models
-from balcony.parts.export import Numbers
+from balcony.parts.downloads import exporter
 from balcony.parts.notes import NEXT, pair_labels, unknown_note
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import Model
@@ -33,6 +32,7 @@ HIDDEN = {"hidden": True}
 
 
 VERDICT, ACROSS, MATRIX, BESIDE = "next-verdict", "next-across", "next-matrix", "next-other-matrix"  # elem_ids
+OTHER = "other"  # the verdict of the model to compare with
 
 
 def lay_out(page: Page) -> None:
@@ -46,7 +46,9 @@ def lay_out(page: Page) -> None:
                 of="next-matrices",
                 elem_id="next-matrix-download",
                 name="matrix",
-                numbers=numbers_of_matrix,
+                answer=judge_all,
+                views=(MATRIX, BESIDE),
+                rows=pairs.matrix_rows,
                 title=(),
                 code=code_of_matrix,
             )
@@ -59,7 +61,9 @@ def lay_out(page: Page) -> None:
                 of="next-pair",
                 elem_id="next-download",
                 name="pair",
-                numbers=numbers_of_pair,
+                answer=judge_and_cross,
+                views=(VERDICT, OTHER),
+                rows=pairs.pair_rows,
                 code=code_of_pair,
             )
     page.on("verdict", (*TEXTS, "other"), judge, lambda sentence: {VERDICT: {"error": sentence}})
@@ -89,7 +93,7 @@ def judge(asked: PageRequest) -> dict[str, Any]:
         return {VERDICT: {"hint": HINT}}
     value = verdict_value(asked.checkpoint, asked.question) | {"follows": follows(asked.corpus, asked.question)}
     if asked.question.other:
-        value |= {"caption": caption(asked.model), "other": judge_beside(asked)}
+        value |= {"caption": caption(asked.model), OTHER: judge_beside(asked)}
     return {VERDICT: value}
 
 
@@ -106,6 +110,12 @@ def cross(asked: PageRequest) -> dict[str, Any]:
         return {ACROSS: HIDDEN}
     with probe_lock:
         return {ACROSS: pairs.across_value(asked.checkpoint, asked.question)}
+
+
+def judge_and_cross(asked: PageRequest) -> dict[str, Any]:
+    """The verdict of each model, the first one with its attention across the pair."""
+    verdict, across = judge(asked)[VERDICT], cross(asked)[ACROSS]
+    return {OTHER: verdict.pop(OTHER, None), VERDICT: verdict | {"attention": across}}
 
 
 def judge_all(asked: PageRequest) -> dict[str, Any]:
@@ -136,24 +146,10 @@ def matrix_of(asked: PageRequest, checkpoint: Checkpoint, size: int) -> PairMatr
         return pair_matrix(checkpoint, asked.corpus, limit=size, start=asked.question.start)
 
 
-def numbers_of_pair(asked: PageRequest) -> Numbers | dict[str, Numbers]:
-    check_pair(asked)
-    return numbers_of_models(asked, lambda each: pairs.pair_numbers(each, asked.question))
-
-
 def code_of_pair(asked: PageRequest) -> str:
-    check_pair(asked)
-    return pairs.pair_code(asked.checkpoint, asked.question)
-
-
-def check_pair(asked: PageRequest) -> None:
     if not is_whole(asked.question):
         raise InputError(HINT)
-
-
-def numbers_of_matrix(asked: PageRequest) -> Numbers | dict[str, Numbers]:
-    size = shown_size(asked)
-    return numbers_of_models(asked, lambda each: pairs.matrix_numbers(matrix_of(asked, each, size)))
+    return pairs.pair_code(asked.checkpoint, asked.question)
 
 
 def code_of_matrix(asked: PageRequest) -> str:

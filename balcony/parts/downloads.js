@@ -12,7 +12,6 @@ import { link, question } from "../frame/question.js";
 /** @type {Record<string, [name: string, hint: string]>} */
 const KINDS = {
   png: ["PNG", "a picture for slides"],
-  svg: ["SVG", "a picture, sharp at any size"],
   json: ["JSON", "the numbers, for programs"],
   csv: ["CSV", "the numbers, for a spreadsheet"],
   html: ["HTML", "a page that works offline"],
@@ -25,7 +24,7 @@ const WAITS = "The view has no answer to the question yet; save it again when it
 const ALONE =
   "Who opens the link sees another model. Download yours under Models and send the file too; it can be opened there.";
 const ONE_RUN = "The link carries the model that is chosen above, and none of your other runs.";
-const TOO_LARGE = "The browser could not make this picture; choose SVG, or a shorter text.";
+const TOO_LARGE = "The browser could not make this picture; shorten the text.";
 
 /** @param {Blob} blob @param {string} name */
 function save(blob, name) {
@@ -50,11 +49,10 @@ export async function saveFile({ path, name }) {
   else el("a", { href: url, download: name }).click();
 }
 
-/** @param {string} kind "png" or "svg" @param {HTMLElement} element @param {string} name of the file @param {string[]} title */
-async function savePicture(kind, element, name, title) {
+/** @param {HTMLElement} element @param {string} name of the file @param {string[]} title */
+async function savePicture(element, name, title) {
   const { picture } = await import("./picture.js");
   const { text, width, height } = picture(element, title);
-  if (kind === "svg") return save(new Blob([text], { type: "image/svg+xml" }), name);
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
@@ -85,14 +83,14 @@ export function view(root, { server, options: given }) {
   const problem = el("div"),
     complain = (/** @type {string} */ text) => fill(problem, note(text, true));
 
-  /** @param {string} kind @param {string} name of the file @param {string[]} title */
-  async function picture(kind, name, title) {
+  /** @param {string} name of the file @param {string[]} title */
+  async function picture(name, title) {
     const element = /** @type {HTMLElement} */ (document.getElementById(options.of));
     // The title is that of the question, whose words may not be read yet.
     const late = `#question [aria-busy=true], #${options.of} :is(.is-stale, [aria-busy=true])`;
     if (element.closest(".is-stale") || document.querySelector(late)) complain(WAITS);
     else
-      await savePicture(kind, element, name, title).catch((error) => {
+      await savePicture(element, name, title).catch((error) => {
         console.warn(error);
         complain(TOO_LARGE);
       });
@@ -104,7 +102,7 @@ export function view(root, { server, options: given }) {
     const value = options.with && held[options.with];
     const found = await orError(server.exported(question, kind, value ?? null));
     if (found.error) say(found.error);
-    else if (found.title) await picture(kind, found.name, found.title);
+    else if (found.title) await picture(found.name, found.title);
     else if (found.name) saveText(found.content, found.name);
     else show(found.code);
   }

@@ -3,19 +3,16 @@
 The browser makes pictures from what it shows (balcony/parts/picture.js); everything else is written here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from balcony.frame.page import Page, PageRequest
 from balcony.frame.shown_model import caption
 from balcony.handlers import MALFORMED
-from balcony.parts.export import Numbers, file_text
+from balcony.parts.export import Row, file_text
 from balcony.server.files import file_name
 from balcony.views import view
 from bert_core.errors import BertCoreError, InputError
-from bert_core.storage.checkpoint import Checkpoint
-
-PICTURES = ("png", "svg")
 
 
 def exporter(
@@ -25,7 +22,9 @@ def exporter(
     of: str,
     elem_id: str,
     name: str,
-    numbers: Callable[..., Numbers | dict[str, Numbers]],
+    answer: Callable[..., dict[str, Any]],
+    views: Sequence[str],
+    rows: Callable[[Any], Iterable[Row]],
     title: Sequence[str] = ("text", "pair"),
     code: Callable[[PageRequest], str] | None = None,
     html: Callable[[PageRequest], str] | None = None,
@@ -33,12 +32,13 @@ def exporter(
 ) -> None:
     """Lay out the button "Save", whose items have the ids `<elem_id>-<kind>`.
 
-    of: elem_id of the picture. name: of the view, in the files' names; {stage} is that part of the question. numbers:
-    for JSON and CSV. title: parts of the question that stand above a picture, before the model, and in the files'
-    names. code: Python to copy. html: a page. with_value: elem_id of a view whose value `numbers` gets after the
-    question.
+    of: elem_id of the picture. name: of the view, in the files' names; {stage} is that part of the question. answer:
+    the values of views, as the page shows them. views: those of them that a JSON file holds: of the question's model
+    and, where it is compared, of the other one. rows: the rows of one value in a CSV file. title: parts of the question
+    that stand above a picture, before the model, and in the files' names. code: Python to copy. html: a page.
+    with_value: elem_id of a view whose value `answer` gets after the question.
     """
-    kinds = [*PICTURES, "json", "csv", *(["html"] if html else []), *(["py"] if code else [])]
+    kinds = ["png", "json", "csv", *(["html"] if html else []), *(["py"] if code else [])]
 
     def exported(asked: PageRequest, kind: str, value: object) -> dict[str, Any]:
         if kind not in kinds:
@@ -46,14 +46,26 @@ def exporter(
         if kind == "py" and code:
             return {"code": code(asked)}
         named = f"{saved_name(asked, title, name.format(stage=asked.question.stage))}.{kind}"
-        if kind in PICTURES:
+        if kind == "png":
             return {"name": named, "title": picture_title(asked, title)}
-        given = [asked, value] if with_value else [asked]
-        content = html(asked) if kind == "html" and html else file_text(kind, numbers(*given))
-        return {"name": named, "content": content}
+        if kind == "html" and html:
+            return {"name": named, "content": html(asked)}
+        found = answer(asked, value) if with_value else answer(asked)
+        return {"name": named, "content": file_text(kind, by_title(asked, [found[each] for each in views]), rows)}
 
     options = {"id": elem_id, "of": of, "what": what, "kinds": kinds, "with": with_value}
     view("parts/downloads", options=options, server_functions=page.functions(exported), elem_id=elem_id)
+
+
+def by_title(asked: PageRequest, values: Sequence[Any]) -> dict[str, Any]:
+    """The values of the question's model and, if it is compared, of the other one, by the titles of the models.
+
+    values: of one or both. Raises RunError when the visitor does not have the other model (any more).
+    """
+    if len(values) == 1 or (other := asked.other) is None:
+        return {"": values[0]}
+    first, second = (f"{each.title}, {each.detail}" for each in (asked.model, other))
+    return {first: values[0], second + " (2)" * (second == first): values[1]}
 
 
 def picture_title(asked: PageRequest, parts: Sequence[str]) -> list[str]:
@@ -72,19 +84,3 @@ def saved_name(asked: PageRequest, parts: Sequence[str], view: str) -> str:
     named = (f"{model.title} {step}" for model, step in zip(models, steps))
     texts = " ".join(filter(None, (getattr(asked.question, part) for part in parts)))
     return file_name(*named, texts, view)
-
-
-def numbers_of_models(
-    asked: PageRequest, numbers: Callable[[Checkpoint], Numbers], checkpoint: Checkpoint | None = None
-) -> Numbers | dict[str, Numbers]:
-    """The numbers of the question's model or, with another one to compare with, of both by title.
-
-    checkpoint: in place of that of the question's model. Raises BertCoreError where either model has no numbers.
-    """
-    model, beside = asked.model, asked.other
-    checkpoint = checkpoint or model.checkpoint
-    if beside is None:
-        return numbers(checkpoint)
-    first, second = (f"{each.title}, {each.detail}" for each in (model, beside))
-    second += " (2)" if second == first else ""
-    return {first: numbers(checkpoint), second: numbers(beside.checkpoint)}

@@ -1,10 +1,10 @@
-// A part of the page as the text of an SVG file: light in either theme, under a title, without what can only be pressed.
+// A part of the page as SVG text, which is drawn as a picture: light in either theme, under a title, without what can only be pressed.
 
 import { repaint } from "../colours.js";
 import { el, svg } from "./elements.js";
 
 const MARGIN = 12;
-// The properties that a style sheet may set on a part of an SVG; the file has no style sheet.
+// The properties that a style sheet may set on a part of an SVG; the picture has no style sheet.
 const SVG_STYLES =
   "fill fill-opacity stroke stroke-width stroke-opacity stroke-dasharray opacity font-family font-size font-weight " +
   "text-anchor dominant-baseline direction unicode-bidi";
@@ -236,7 +236,7 @@ function pictureNow(element, title) {
 }
 
 /**
- * An element as the text of an SVG file: letters stay letters, canvases become pictures inside it.
+ * An element as SVG text: letters stay letters, canvases become pictures inside it.
  * @param {HTMLElement} element @param {string[]} title lines above it
  */
 export const picture = (element, title) => asPicture(element, () => pictureNow(element, title));

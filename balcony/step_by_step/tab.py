@@ -2,17 +2,18 @@
 
 import dataclasses
 import math
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from balcony.frame.masking import mask_words
 from balcony.frame.page import Page, PageRequest
 from balcony.frame.question import TEXTS, Head, Question
 from balcony.frame.tab import Tab
 from balcony.parts.downloads import exporter
-from balcony.parts.export import Numbers, python_code, table
+from balcony.parts.export import Row, python_code
 from balcony.parts.notes import alone_note, pair_labels
 from balcony.server.probe_lock import probe_lock
 from balcony.views import view
@@ -184,7 +185,9 @@ def lay_out(page: Page) -> None:
         of=STEPS,
         elem_id="steps-download",
         name="step-by-step {stage}",
-        numbers=lambda asked: steps_numbers(asked.checkpoint, asked.question),
+        answer=lambda asked: {STEPS: steps_value(asked.checkpoint, asked.question, listed)},
+        views=(STEPS,),
+        rows=steps_rows,
         code=lambda asked: steps_code(asked.checkpoint, selection_of(asked.checkpoint, asked.question), *LINES),
     )
     reads = (*TEXTS, "hidden", "mask", "head", "off", "zeroed", "token")
@@ -277,9 +280,11 @@ def followed(checkpoint: Checkpoint, chosen: Selection, *, whole: bool = False) 
         )
 
 
-def steps_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
-    """Everything that the stages of a question show. Vectors are base64 of float32; query, key and value are those of
-    all tokens in the head, the others those of the shown token."""
+def steps_value(
+    checkpoint: Checkpoint, question: Question, written: Callable[[Tensor], Any] = packed
+) -> dict[str, Any]:
+    """Everything that the stages of a question show. Query, key and value are those of all tokens in the head, the
+    other vectors those of the shown token. written: how a vector is written, as base64 of float32 or as a list."""
     chosen = selection_of(checkpoint, question)
     found, config, (layer, head), t = followed(checkpoint, chosen), checkpoint.config, chosen.head, chosen.token
     numbers = found.layer
@@ -312,7 +317,7 @@ def steps_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
         "activation": config.hidden_act,
         "pooler": config.pooler,
         "map": map_value(checkpoint, found),
-        "vectors": {name: packed(values) for name, values in vectors.items()},
+        "vectors": {name: written(values) for name, values in vectors.items()},
         "words": words,
         "pair": {name: found.pair[name].tolist() for name in ("logits", "probabilities")} if found.pair else None,
         "labels": pair_labels(checkpoint),
@@ -395,18 +400,14 @@ def whole_answers(checkpoint: Checkpoint, chosen: Selection, words: dict[str, An
     return {"probability": probability, "is_next": found.pair["probabilities"][IS_NEXT].item() if found.pair else None}
 
 
-def steps_numbers(checkpoint: Checkpoint, question: Question) -> Numbers:
-    """A row for each number of the shown token's vectors and of the head's matrices."""
-    chosen = selection_of(checkpoint, question)
-    found, (_, head), t = followed(checkpoint, chosen), chosen.head, chosen.token
-    groups = {name: values[t] for name, values in found.embeddings.items()}
-    for name, values in found.layer.items():
-        groups[name] = values[t] if values.dim() == 2 else values[head, t]
-    groups |= {f"states_{number}": state for number, state in enumerate(found.states[:, t])}
-    groups |= {f"pair_{name}": values for name, values in found.pair.items()}
-    groups |= {f"words_{name}": values for name, values in found.words.items() if values.dim() == 1}
-    rows = [(name, i, value) for name, values in groups.items() for i, value in enumerate(values.tolist())]
-    return table(("name", "index", "value"), rows)
+def listed(vector: Tensor) -> list[float]:
+    return vector.flatten().tolist()
+
+
+def steps_rows(value: dict[str, Any]) -> Iterator[Row]:
+    """A row for each number of each vector."""
+    for name, vector in value["vectors"].items():
+        yield from ({"name": name, "index": i, "value": number} for i, number in enumerate(vector))
 
 
 def steps_code(checkpoint: Checkpoint, chosen: Selection, *keys: str) -> str:

@@ -107,10 +107,7 @@ export class Curves {
       toggle("Smoothed", smooth, { id: "curves-smooth", checked: "" }),
       toggle("Logarithmic loss", logarithmic, { id: "curves-log" }),
       toggle("More curves", all, { id: "curves-more" }),
-      saveMenu(
-        { id: "curves", what: "the run", kinds: ["png", "svg", "csv", "json", "html", "zip"], named: WHOLE },
-        file,
-      ),
+      saveMenu({ id: "curves", what: "the run", kinds: ["png", "csv", "json", "html", "zip"], named: WHOLE }, file),
     );
   }
 
@@ -323,13 +320,13 @@ export class Curves {
   /** Save the numbers or the picture. @param {string} kind @param {any} answer of the server */
   save(kind, { name, content, title, error }) {
     if (error) say(error);
-    else if (title) this.picture(kind, title, name).catch(({ message }) => say(message));
+    else if (title) this.picture(title, name).catch(({ message }) => say(message));
     else saveText(content, `${name}.${kind}`);
   }
 
-  /** @param {string} kind @param {string} text @param {string} filename without its ending */
-  picture(kind, text, filename) {
-    const size = { width: 1000, height: this.more ? 900 : 560, scale: kind === "png" ? 2 : 1 };
+  /** @param {string} text @param {string} filename without its ending */
+  picture(text, filename) {
+    const size = { width: 1000, height: this.more ? 900 : 560, scale: 2 };
     const title = { text: literal(text), font: { size: 15 }, x: 0, xref: "paper", y: 0.985, yanchor: "top" };
     return this.inOrder(async () => {
       await this.chart.show(); // or the reason why there is none
@@ -337,7 +334,7 @@ export class Curves {
         font = { ...layout.font, color: "#475569" },
         margin = { ...layout.margin, t: layout.margin.t + 42 }; // for the title
       const light = { ...layout, paper_bgcolor: "white", font, margin, title };
-      return window.Plotly.downloadImage({ data, layout: light }, { format: kind, filename, ...size });
+      return window.Plotly.downloadImage({ data, layout: light }, { format: "png", filename, ...size });
     });
   }
 }

@@ -10,8 +10,7 @@ from typing import Any
 import gradio as gr
 
 from balcony.frame.page import Page
-from balcony.parts.downloads import PICTURES
-from balcony.parts.export import file_text, history_numbers
+from balcony.parts.export import Row, file_text
 from balcony.parts.report import report
 from balcony.server.files import file_name, pack, unpack
 from balcony.server.probe_lock import probe_lock
@@ -54,12 +53,22 @@ def run_file(page: Page, space: Workspace, run: Run, kind: str) -> dict[str, Any
     browser draws it. Numbers: that name, and the content. Else the file. Raises RunError."""
     if kind in WHOLE:
         return page.kept_file(*WHOLE[kind](space, run))
-    if kind in PICTURES:
+    if kind == "png":
         progress, shown = run.progress(), space.shown_title(run.id, space.title_of(run))
         named = {"title": f"{shown}, step {progress.step:,} of {progress.steps:,}"}
     else:
-        named = {"content": file_text(kind, history_numbers(run.history(), run.evaluations()))}
+        named = {"content": file_text(kind, {"": curve_rows(run)}, iter)}
     return {"name": _name(space, run, "curves")} | named
+
+
+def curve_rows(run: Run) -> list[Row]:
+    """A row for each step and for each evaluation on held-out text; None where nothing was measured."""
+    parts = {"training": run.history(), "held-out": run.evaluations()}
+    return [
+        {"part": part, **{name: None if value != value else value for name, value in vars(row).items()}}
+        for part, rows in parts.items()
+        for row in rows
+    ]
 
 
 def state_file(space: Workspace, run: Run) -> File:

@@ -4,6 +4,7 @@ sentences."""
 import itertools
 import re
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
@@ -15,7 +16,7 @@ from balcony.frame.question import TEXTS
 from balcony.frame.tab import Tab
 from balcony.parts.controls import control
 from balcony.parts.downloads import exporter
-from balcony.parts.export import Numbers, python_code, table
+from balcony.parts.export import Row, python_code
 from balcony.parts.figures import word_points
 from balcony.parts.notes import EACH_ALONE, alone_note, no_facts, unknown_note
 from balcony.server.probe_lock import probe_lock
@@ -85,7 +86,9 @@ def lay_out(page: Page) -> None:
         of="context-stage",
         elem_id="context-download",
         name="similarities",
-        numbers=lambda asked: contexts_numbers(*given(asked)),
+        answer=show,
+        views=(COSINE,),
+        rows=contexts_rows,
         title=("word",),
         code=lambda asked: contexts_code(*given(asked)),
     )
@@ -209,7 +212,12 @@ def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], leve
     return (
         {"facts": facts, "notes": says},
         no_facts(notes=notes),
-        {"title": f"{title}: cosine similarity", "labels": labels, "cosine": found.cosine[level].tolist()},
+        {
+            "title": f"{title}: cosine similarity",
+            "labels": labels,
+            "texts": texts,
+            "cosine": found.cosine[level].tolist(),
+        },
         word_points(
             *(labels, plane(found.vectors[level]).tolist(), telling(texts)),
             title=f"{title}: the vectors in two dimensions",
@@ -247,7 +255,12 @@ def sentences_value(checkpoint: Checkpoint, sentences: list[str], pooling: str) 
     return (
         {"facts": facts, "notes": [] if len(sentences) > 1 else [NO_SENTENCES]},
         no_facts(notes=notes),
-        {"title": "Whole sentences: cosine similarity", "labels": sentences, "cosine": cosine.tolist()},
+        {
+            "title": "Whole sentences: cosine similarity",
+            "labels": sentences,
+            "texts": sentences,
+            "cosine": cosine.tolist(),
+        },
         word_points(
             *(sentences, plane(vectors).tolist(), telling(sentences)),
             title="Whole sentences: the vectors in two dimensions",
@@ -267,27 +280,13 @@ def telling(texts: list[str]) -> list[str]:
     return names
 
 
-def contexts_numbers(
-    checkpoint: Checkpoint, word: str, sentences: list[str], level: int, pooling: str = ONE_WORD
-) -> Numbers:
-    """One level's similarities, a row for each two occurrences of the word, or for each two whole sentences."""
-    if pooling != ONE_WORD:
-        with probe_lock:
-            cosine = cosines(sentence_vectors(checkpoint, checked(sentences), pooling)).tolist()
-        pairs = itertools.product(enumerate(sentences), repeat=2)
-        return table(
-            ("first_sentence", "second_sentence", "cosine"), [(a, b, cosine[i][j]) for (i, a), (j, b) in pairs]
-        )
-    with probe_lock:
-        found = words_in_contexts(checkpoint, word, sentences)
-    texts = [sentences[occurrence.text] for occurrence in found.occurrences]
-    header = ("level", "first_occurrence", "first_sentence", "second_occurrence", "second_sentence", "cosine")
-    rows = [
-        (level, i + 1, texts[i], j + 1, texts[j], cosine)
-        for i, row in enumerate(found.cosine[level].tolist())
-        for j, cosine in enumerate(row)
-    ]
-    return table(header, rows)
+def contexts_rows(value: dict[str, Any]) -> Iterator[Row]:
+    """A row for each two occurrences of the word, or for each two whole sentences, counted from 1."""
+    texts = [*enumerate(value["texts"], 1)]
+    for (first, one), row in zip(texts, value["cosine"]):
+        for (second, other), cosine in zip(texts, row):
+            pair = {"first": first, "first_sentence": one, "second": second, "second_sentence": other}
+            yield {"title": value["title"], **pair, "cosine": cosine}
 
 
 def contexts_code(checkpoint: Checkpoint, word: str, sentences: list[str], level: int, pooling: str = ONE_WORD) -> str:

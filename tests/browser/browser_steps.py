@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
+from xml.etree import ElementTree
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, ViewportSize, expect
+from playwright.sync_api import Browser, BrowserContext, Download, Locator, Page, Route, ViewportSize, expect
 from playwright.sync_api import Error as PlaywrightError
 
 from balcony.server.scripts import sources
@@ -102,12 +103,33 @@ def press_save(page: Page, item: str) -> None:
     page.locator(item).click()
 
 
-def download(page: Page, button: str, folder: Path, name: str) -> str:
-    """Press an item of a list "Save" and return the text of the file that it downloads; its name ends with this one."""
+def saved(page: Page, button: str, name: str) -> Download:
+    """Press an item of a list "Save" and return what it downloads, whose name ends with this one."""
     with page.expect_download() as waiting:
         press_save(page, button)
     assert re.search(rf"(^|-){re.escape(name)}$", waiting.value.suggested_filename)
-    waiting.value.save_as(folder / name)
+    return waiting.value
+
+
+def picture(page: Page, button: str, name: str) -> str:
+    """Save a picture, and return the SVG that it was drawn from."""
+    page.evaluate(
+        """() => { const { decode } = HTMLImageElement.prototype;
+            HTMLImageElement.prototype.decode = function () { window.drawn = this.src; return decode.call(this); }; }"""
+    )
+    assert saved(page, button, name).path().read_bytes().startswith(b"\x89PNG")
+    return unquote(page.evaluate("window.drawn").partition(",")[2])
+
+
+def letters(picture: str) -> list[str]:
+    """The texts of an SVG."""
+    return [text.text or "" for text in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def download(page: Page, button: str, folder: Path, name: str) -> str:
+    """Press an item of a list "Save" and return the text of the file that it downloads; its name ends with this one."""
+    file = saved(page, button, name)
+    file.save_as(folder / name)
     # Excel reads a CSV without a byte-order mark in an old encoding.
     assert (folder / name).read_bytes().startswith(BOM_UTF8) == name.endswith(".csv")
     return (folder / name).read_text(encoding="utf-8-sig")

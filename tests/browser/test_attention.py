@@ -14,6 +14,7 @@ from browser_steps import (
     download,
     expect_seen,
     late_answers,
+    picture,
     show,
     type_sentence,
     wait_for_answer,
@@ -74,9 +75,9 @@ def test_the_word_of_a_row_is_pressed_and_the_map_says_what_rows_are(page: Page,
     expect(row).to_have_css("visibility", "visible")
     assert abs(row.bounding_box()["y"] - words.nth(3).bounding_box()["y"]) < row.bounding_box()["height"]
     expect(page.locator(".b-computation")).to_have_count(0)
-    picture = " ".join(download(page, "#attention-download-svg", tmp_path, "attention.svg").split())
-    assert axes in picture
-    assert "attends most to" in picture
+    drawn = " ".join(picture(page, "#attention-download-png", "attention.png").split())
+    assert axes in drawn
+    assert "attends most to" in drawn
     for key in ("ArrowDown", "ArrowDown", "ArrowUp"):  # the pressed row, the next one, and back
         detail.get_by_role("application").press(key)
     expect_seen(detail.locator(".b-readout"), said)

@@ -1,9 +1,7 @@
 """The words of a saved picture keep their places with any fonts."""
 
-from pathlib import Path
-
 import pytest
-from browser_steps import FIRST, press_save, show
+from browser_steps import FIRST, picture, show
 from playwright.sync_api import Page, expect
 
 
@@ -12,13 +10,10 @@ def page(shared: Page, complaints: list[str]) -> Page:
     return shared
 
 
-def test_a_saved_picture_keeps_its_places_with_other_fonts(page: Page, tmp_path: Path) -> None:
+def test_a_saved_picture_keeps_its_places_with_other_fonts(page: Page) -> None:
     show(page, "attention", **FIRST)
     expect(page.locator("#attention-map svg text").first).to_be_visible()
-    with page.expect_download() as waiting:
-        press_save(page, "#attention-download-svg")
-    waiting.value.save_as(tmp_path / "attention.svg")
-    text = (tmp_path / "attention.svg").read_text(encoding="utf-8")
+    text = picture(page, "#attention-download-png", "attention.png")
     widths = """([text, family]) => {
         const root = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
         document.body.append(root);

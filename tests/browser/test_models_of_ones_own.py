@@ -38,7 +38,7 @@ def test_two_models_side_by_side_in_every_tab(page: Page, tmp_path: Path) -> Non
     both = page.locator("#next-verdict h3").all_inner_texts()
     assert list(json.loads(download(page, "#next-download-json", tmp_path, "pair.json"))) == both
     matrices = json.loads(download(page, "#next-matrix-download-json", tmp_path, "matrix.json"))
-    assert [len(matrices[title]) for title in both] == [81, 81]
+    assert [len(matrices[title]["probabilities"]) for title in both] == [9, 9]
     rows = list(csv.DictReader(download(page, "#next-matrix-download-csv", tmp_path, "matrix.csv").splitlines()))
     assert [row["model"] for row in rows] == [title for title in both for _ in range(81)]
 
@@ -50,7 +50,7 @@ def test_two_models_side_by_side_in_every_tab(page: Page, tmp_path: Path) -> Non
     file = json.loads(download(page, "#masked-download-json", tmp_path, "guesses.json"))
     assert list(file) == both
     shown = guesses.locator("bdi").all_inner_texts()
-    assert {guess["token"] for guess in file[both[1]]["masks"][0]} <= set(shown)
+    assert {token for token, _ in file[both[1]]["masks"][0]["pieces"][0]["guesses"]} <= set(shown)
 
     open_tab(page, "Attention")
     other = page.locator("#attention-other-map .b-map-title")

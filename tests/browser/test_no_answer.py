@@ -8,9 +8,9 @@ import pytest
 from browser_steps import (
     FIRST,
     QUESTIONS,
-    download,
     expect_seen,
     open_tab,
+    picture,
     press_save,
     show,
     type_sentence,
@@ -88,12 +88,12 @@ def test_a_picture_waits_until_the_words_of_a_new_sentence_are_read(page: Page, 
     )
     type_sentence(page, "How are you?", "pair")
     wait_until(page, lambda: words)
-    press_save(page, "#masked-download-svg")
+    press_save(page, "#masked-download-png")
     expect_seen(page.locator("#masked-download"), "no answer to the question yet", in_window=True)
     words.pop().continue_()
     expect(words_of(page)).to_have_count(10)
     wait_for_answer(page.locator("#masked-guesses"))
-    assert "How are you?" in download(page, "#masked-download-svg", tmp_path, "guesses.svg")
+    assert "How are you?" in picture(page, "#masked-download-png", "guesses.png")
 
 
 def test_a_person_asks_again_after_a_new_sentence_found_no_answer(page: Page) -> None:

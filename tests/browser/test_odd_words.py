@@ -5,15 +5,16 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from browser_steps import (
     Tabs,
     change_setting,
     download,
+    letters,
     open_tab,
     paste,
+    picture,
     press_save,
     start,
     type_sentence,
@@ -49,12 +50,6 @@ def literal(page: Page, part: str) -> str:
     return shown.evaluate("part => part.textContent")
 
 
-def letters(picture: str) -> str:
-    return " ".join(
-        "".join(text.itertext()) for text in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")
-    )
-
-
 def cells(table: str) -> set[str]:
     """The texts of a CSV as they were before a formula was defused."""
     rows = list(csv.reader(io.StringIO(table)))
@@ -82,10 +77,10 @@ def test_masked_words(odd: Page, tmp_path: Path, complaints: list[str]) -> None:
     expect(odd.locator("#masked-guesses h3").first).to_have_text("Mask 1 for <b>")
     assert "never learned" not in literal(odd, "#question")
     guesses = json.loads(download(odd, "#masked-download-json", tmp_path, "guesses.json"))
-    assert guesses["text"] == f"[MASK] {TEXT.removeprefix('<b> ')} [MASK]"
-    picture = letters(download(odd, "#masked-download-svg", tmp_path, "guesses.svg"))
-    assert all(guess["token"] in picture for mask in guesses["masks"] for guess in mask)
-    assert repr(guesses["text"]) in python_of(odd, "masked-download")
+    assert guesses["sentences"] == [["", 0, f" {TEXT.removeprefix('<b> ')} ", 1, ""]]
+    shown = letters(picture(odd, "#masked-download-png", "guesses.png"))
+    assert all(token in shown for mask in guesses["masks"] for token, _ in mask["pieces"][0]["guesses"])
+    assert repr(f"[MASK] {TEXT.removeprefix('<b> ')} [MASK]") in python_of(odd, "masked-download")
     expect(odd.locator("#masked-closer th").nth(1)).to_have_text("Rank of <b>")
     for kind in ("Which words mattered", "Every word once"):
         odd.get_by_role("radio", name=kind).check()
@@ -104,7 +99,7 @@ def test_next_sentence(odd: Page, tmp_path: Path, complaints: list[str]) -> None
     across = odd.locator("#next-across .b-map-word title")
     expect(across).to_have_text(["[CLS]", *ODD, "שלום", "<b>"])
     pair = json.loads(download(odd, "#next-download-json", tmp_path, "pair.json"))
-    assert (pair["sentence_a"], pair["attention"]["from"]) == (TEXT, ["[CLS]", *ODD])
+    assert pair["attention"]["rows"] == ["[CLS]", *ODD]
     assert set(ODD) <= cells(download(odd, "#next-download-csv", tmp_path, "pair.csv"))
     assert repr(TEXT) in python_of(odd, "next-download")
     sentences = [f"{word} goes on {word} again" for word in ODD]
@@ -118,7 +113,7 @@ def test_next_sentence(odd: Page, tmp_path: Path, complaints: list[str]) -> None
     odd.keyboard.press("Enter")
     wait_for_question(odd, text=sentences[0], pair=sentences[1])
     assert set(sentences) <= cells(download(odd, "#next-matrix-download-csv", tmp_path, "matrix.csv"))
-    assert sentences[2] in letters(download(odd, "#next-matrix-download-svg", tmp_path, "matrix.svg"))
+    assert sentences[2] in " ".join(letters(picture(odd, "#next-matrix-download-png", "matrix.png")))
     assert repr(sentences[1]) in python_of(odd, "next-matrix-download")
     for part in ("#next-verdict", "#next-across", "#next-matrices"):
         literal(odd, part)
@@ -135,8 +130,7 @@ def test_attention(odd: Page, browser: Browser, tmp_path: Path, complaints: list
     assert tokens == ["[CLS]", *ODD, "[MASK]", "[SEP]"]
     shown = words.locator("title").evaluate_all("all => all.map(title => title.textContent)")
     assert shown == tokens + tokens
-    picture = download(odd, "#attention-download-svg", tmp_path, "attention.svg")
-    assert "<b>" not in picture
+    assert "<b>" not in picture(odd, "#attention-download-png", "attention.png")
     odd.locator("#attention-map").get_by_role("tab", name="Lines").click()
     assert odd.locator("#attention-map .is-left bdi").all_text_contents() == tokens
     literal(odd, "#attention-stage")
@@ -168,7 +162,8 @@ def test_heads_that_are_switched_off(odd: Page, tmp_path: Path, complaints: list
     for odd_word in ("<b>", "$x$", "=1+1"):
         words_of(odd).nth(ODD.index(odd_word)).dblclick()
         expect(probability).to_have_text(f"Probability of “{odd_word}” at its position")
-    assert json.loads(download(odd, "#switches-download-json", tmp_path, "heads-off.json"))["answer"] == "=1+1"
+    effects = json.loads(download(odd, "#switches-download-json", tmp_path, "heads-off.json"))
+    assert effects["titles"]["word"] == "Probability of “=1+1” at its position"
     literal(odd, "#attention-switches")
 
 
@@ -183,7 +178,7 @@ def test_words_in_context(odd: Page, tmp_path: Path, complaints: list[str]) -> N
     assert {"<b> ${1} שלום", "$x$ ${1} 你好"} <= cells(
         download(odd, "#context-download-csv", tmp_path, "similarities.csv")
     )
-    assert "<b> ${1} שלום" in letters(download(odd, "#context-download-svg", tmp_path, "similarities.svg")).replace(
+    assert "<b> ${1} שלום" in " ".join(letters(picture(odd, "#context-download-png", "similarities.png"))).replace(
         "\u200b", ""
     )
     assert "'${1}'" in python_of(odd, "context-download")

@@ -1,11 +1,23 @@
 """Sentence pairs by hand: the map of all pairs, its order and its files."""
 
-import json
+import csv
 from pathlib import Path
 
 import pytest
-from browser_steps import FIRST, VIEWPORT, download, expect_seen, late_answers, show, wait_for_answer, wait_for_question
+from browser_steps import (
+    FIRST,
+    VIEWPORT,
+    download,
+    expect_seen,
+    late_answers,
+    picture,
+    show,
+    wait_for_answer,
+    wait_for_question,
+)
 from playwright.sync_api import Page, expect
+
+NUMBERS = ("first", "second", "probability", "is_true")
 
 
 @pytest.fixture
@@ -83,7 +95,8 @@ def test_heads_chosen_while_an_answer_is_under_way(page: Page) -> None:
 
 def test_rows_are_sorted_and_the_numbers_are_those_of_the_file(page: Page, tmp_path: Path) -> None:
     rows = first_words(page)
-    file = json.loads(download(page, "#next-matrix-download-json", tmp_path, "matrix.json"))
+    table = download(page, "#next-matrix-download-csv", tmp_path, "matrix.csv").splitlines()
+    file = [{name: float(row[name] or 0) for name in NUMBERS} for row in csv.DictReader(table)]
     assert len(file) == len(rows) ** 2
     page.locator("#next-matrix").get_by_role("combobox", name="Rows by").select_option("P of the true next sentence")
     likely: dict[int, float] = {}
@@ -100,5 +113,5 @@ def test_rows_are_sorted_and_the_numbers_are_those_of_the_file(page: Page, tmp_p
     )
     expect(page.locator("#next-matrix")).to_contain_text(f"for {found} of {len(likely)} sentences")
     assert page.locator("#next-matrix .b-map-true").count() == sum(row["is_true"] for row in file)
-    picture = download(page, "#next-matrix-download-svg", tmp_path, "matrix.svg")
-    assert "Ranks the true next sentence" in picture.replace("\n", " ")
+    drawn = picture(page, "#next-matrix-download-png", "matrix.png")
+    assert "Ranks the true next sentence" in drawn.replace("\n", " ")

@@ -1,12 +1,11 @@
 """Pictures for slides: light in either theme, titled, without what can only be pressed."""
 
 import re
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from browser_steps import FIRST, VIEWPORT, download, open_tab, press_save, show
+from browser_steps import FIRST, VIEWPORT, letters, open_tab, picture, press_save, show
 from playwright.sync_api import Page, expect
 
 CELLS = "document.querySelector('#attention-map image').href.baseVal"
@@ -20,18 +19,14 @@ def page(shared: Page, complaints: list[str]) -> Page:
     return shared
 
 
-def letters(picture: str) -> list[str]:
-    return [text.text or "" for text in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")]
-
-
-def looks(picture: str) -> tuple[str, list[list[Any]], list[float]]:
+def looks(drawn: str) -> tuple[str, list[list[Any]], list[float]]:
     """What a picture shows: all but its texts; of these the attributes and words; and their ends in pixels.
 
     A term may be marked between two pictures; so what stands beside each other in a line is one text.
     """
     texts: list[list[Any]] = []
     ends: list[float] = []
-    for text in re.findall("<text .*?</text>", picture):
+    for text in re.findall("<text .*?</text>", drawn):
         node = ElementTree.fromstring(text.replace("xml:space", "space"))
         x, length = (float(node.attrib.pop(name, 0)) for name in ("x", "textLength"))
         if texts and texts[-1][0] == node.attrib and 0 < x - ends[-1] < SPACE:
@@ -40,7 +35,7 @@ def looks(picture: str) -> tuple[str, list[list[Any]], list[float]]:
         else:
             texts.append([node.attrib, node.text])
             ends += [x, x + length]
-    return re.sub("<text .*?</text>", "", picture), texts, ends
+    return re.sub("<text .*?</text>", "", drawn), texts, ends
 
 
 # What stands outside of a picture, and pictures inside that lie over each other.
@@ -66,14 +61,14 @@ LONG = {"text": "how are you " * 10, "pair": "i am romeo " * 9, "hidden": "1"}  
 @pytest.mark.parametrize(
     ("tab", "parts", "root", "button", "name"),
     [
-        ("attention", {}, "#attention-stage", "#attention-download-svg", "attention.svg"),
-        ("attention", {"other": "romeo-juliet"}, "#attention-stage", "#attention-download-svg", "attention.svg"),
-        ("step-by-step", {"stage": "pieces"}, "#steps", "#steps-download-svg", "step-by-step-pieces.svg"),
-        ("step-by-step", {"stage": "scores"}, "#steps", "#steps-download-svg", "step-by-step-scores.svg"),
+        ("attention", {}, "#attention-stage", "#attention-download-png", "attention.png"),
+        ("attention", {"other": "romeo-juliet"}, "#attention-stage", "#attention-download-png", "attention.png"),
+        ("step-by-step", {"stage": "pieces"}, "#steps", "#steps-download-png", "step-by-step-pieces.png"),
+        ("step-by-step", {"stage": "scores"}, "#steps", "#steps-download-png", "step-by-step-scores.png"),
     ],
 )
 def test_a_picture_holds_what_scrolls_on_the_page(
-    page: Page, tmp_path: Path, tab: str, parts: dict[str, str], root: str, button: str, name: str
+    page: Page, tab: str, parts: dict[str, str], root: str, button: str, name: str
 ) -> None:
     page.set_viewport_size({"width": 1000, "height": 800})
     show(page, tab, **LONG, **parts)
@@ -82,26 +77,26 @@ def test_a_picture_holds_what_scrolls_on_the_page(
     page.evaluate(f"root => ({SCROLLED})(root).forEach(each => each.scrollLeft = 50)", root)
     state = f"root => ({SCROLLED})(root).map(each => [each.scrollLeft, each.clientWidth, each.scrollWidth])"
     before = page.evaluate(state, root)
-    picture = download(page, button, tmp_path, name)
-    assert page.evaluate(LOST, picture) == [0, 0]
+    drawn = picture(page, button, name)
+    assert page.evaluate(LOST, drawn) == [0, 0]
     assert page.evaluate(state, root) == before
 
 
-def test_a_picture_is_the_same_from_a_light_page_and_a_dark_one(page: Page, tmp_path: Path) -> None:
+def test_a_picture_is_the_same_from_a_light_page_and_a_dark_one(page: Page) -> None:
     page.set_viewport_size(VIEWPORT)
     show(page, "attention", **FIRST)
     expect(page.locator("#attention-map image")).to_have_count(1)
     # A marked term, in the part that is drawn first, is a text of its own in the file; only the page underlines it.
     expect(page.locator("#attention-stage .b-term")).not_to_have_count(0)
-    picture = download(page, "#attention-download-svg", tmp_path, "attention.svg")
-    assert "underline" not in picture
-    assert letters(picture)[:3] == [*SENTENCES, MODEL]
-    assert not {"Colour by", "One head", "Lines", "Hide weights below"} & set(letters(picture))
+    drawn = picture(page, "#attention-download-png", "attention.png")
+    assert "underline" not in drawn
+    assert letters(drawn)[:3] == [*SENTENCES, MODEL]
+    assert not {"Colour by", "One head", "Lines", "Hide weights below"} & set(letters(drawn))
     before = page.evaluate(CELLS)
     page.evaluate("document.body.classList.add('dark')")
     page.wait_for_function(f"before => {CELLS} !== before", arg=before)  # the map has colours for the dark
-    *light, ends = looks(picture)
-    *dark, ends_in_dark = looks(download(page, "#attention-download-svg", tmp_path, "attention.svg"))
+    *light, ends = looks(drawn)
+    *dark, ends_in_dark = looks(picture(page, "#attention-download-png", "attention.png"))
     assert dark == light
     assert ends_in_dark == pytest.approx(ends, abs=0.1)
     assert page.evaluate(f"before => [document.body.classList.contains('dark'), {CELLS} === before]", before) == [
@@ -131,10 +126,10 @@ def test_a_picture_is_the_same_from_a_light_page_and_a_dark_one(page: Page, tmp_
     open_tab(page, "Next sentence")
     expect(page.locator("#next-verdict .b-bar-fill")).to_have_count(1)
     bar = page.locator("#next-verdict .b-bar-fill").evaluate("bar => getComputedStyle(bar).backgroundColor")
-    assert f'fill="{bar}"' in download(page, "#next-download-svg", tmp_path, "pair.svg")
+    assert f'fill="{bar}"' in picture(page, "#next-download-png", "pair.png")
     open_tab(page, "Masked words")
     expect(page.locator("#masked-guesses section")).to_have_count(1)
-    shown = letters(download(page, "#masked-download-svg", tmp_path, "guesses.svg"))
+    shown = letters(picture(page, "#masked-download-png", "guesses.png"))
     assert "insert" not in shown
     first, *_, best = shown[shown.index(MODEL) + 1 : shown.index("Mask 1")]  # the sentences with the guess
     assert first == SENTENCES[0]

@@ -44,10 +44,15 @@ def exact(text: str, *shape: int) -> torch.Tensor:
     return numbers(text, "<u2", *shape) / 65535
 
 
+def maps_of(checkpoint, asked):
+    maps = attention(checkpoint, *asked.texts)
+    return without_special(maps) if asked.hide_special else maps
+
+
 @pytest.mark.parametrize("hide", [False, True])
 def test_the_bytes_give_the_weights_back(tiny_checkpoint, hide):
     asked = dataclasses.replace(ASKED, hide_special=hide, head=(1, 2))
-    maps, whole = values.shown_maps(tiny_checkpoint, asked), attention(tiny_checkpoint, *TEXTS)
+    maps, whole = maps_of(tiny_checkpoint, asked), attention(tiny_checkpoint, *TEXTS)
     found, T = values.shown_attention(tiny_checkpoint, asked), len(maps.tokens)
     assert ("[CLS]" in found["detail"]["tokens"]) is not hide
     shown = (numbers(found["grid"]["weights"], "uint8", 2, 3, T, T) / 255) ** 2
@@ -165,8 +170,8 @@ def test_the_python_gives_the_same_numbers(tiny_checkpoint, tmp_path, hide):
     asked = dataclasses.replace(ASKED, text="how 'are' \"you\" {x} \\ <b>", head=(1, 2), hide_special=hide)
     scope = {}
     exec(values.attention_code(dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model")), asked), scope)
-    shown = values.shown_maps(tiny_checkpoint, asked)
-    whole = values.shown_maps(tiny_checkpoint, dataclasses.replace(asked, hide_special=False))
+    shown = maps_of(tiny_checkpoint, asked)
+    whole = maps_of(tiny_checkpoint, dataclasses.replace(asked, hide_special=False))
     torch.testing.assert_close(scope["one"], shown.weights[1, 2])
     torch.testing.assert_close(scope["mean"], shown.weights[1].mean(0))
     torch.testing.assert_close(scope["facts"].facts["entropy"], head_facts(whole).facts["entropy"])

@@ -9,7 +9,7 @@ import torch
 from helpers import finished
 
 from balcony.batch.rows import interleaved
-from balcony.batch.tab import COLUMNS, PAIRS_SHOWN, batch_at, batch_table, batch_value, shapes
+from balcony.batch.tab import PAIRS_SHOWN, batch_at, batch_rows, batch_value, shapes
 from balcony.server.workspace import Workspace
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
@@ -122,7 +122,7 @@ def test_the_legend_has_the_fractions_of_the_run(space: Workspace, run: Run) -> 
 
 def test_the_batch_as_a_table(space: Workspace, run: Run) -> None:
     value = batch_value(space, run, 20, PAIRS_SHOWN, 0)
-    rows = [dict(zip(COLUMNS, row, strict=True)) for row in batch_table(value)]
+    rows = [*batch_rows(value)]
     assert [row["shown"] for row in rows] == [token for row in value["rows"] for token in row["tokens"]]
     labels = {pair: "IsNext" if row["is_next"] else "NotNext" for pair, row in enumerate(value["rows"], 5)}
     assert {row["pair"]: row["label"] for row in rows} == labels
@@ -146,7 +146,7 @@ def test_a_run_without_pairs_shows_sentences_alone_and_a_packed_run_several_in_a
         space.add_run(run)
         value = batch_value(space, run, None, 0, 0)
         assert {segment for row in value["rows"] for segment in row["segments"]} == segments
-        assert {row[1] for row in batch_table(value)} == ({None} if corpus else {"IsNext", "NotNext"})
+        assert {row["label"] for row in batch_rows(value)} == ({None} if corpus else {"IsNext", "NotNext"})
     assert max(row["tokens"].count("[SEP]") for row in value["rows"]) == 2
     assert max(len(row["tokens"]) for row in value["rows"]) > 30
 

@@ -12,9 +12,10 @@ from helpers import make_model
 from balcony.attention.tab import CLEAR, clear_model
 from balcony.frame.page import PageRequest
 from balcony.frame.question import Question
-from balcony.next_sentence.pair_views import pair_numbers
-from balcony.parts.downloads import numbers_of_models, saved_name
-from balcony.parts.export import Numbers, write
+from balcony.next_sentence.pair_views import pair_rows
+from balcony.next_sentence.tab import OTHER, VERDICT, judge_and_cross
+from balcony.parts.downloads import by_title, saved_name
+from balcony.parts.export import file_text
 from balcony.server.workspace import Model
 from balcony.server.workspaces import Workspaces
 from bert_core import TrainingService
@@ -35,20 +36,21 @@ def test_a_file_has_the_numbers_of_both_models(workspaces: Workspaces, tiny_chec
     own = dataclasses.replace(tiny_checkpoint, model=make_model(tiny_config, seed=1))
     key = space.add_model(Model("=mine", "step 3", own))
 
-    def files(kind: str, other: str) -> str:
+    def file(kind: str, other: str) -> str:
         asked = PageRequest(workspaces, space, dataclasses.replace(PAIR, model=key, other=other))
-        return write(kind, numbers_of_models(asked, lambda checkpoint: pair_numbers(checkpoint, PAIR)))
+        found = judge_and_cross(asked)
+        return file_text(kind, by_title(asked, [found[VERDICT], found[OTHER]]), pair_rows)
 
-    assert files("json", "") == write("json", pair_numbers(own, PAIR))
-    content = json.loads(files("json", "shipped"))
-    assert list(content) == ["=mine, step 3", "shipped, comes with Balcony"]
-    rows = list(csv.DictReader(io.StringIO(files("csv", "shipped"), newline="")))
-    for (title, file), checkpoint in zip(content.items(), (own, tiny_checkpoint), strict=True):
-        assert file["is_next"] == pytest.approx(next_sentence(checkpoint, PAIR.text, PAIR.pair), abs=1e-6)
-        weights = [float(row["weight"]) for row in rows if row["model"].removeprefix("'") == title]
-        assert weights == list(itertools.chain(*file["attention"]["weights"]))
+    alone, both = json.loads(file("json", "")), json.loads(file("json", "shipped"))
+    assert list(both) == ["=mine, step 3", "shipped, comes with Balcony"]
+    for found, checkpoint in zip((alone, *both.values()), (own, own, tiny_checkpoint), strict=True):
+        assert found["is_next"] == pytest.approx(next_sentence(checkpoint, PAIR.text, PAIR.pair), abs=1e-6)
+    *rows, last = csv.DictReader(io.StringIO(file("csv", "shipped"), newline=""))
+    weights = [float(row["weight"]) for row in rows]
+    assert weights == list(itertools.chain(*alone["attention"]["weights"]))
+    assert (last["is_next"], last["weight"]) == (str(both["shipped, comes with Balcony"]["is_next"]), "")
     with pytest.raises(BertCoreError):
-        files("json", "of somebody else")
+        file("json", "of somebody else")
 
 
 def test_the_name_of_a_file_says_model_step_sentence_and_view(workspaces: Workspaces, tiny_checkpoint) -> None:
@@ -73,5 +75,5 @@ def test_a_model_with_heads_that_stand_out_is_named_where_it_is_not_shown(servic
 
 def test_two_models_of_one_name_get_different_titles(workspaces: Workspaces) -> None:
     asked = PageRequest(workspaces, workspaces.enter(None), Question(other="shipped"))
-    numbers = numbers_of_models(asked, lambda checkpoint: Numbers((), (), lambda: 1))
-    assert write("json", numbers) == '{"shipped, comes with Balcony": 1, "shipped, comes with Balcony (2)": 1}\n'
+    titles = ["shipped, comes with Balcony", "shipped, comes with Balcony (2)"]
+    assert by_title(asked, [1, 2]) == dict(zip(titles, (1, 2)))

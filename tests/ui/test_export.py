@@ -3,30 +3,33 @@
 import csv
 import dataclasses
 import functools
+import importlib
 import io
 import json
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from balcony.app import open_workspaces
 from balcony.attention.head_switches import switches_code
-from balcony.attention.values import attention_code
+from balcony.attention.values import attention_code, weight_rows, weights_value
 from balcony.frame.question import Question
 from balcony.masked_words.closer_view import LENS, MATTERED, SWEEP, closer_code
-from balcony.masked_words.tab import guesses_code
+from balcony.masked_words.tab import guess_rows, guesses_code, guesses_value
 from balcony.next_sentence.pair_views import matrix_code, pair_code
-from balcony.parts import export
-from balcony.parts.export import attention_numbers, guesses_numbers, table, write
+from balcony.parts.export import BYTE_ORDER_MARK, NO_NUMBERS, file_text
 from balcony.server.files import folder_name, pack
 from balcony.words_in_context.tab import contexts_code
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError
-from bert_core.probes.attention import AttentionMaps, attention
+from bert_core.probes.attention import attention
 from bert_core.probes.masked_words import fill_mask
 from bert_core.storage.checkpoint import save_checkpoint
+
+pages = importlib.import_module("bert_core.show")  # bert_core.show is the function of that name
 
 NASTY = [
     "=1+1",
@@ -49,13 +52,9 @@ NASTY = [
 ]
 
 
-def maps_of(tokens: list[str]) -> AttentionMaps:
-    weights = torch.rand(2, 3, len(tokens), len(tokens), generator=torch.Generator().manual_seed(1)).softmax(-1)
-    return AttentionMaps(tokens, [0] * len(tokens), weights)
-
-
 def rows_of(text: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text, newline="")))
+    assert text.startswith(BYTE_ORDER_MARK), "else Excel reads an old encoding"
+    return list(csv.DictReader(io.StringIO(text[1:], newline="")))
 
 
 def token_of(cell: str) -> str:
@@ -63,77 +62,86 @@ def token_of(cell: str) -> str:
     return cell[1:] if cell.startswith("'") else cell
 
 
+def weights_of(tokens: list[str], first: int = 1) -> dict[str, Any]:
+    """The value of two layers with three heads."""
+    generator = torch.Generator().manual_seed(len(tokens))
+    weights = torch.rand(2, 3, len(tokens), len(tokens), generator=generator).softmax(-1)
+    return {"tokens": tokens, "first": first, "weights": weights.tolist()}
+
+
 def test_attention_reads_back_from_json(tiny_checkpoint):
     maps = attention(tiny_checkpoint, "how are you", "i am romeo")
-    content = json.loads(write("json", attention_numbers(maps)))
+    value = weights_value(tiny_checkpoint, Question("how are you", "i am romeo"))
+    content = json.loads(file_text("json", {"": value}, weight_rows))
     assert (content["tokens"], content["token_type_ids"]) == (maps.tokens, maps.token_type_ids)
     torch.testing.assert_close(torch.tensor(content["weights"]), maps.weights, rtol=0, atol=1e-6)
-    assert json.loads(write("json", attention_numbers(maps_of(NASTY))))["tokens"] == NASTY
+    assert json.loads(file_text("json", {"": weights_of(NASTY)}, weight_rows))["tokens"] == NASTY
 
 
 def test_attention_reads_back_from_csv():
-    maps = maps_of(NASTY)
-    weights = torch.zeros_like(maps.weights)
-    rows = rows_of(write("csv", attention_numbers(maps)))
-    assert len(rows) == weights.numel()
+    value = weights_of(NASTY, first=4)
+    rows = rows_of(file_text("csv", {"": value}, weight_rows))
+    assert len(rows) == 2 * 3 * len(NASTY) ** 2
     for row in rows:
-        layer, head, i, j = (int(row[name]) - 1 for name in ("layer", "head", "from_position", "to_position"))
-        weights[layer, head, i, j] = float(row["weight"])
+        head, i, j = (int(row[name]) - 1 for name in ("head", "from_position", "to_position"))
+        assert float(row["weight"]) == value["weights"][int(row["layer"]) - 4][head][i][j]
         assert (token_of(row["from_token"]), token_of(row["to_token"])) == (NASTY[i], NASTY[j])
-    torch.testing.assert_close(weights, maps.weights, rtol=0, atol=1e-6)
 
 
 def test_guesses_read_back(tiny_checkpoint):
-    texts = ("hello [MASK] are you", "i am [MASK]")
-    guesses = fill_mask(tiny_checkpoint, *texts, top_k=4)
-    content = json.loads(write("json", guesses_numbers(*texts, guesses)))
-    assert (content["text"], content["text_pair"]) == texts
-    assert json.loads(write("json", guesses_numbers("x [MASK]", "", guesses)))["text_pair"] is None
-    rows = rows_of(write("csv", guesses_numbers(*texts, guesses)))
-    assert len(rows) == 8
-    for mask, rank in ((0, 0), (1, 3)):
-        token, probability = guesses[mask][rank]
-        [row] = [row for row in rows if (row["mask"], row["rank"]) == (str(mask + 1), str(rank + 1))]
-        assert row["token"] == content["masks"][mask][rank]["token"] == token
-        assert float(row["probability"]) == pytest.approx(probability, abs=1e-6)
-        assert content["masks"][mask][rank]["probability"] == pytest.approx(probability, abs=1e-6)
+    value = guesses_value(tiny_checkpoint, Question("hello [MASK] are you", "i am [MASK]"))
+    assert json.loads(file_text("json", {"": value}, guess_rows))["masks"][1]["word"] == ""
+    rows = rows_of(file_text("csv", {"": value}, guess_rows))
+    expected = fill_mask(tiny_checkpoint, "hello [MASK] are you", "i am [MASK]", top_k=5)
+    assert [(row["token"], float(row["probability"])) for row in rows] == [each for mask in expected for each in mask]
+    assert [(row["mask"], row["rank"]) for row in rows[4:6]] == [("1", "5"), ("2", "1")]
 
 
 def test_no_text_is_a_formula_and_every_text_comes_back():
-    guesses = [[(token, 0.5) for token in NASTY]]
-    cells = [row["token"] for row in rows_of(write("csv", guesses_numbers("", None, guesses)))]
+    cells = [row["token"] for row in rows_of(file_text("csv", {"": NASTY}, lambda all: ({"token": t} for t in all)))]
     assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))]
     assert [token_of(cell) for cell in cells] == NASTY
     assert cells[NASTY.index("a\nb")] == "a\nb"
 
 
-def test_a_file_has_a_limit(monkeypatch):
-    maps = maps_of(["a", "b", "c"])
-    monkeypatch.setattr(export, "MAX_WEIGHTS", 53)
-    with pytest.raises(InputError, match="54 weights; a file holds 53"):
-        attention_numbers(maps)
-    monkeypatch.setattr(export, "MAX_WEIGHTS", 54)
-    assert len(rows_of(write("csv", attention_numbers(maps)))) == 54
+def test_a_file_has_a_limit(tiny_checkpoint, monkeypatch):
+    monkeypatch.setattr(pages, "MAX_WEIGHTS", 100)
+    with pytest.raises(InputError, match="weights for this text; the page shows 100"):
+        weights_value(tiny_checkpoint, Question("how are you", "i am romeo"))
 
 
 def test_one_file_holds_two_models():
-    one, other = maps_of(NASTY), maps_of(["a", "b\r\nc"])
     titles = ['=my model, "step" 3\r\n', "שלום"]
-    content = json.loads(write("json", dict(zip(titles, map(attention_numbers, (one, other))))))
-    alone = [json.loads(write("json", attention_numbers(maps))) for maps in (one, other)]
-    assert content == dict(zip(titles, alone))
-    rows = rows_of(write("csv", dict(zip(titles, map(attention_numbers, (one, other))))))
+    values = dict(zip(titles, (weights_of(NASTY), weights_of(["a", "b\r\nc"]))))
+    assert json.loads(file_text("json", values, weight_rows)) == values
+    rows = rows_of(file_text("csv", values, weight_rows))
     assert next(iter(rows[0])) == "model"
     assert list(dict.fromkeys(token_of(row["model"]) for row in rows)) == titles
-    for title, maps in zip(titles, (one, other)):
+    for title, value in values.items():
         own = [row for row in rows if token_of(row["model"]) == title]
-        assert own == [{"model": own[0]["model"], **row} for row in rows_of(write("csv", attention_numbers(maps)))]
+        alone = rows_of(file_text("csv", {"": value}, weight_rows))
+        assert own == [{"model": own[0]["model"], **row} for row in alone]
 
 
 def test_one_of_two_tables_may_have_no_rows_or_a_long_cell():
-    header, long = ("text", "number"), 'say "no"\n' * 12_000
-    rows = rows_of(write("csv", {"empty": table(header, []), "long": table(header, [(long, 1)])}))
-    assert rows == [{"model": "long", "text": long, "number": "1"}]
+    long = 'say "no"\n' * 12_000
+    values = {"empty": {"texts": []}, "long": {"texts": [long]}}
+    rows = rows_of(file_text("csv", values, lambda value: ({"text": text} for text in value["texts"])))
+    assert rows == [{"model": "long", "text": long}]
+
+
+@pytest.mark.parametrize("kind", ["json", "csv"])
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (None, NO_NUMBERS),
+        ({"error": "Too long."}, "Too long."),
+        ({"masks": [], "hint": "Click words."}, "Click"),
+    ],
+)
+def test_a_view_without_numbers_says_why_it_has_none(kind, value, said):
+    with pytest.raises(InputError, match=said):
+        file_text(kind, {"": value}, guess_rows)
 
 
 PAIR = Question("hello how are you", "i am romeo", hidden=(1,), head=(0, 1), across=(0, 1))

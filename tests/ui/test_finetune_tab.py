@@ -13,7 +13,7 @@ from balcony.finetune.answers import (
     cut,
     few_examples,
     prediction_value,
-    results_numbers,
+    result_rows,
     results_page,
     results_value,
     samples,
@@ -26,7 +26,7 @@ from balcony.frame.page import PageRequest
 from balcony.frame.question import Question
 from balcony.frame.shown_model import choices, description, shown_model
 from balcony.models.tab import model_facts
-from balcony.parts.export import write
+from balcony.parts.export import BYTE_ORDER_MARK, file_text
 from balcony.server.news import run_news
 from balcony.server.workspace import Workspace
 from balcony.server.workspaces import Workspaces
@@ -101,7 +101,7 @@ def test_examples_and_a_typed_sentence_are_answered(kind, workspaces, space, tin
     if kind == "multiple-choice":
         assert tried["guess"] in question.choices
         assert tried["bars"][0][1] + tried["bars"][1][1] == pytest.approx(1, abs=1e-3)
-    rows = list(csv.DictReader(write("csv", results_numbers(asked)).splitlines()))
+    rows = list(csv.DictReader(file_text("csv", {"": value}, result_rows).removeprefix(BYTE_ORDER_MARK).splitlines()))
     assert [row["right"] for row in rows] == ["" if each is None else str(each) for each in right]
     assert f"<title>Report: {run.recipe.title}</title>" in results_page(asked)
     facts = dict(model_facts(task_model(asked).model)["facts"])

@@ -1,17 +1,14 @@
 """Heads as switches: the answers with and without them, the hidden word after an edit, and the files."""
 
-import csv
 import dataclasses
-import io
 import json
 
 import pytest
 
 from balcony.attention import head_switches
-from balcony.attention.head_switches import LOSS_LEFT_OUT, hidden_position, switches_code, switches_value
+from balcony.attention.head_switches import LOSS_LEFT_OUT, hidden_position, switch_rows, switches_code, switches_value
 from balcony.frame.masking import maskable
 from balcony.frame.question import Question
-from balcony.parts.export import ablation_numbers, write
 from bert_core import save_checkpoint
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError
@@ -65,14 +62,14 @@ def test_a_text_without_pairs_has_no_corpus_loss(tiny_checkpoint):
     assert set(value["titles"]) == {"word", "is_next"}
 
 
-def test_files_and_python_give_the_same_changes(tiny_checkpoint, tmp_path):
+def test_files_and_python_give_the_same_changes(tiny_checkpoint, dialogue, tmp_path):
     found = ablation_map(tiny_checkpoint, *ASKED.texts, position=2)
-    content = json.loads(write("json", ablation_numbers(found)))
-    rows = list(csv.DictReader(io.StringIO(write("csv", ablation_numbers(found)))))
-    assert (content["answer"], len(rows)) == ("are", 6)
-    assert list(rows[0]) == ["layer", "head", "word", "is_next"]
+    value = switches_value(tiny_checkpoint, dataclasses.replace(ASKED, hidden=(1,)), dialogue)
+    rows = [*switch_rows(value)]
+    assert len(rows) == 6
+    assert list(rows[0]) == ["layer", "head", "word", "is_next", "loss"]
     changes = found.changes["word"]
-    assert content["changes"]["word"][1][2] == float(rows[5]["word"]) == pytest.approx(changes[1, 2].item(), abs=1e-6)
+    assert value["maps"]["word"][1][2] == rows[5]["word"] == pytest.approx(changes[1, 2].item(), abs=1e-6)
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     scope = {}
     exec(switches_code(dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model")), ASKED, 2), scope)

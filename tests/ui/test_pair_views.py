@@ -11,7 +11,8 @@ import torch
 from balcony.frame.page import follows
 from balcony.frame.question import Question
 from balcony.next_sentence import pair_views as pairs
-from balcony.parts.export import write
+from balcony.next_sentence.tab import verdict_value
+from balcony.parts.export import BYTE_ORDER_MARK, file_text
 from balcony.parts.notes import NEXT
 from bert_core import save_checkpoint
 from bert_core.config import BertConfig
@@ -78,6 +79,10 @@ def test_a_large_model_gets_a_small_window(tiny_checkpoint):
     assert pairs.window_size(dataclasses.replace(tiny_checkpoint, model=base)) == pairs.FEWEST
 
 
+def rows_of(table):
+    return list(csv.DictReader(io.StringIO(table.removeprefix(BYTE_ORDER_MARK))))
+
+
 def test_files_and_python_give_the_same_matrix(tiny_checkpoint, tmp_path):
     text = Corpus([["how are you", "=1+1 romeo", "${1} {x} 'i' \"am\""], ["you " * 12, "thank you"]])
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
@@ -86,13 +91,13 @@ def test_files_and_python_give_the_same_matrix(tiny_checkpoint, tmp_path):
     matrix = pair_matrix(tiny_checkpoint, text, limit=4, start=1)
     torch.testing.assert_close(scope["matrix"].probabilities, matrix.probabilities, equal_nan=True)
     assert torch.equal(scope["matrix"].labels, matrix.labels)
-    rows = json.loads(write("json", pairs.matrix_numbers(matrix)))
-    table = list(csv.DictReader(io.StringIO(write("csv", pairs.matrix_numbers(matrix)))))
-    assert len(rows) == len(table) == 16
-    assert (rows[0]["first"], rows[0]["first_sentence"], table[0]["first_sentence"]) == (2, "=1+1 romeo", "'=1+1 romeo")
-    assert rows[1]["is_true"] == 1
+    value = pairs.matrix_value(matrix, text, 4, tiny_checkpoint)
+    table = rows_of(file_text("csv", {"": value}, pairs.matrix_rows))
+    assert len(table) == 16
+    assert (table[0]["first"], table[0]["first_sentence"]) == ("2", "'=1+1 romeo")
+    assert table[1]["is_true"] == "1"
     assert float(table[1]["probability"]) == pytest.approx(matrix.probabilities[0, 1].item(), abs=1e-6)
-    assert (rows[10]["probability"], table[10]["probability"]) == (None, ""), "the long one with itself"
+    assert table[10]["probability"] == "", "the long one with itself"
 
 
 def test_the_python_contains_the_labels_of_pairs(tiny_checkpoint, tmp_path):
@@ -130,12 +135,12 @@ def test_a_sentence_without_a_word_has_no_attention_to_show(tiny_checkpoint):
 def test_files_and_python_give_the_same_pair(tiny_checkpoint, tmp_path, head, heads):
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     asked = dataclasses.replace(PAIR, across=head)
-    content, table = (write(kind, pairs.pair_numbers(tiny_checkpoint, asked)) for kind in ("json", "csv"))
-    content, rows = json.loads(content), list(csv.DictReader(io.StringIO(table)))
+    content = verdict_value(tiny_checkpoint, asked) | {"attention": pairs.across_value(tiny_checkpoint, asked)}
+    rows = rows_of(file_text("csv", {"": content}, pairs.pair_rows))
     assert content["is_next"] == pytest.approx(next_sentence(tiny_checkpoint, PAIR.text, PAIR.pair), abs=1e-6)
-    assert [row["from_token"] for row in rows[::4]] == content["attention"]["from"]
+    assert [row["from_token"] for row in rows[::4]] == content["attention"]["rows"]
     assert float(rows[5]["weight"]) == content["attention"]["weights"][1][1]
-    assert {row["heads"] for row in rows} == {content["attention"]["heads"]} == {heads}
+    assert {row["heads"] for row in rows} == {heads}
     assert {float(row["is_next"]) for row in rows} == {content["is_next"]}
     scope = {}
     exec(pairs.pair_code(dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model")), asked), scope)

@@ -55,7 +55,7 @@ def test_a_run_again_begins_with_the_same_weights_and_gives_the_same_losses(work
     assert len(losses(again)) == 30
     assert what_differs(space, [first, again]) == {"runs": [1, 2], "rows": [], "alike": True}
     saved = json.loads(curves_file(space, [first, again], "json")["content"])
-    assert [(name[:4], len(numbers["training"])) for name, numbers in saved.items()] == [("1 · ", 30), ("2 · ", 30)]
+    assert [(name[:4], len(rows)) for name, rows in saved.items()] == [("1 · ", 30), ("2 · ", 30)]
     with pytest.raises(RunError, match="No ticked run has numbers yet"):
         curves_file(space, [], "csv")
 

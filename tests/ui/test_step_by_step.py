@@ -10,15 +10,15 @@ import pytest
 import torch
 
 from balcony.frame.question import Question
-from balcony.parts.export import write
 from balcony.step_by_step.tab import (
     LINES,
     STAGES,
     inputs_value,
+    listed,
     norms_of,
     selection_of,
     steps_code,
-    steps_numbers,
+    steps_rows,
     steps_value,
 )
 from bert_core import save_checkpoint
@@ -142,6 +142,6 @@ def test_each_stage_has_python_that_runs_and_gives_its_numbers(tiny_checkpoint, 
         if commented.startswith("found."):
             torch.testing.assert_close(computed, eval(commented.split(" (")[0], scope), rtol=0, atol=1e-5)
     exec(steps_code(named, chosen, *LINES), {})
-    rows = json.loads(write("json", steps_numbers(named, question)))
+    rows = steps_rows(steps_value(named, question, listed))
     joined = [row["value"] for row in rows if row["name"] == "joined"]
     assert joined == pytest.approx(unpacked(value, "joined"), abs=1e-6)

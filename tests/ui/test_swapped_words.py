@@ -5,8 +5,7 @@ import dataclasses
 import pytest
 
 from balcony.frame.question import Question
-from balcony.masked_words.closer_view import NO_MASK, NO_PLACE, closer_code, closer_numbers, closer_value
-from balcony.parts.export import write
+from balcony.masked_words.closer_view import NO_MASK, NO_PLACE, closer_code, closer_rows, closer_value
 from bert_core import load_checkpoint
 from bert_core.config import CHECKPOINTS
 from bert_core.errors import InputError
@@ -27,9 +26,9 @@ def test_persons_are_put_in_the_place_of_a_person_and_he_and_she_are_rated(engli
     rows = {row["word"]: row["cells"] for row in value["rows"]}
     assert rows["doctor"] == pytest.approx([0.29, 0.04], abs=0.01)
     assert rows["nurse"] == pytest.approx([0.16, 0.07], abs=0.01)
-    lines = write("csv", closer_numbers(value)).splitlines()
-    assert lines[0] == "word,answer,probability"
-    assert len(lines) == 1 + 2 * len(rows)
+    lines = closer_rows(value)
+    assert lines[0].keys() == {"word", "answer", "probability"}
+    assert len(lines) == 2 * len(rows)
     exec(closer_code(english, DOCTOR), {})
     word, answer, p = capsys.readouterr().out.splitlines()[1].split()
     assert (word, answer, float(p)) == ("doctor", "she", pytest.approx(rows["doctor"][1], abs=1e-5))

@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import io
 import itertools
 import json
 import math
@@ -18,11 +17,11 @@ from balcony.frame.masking import mask_words, words_value
 from balcony.frame.page import corpus_of
 from balcony.frame.question import Question
 from balcony.frame.shown_model import first_pair, shown_model
-from balcony.masked_words.closer_view import LENS, MATTERED, SWEEP, closer_code, closer_numbers, closer_value
-from balcony.masked_words.tab import all_guesses, beside_value, guesses_code, guesses_value, put_guess, still_hidden
+from balcony.masked_words.closer_view import LENS, MATTERED, SWEEP, closer_code, closer_rows, closer_value
+from balcony.masked_words.tab import beside_value, guess_rows, guesses_code, guesses_value, put_guess, still_hidden
 from balcony.models.tab import model_facts, name_in_files, open_files
 from balcony.next_sentence.tab import verdict_value
-from balcony.parts.export import history_numbers, write
+from balcony.parts.export import BYTE_ORDER_MARK, file_text
 from balcony.parts.notes import PAIRS_ONLY
 from balcony.server.news import POINTS_LIVE, poll_delay, run_news, status_line, thin
 from balcony.server.workspace import Model, Workspace
@@ -31,6 +30,7 @@ from balcony.train.form import encoding_of
 from balcony.train.guess_board import GuessBoard
 from balcony.train.monitor import baselines, run_guesses
 from balcony.train.preview import preview
+from balcony.train.saved_run import curve_rows
 from balcony.train.tab import preview_value
 from bert_core import TrainingService, load_checkpoint, load_recipe, save_checkpoint
 from bert_core.config import CHECKPOINTS, BertConfig
@@ -193,16 +193,15 @@ def test_a_sweep_agrees_with_hiding_each_word_alone(tiny_checkpoint: Checkpoint)
     assert [word["probability"] is None for word in value["words"]] == [False, False, True, False]
     alone = rate_guess(tiny_checkpoint, "my", "hello [MASK] zyzzyva", "how")
     assert value["words"][1]["probability"] == pytest.approx(alone.probability, rel=1e-4)
-    numbers = closer_numbers(value)
-    read = list(csv.DictReader(io.StringIO(write("csv", numbers))))
-    assert [entry["word"] for entry in read] == ["hello", "my", "zyzzyva", "how"]
-    assert (read[2]["probability"], read[3]["sentence"]) == ("", "2")
-    assert json.loads(write("json", numbers))[1]["probability"] == pytest.approx(alone.probability, abs=1e-5)
+    rows = closer_rows(value)
+    assert [row["word"] for row in rows] == ["hello", "my", "zyzzyva", "how"]
+    assert (rows[2]["probability"], rows[3]["sentence"]) == (None, 2)
 
 
 def test_a_view_of_no_word_has_no_numbers(tiny_checkpoint: Checkpoint) -> None:
+    value = closer_value(tiny_checkpoint, Question("hello", view=LENS))
     with pytest.raises(InputError, match="Click a word"):
-        closer_numbers(closer_value(tiny_checkpoint, Question("hello", view=LENS)))
+        file_text("csv", {"": value}, closer_rows)
 
 
 def test_thin_gives_means_and_ends_at_the_last_step() -> None:
@@ -389,20 +388,15 @@ def test_a_loss_is_compared_with_baselines(finished) -> None:
 
 def test_the_numbers_of_a_run_are_given_as_files(finished) -> None:
     rows, held_out = finished.history(), [StepRow(step=20, **dict(zip(HELD_OUT, (1.5, 0.5, 0.25, math.nan))))]
-    content, table = (write(kind, history_numbers(rows, held_out)) for kind in ("json", "csv"))
-    content = json.loads(content)
-    assert [row["mlm_loss"] for row in content["training"]] == [row.mlm_loss for row in rows]
-    assert content["held_out"] == [
-        {"step": 20, "mlm_loss": 1.5, "nsp_loss": 0.5, "mlm_accuracy": 0.25, "nsp_accuracy": None}
-    ]
+    run = SimpleNamespace(history=lambda: rows, evaluations=lambda: held_out)
+    *training, last = curve_rows(run)
+    assert [row["mlm_loss"] for row in training] == [row.mlm_loss for row in rows]
+    measured = {"mlm_loss": 1.5, "nsp_loss": 0.5, "mlm_accuracy": 0.25, "nsp_accuracy": None}
+    assert last == {"part": "held-out", "step": 20, **measured}
+    table = file_text("csv", {"": [*training, last]}, iter).removeprefix(BYTE_ORDER_MARK)
     table = list(csv.DictReader(table.splitlines()))
     assert [float(row["grad_norm"]) for row in table[:-1]] == [row.grad_norm for row in rows]
-    assert (table[-1]["part"], table[-1]["step"], table[-1]["mlm_loss"], table[-1]["nsp_accuracy"]) == (
-        "held-out",
-        "20",
-        "1.5",
-        "",
-    )
+    assert (table[-1]["mlm_loss"], table[-1]["nsp_accuracy"], table[-1]["grad_norm"]) == ("1.5", "", "")
 
 
 def test_typed_masks_and_clicked_words_are_answered_in_reading_order(finished) -> None:
@@ -419,15 +413,13 @@ def test_guesses_are_given_as_files(finished) -> None:
     checkpoint = finished.snapshots[-1].checkpoint()
     asked = Question("hello my name", "[MASK] you", hidden=(2, 0))
     shown = guesses_value(checkpoint, asked)["masks"]
-    content = json.loads(write("json", all_guesses(checkpoint, asked)))
-    assert (content["text"], content["text_pair"]) == ("[MASK] my [MASK]", "[MASK] you")
-    first = [[mask["pieces"][0]["guesses"][0][0] for mask in shown], [mask[0]["token"] for mask in content["masks"]]]
-    assert first[0] == first[1]
-    rows = write("csv", all_guesses(checkpoint, asked)).splitlines()
-    assert len(rows) == 1 + 3 * 5
-    for answer in (all_guesses, guesses_code):
-        with pytest.raises(InputError, match="Click words"):
-            answer(checkpoint, Question("hello my name"))
+    rows = [*guess_rows({"masks": shown})]
+    assert len(rows) == 3 * 5
+    assert [row["token"] for row in rows[::5]] == [mask["pieces"][0]["guesses"][0][0] for mask in shown]
+    with pytest.raises(InputError, match="Click words"):
+        guesses_code(checkpoint, Question("hello my name"))
+    with pytest.raises(InputError, match="Click words"):
+        file_text("json", {"": guesses_value(checkpoint, Question("hello my name"))}, guess_rows)
 
 
 def test_another_model_guesses_the_same_hidden_words(tiny_checkpoint: Checkpoint, tiny_config, pieces) -> None:

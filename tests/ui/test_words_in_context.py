@@ -1,13 +1,11 @@
 """What the Words in context tab shows, as plain values."""
 
 import dataclasses
-import json
 from types import SimpleNamespace
 
 import pytest
 
 from balcony.frame.question import Question
-from balcony.parts.export import write
 from balcony.parts.notes import EACH_ALONE
 from balcony.words_in_context.tab import (
     BANK,
@@ -15,7 +13,7 @@ from balcony.words_in_context.tab import (
     HINT,
     ONE_OCCURRENCE,
     contexts_code,
-    contexts_numbers,
+    contexts_rows,
     contexts_value,
     course,
     example,
@@ -87,10 +85,9 @@ def test_unknown_words_and_a_single_occurrence_are_noted(tiny_checkpoint):
 def test_files_and_python_give_the_same_similarities(tiny_checkpoint, tmp_path):
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     named = dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model"))
-    numbers = contexts_numbers(named, "romeo", SENTENCES, 1)
-    rows = json.loads(write("json", numbers))
+    rows = [*contexts_rows(contexts_value(named, "romeo", SENTENCES, 1)[2])]
     assert [row["second_sentence"] for row in rows] == [SENTENCES[0], SENTENCES[2]] * 2
-    assert write("csv", numbers).count("\n") == 1 + 4
+    assert {row["title"] for row in rows} == {"Embeddings: cosine similarity"}
     scope = {}
     exec(contexts_code(named, "romeo", SENTENCES, 1), scope)
     cosine = scope["found"].cosine[1]
@@ -124,7 +121,7 @@ def test_whole_sentences_are_compared_by_their_vectors(pooling, tiny_checkpoint,
     assert (dict(facts["facts"])["Sentences"], len(points["data"][0]["x"]), cosine["labels"]) == ("3", 3, texts)
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     named = dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model"))
-    rows = json.loads(write("json", contexts_numbers(named, "", texts, 0, pooling)))
+    rows = contexts_rows(cosine)
     *setup, last = contexts_code(named, "", texts, 0, pooling).strip().split("\n")
     scope = {}
     exec("\n".join(setup), scope)
