@@ -70,7 +70,10 @@ def arguments() -> argparse.Namespace:
         help="what each visitor may ask for: local is generous, public is for strangers (the default with --share)",
     )
     parser.add_argument(
-        "--keep", type=named, metavar="DIR", help="keep unfinished runs in this folder; they go on after a restart"
+        "--keep",
+        type=named,
+        metavar="DIR",
+        help="save the runs of all pages in this folder; they can be continued after a restart",
     )
     parser.add_argument("--lesson", type=named, metavar="FILE", help="begin with the lesson in this file")
     parser.add_argument(

@@ -113,7 +113,7 @@ def launch(
     """Build the page and serve it until Ctrl-C. Takes the options of `gradio.Blocks.launch` and returns its result.
 
     lease: seconds without a request after which a visitor's runs are paused, and later freed; None takes LEASE_SECONDS
-    on a shared machine and no lease otherwise. keep: a folder for unfinished runs, which go on from there.
+    on a shared machine and no lease otherwise. keep: a folder from which the runs of visitors can be continued.
     lesson: a file with a lesson that the page begins with; raises BertCoreError where it cannot be read.
     teacher: the teacher's token of a class, which gets a board, and whose addresses are printed; None without a class.
     allowed: names by which a proxy on this machine serves the page to others.

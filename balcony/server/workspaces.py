@@ -9,7 +9,7 @@ import logging
 import math
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from balcony.server.workspace import NO_MODEL_YET, NOT_YOURS, Model, Workspace
 from balcony.system import usable_memory
 from bert_core.data.corpus import Corpus
 from bert_core.device import give_back_memory
-from bert_core.errors import BertCoreError, InputError, RunError, one_line
+from bert_core.errors import InputError, RunError
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.run import ACTIVE, TRAINING, Run
 from bert_core.runs.service import Source, TrainingService
@@ -34,6 +34,10 @@ MOST_TRAINING = 500  # visitors at once
 MOST_PROGRAMS = 64  # runs of programs that have not ended
 PROGRAM_BYTES = 2**24  # of a program's run: a larger one keeps its first, its newest and its best weights alone
 MOST_SPACES = 5_000
+KEPT = (
+    "When the server restarts, your runs stop, and keep their last model alone; you can continue them. Other models "
+    "are lost."
+)
 
 _log = logging.getLogger(__name__)
 
@@ -71,10 +75,8 @@ class Workspaces:
     @property
     def losses(self) -> str:
         """What a visitor loses by a restart, for the page."""
-        ended = "" if self.kept is None else "ended "
-        lost = f"When the server restarts, your {ended}runs and models are lost"
-        lost += "." if self.kept is None else "; unfinished runs continue."
-        return lost + (f" They are lost {self._free_after} after your last visit, too." if self._lease else "")
+        lost = KEPT if self.kept else "When the server restarts, your runs and models are lost."
+        return lost + (f" The same happens {self._free_after} after your last visit." if self._lease else "")
 
     @property
     def alone(self) -> str:
@@ -83,7 +85,7 @@ class Workspaces:
             return "If the server is still there, the run continues without this page."
         return (
             f"If the server is still there, the run continues without this page for {_duration(self._lease)}, and then "
-            f"it pauses; after {self._free_after} it is lost."
+            f"it pauses; after {self._free_after} it {'stops' if self.kept else 'is lost'}."
         )
 
     @property
@@ -260,38 +262,29 @@ class Workspaces:
             return list(self._spaces.values())
 
     def keep(self, folder: Path) -> None:
-        """Let the unfinished runs in a folder go on, and save all unfinished ones there from now on."""
-        self.kept = KeptRuns(folder, self._unfinished)
-        for kept in self.kept.found():
-            space = self.readmit(kept.visitor)
-            try:
-                run = self.service.resume(kept.folder, kept.corpus, owner=space.owner, paused=kept.is_paused)
-            except BertCoreError as error:
-                _log.error("a kept run does not go on: %s", one_line(error))
-                continue
-            run.id = kept.run_id  # by which its page knows it
-            space.add_run(run, kept.variant)
-            self.kept.adopt(kept)
-        self.kept.begin()
+        """Save the runs of all pages in a folder from now on; a visitor who comes back has those that are there."""
+        self.kept = KeptRuns(folder, self._of_pages)
 
     def readmit(self, visitor: str) -> Workspace:
         """The workspace of a visitor from before a restart, by the digest of the token, which is theirs again."""
-        with self._lock:
-            space = self._spaces.setdefault(visitor, Workspace("", is_readmitted=True))
-        space.last_seen = self.service.now()
-        return space
+        with self._loading:  # two requests that come at once are of one visitor
+            if found := self.peek([visitor]):
+                return found[0]
+            space = Workspace("", is_readmitted=True, last_seen=self.service.now())
+            if self.kept:
+                self.kept.list_again(visitor, space, self.service)
+            with self._lock:
+                self._spaces[visitor] = space
+            return space
 
     def peek(self, visitors: Iterable[str]) -> list[Workspace]:
         """The workspaces of visitors, by the digests of their tokens, which renews no lease."""
         with self._lock:
             return [self._spaces[visitor] for visitor in visitors if visitor in self._spaces]
 
-    def _unfinished(self) -> Iterator[tuple[str, Run, str]]:
+    def _of_pages(self) -> dict[str, Workspace]:
         with self._lock:
-            spaces = list(self._spaces.items())
-        for visitor, space in spaces:
-            for run in list(space.runs.values()):
-                yield visitor, run, space.entries[run.id].variant if run.id in space.entries else ""
+            return {visitor: space for visitor, space in self._spaces.items() if space.caller is None}
 
     def lookup(self, token: str | None) -> Workspace | None:
         """The workspace of a token, None for an unknown or expired one."""
@@ -299,6 +292,8 @@ class Workspaces:
         with self._lock:
             if (space := self._spaces.pop(key, None)) is not None:
                 self._spaces[key] = space
+        if space is None and self.kept and self.kept.has(key):
+            space = self.readmit(key)
         if space is not None and isinstance(token, str):
             space.token = token
             space.touch(self.service.now())

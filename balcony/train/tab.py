@@ -161,7 +161,7 @@ class TrainTab:
         is_active = run is not None and run.status in ACTIVE
         is_paused = run is not None and run.status == "paused"
         is_variant = run is not None and bool(space.entries[run.id].variant)  # the page keeps the model it shows
-        said = page.say(f"The server has restarted. {self.workspaces.losses}") if space.is_readmitted else {}
+        said = page.say(f"Your runs were interrupted. {self.workspaces.losses}") if space.is_readmitted else {}
         space.is_readmitted = False
         return said | {
             page.visitor: space.token,

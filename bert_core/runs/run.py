@@ -57,12 +57,14 @@ class Run:
         *,
         owner: Hashable = None,
         paused: bool = False,
+        stopped: str = "",
         keep_step: int | None = None,
         limits: Limits | None = None,
     ) -> None:
         """owner: any hashable, whose runs are prepared and trained one after the other; None for one of its own.
-        paused: before the first step. keep_step: of which a snapshot is taken and stays. limits: None for those of the
-        service, which also hold for later `continue_for`."""
+        paused: before the first step. stopped: why it is stopped before its next step, if one is left. keep_step: of
+        which a snapshot is taken and stays. limits: None for those of the service, which also hold for later
+        `continue_for`."""
         self.id = secrets.token_hex(16)
         self.owner: Hashable = self.id if owner is None else owner  # for whom it shares the training thread
         self.asked = recipe  # as it was given
@@ -90,6 +92,8 @@ class Run:
         self._kept_steps = {keep_step}
         if paused:
             self.pause()
+        if stopped:
+            self._send(lambda: self._stop_unfinished(stopped))
 
     # --- Facts --------------------------------------------------------------------------------------------------------
 
@@ -281,6 +285,10 @@ class Run:
     def _stop(self, reason: str) -> None:
         self._keep_newest()
         self._end("stopped", reason or f"Stopped by you at step {self.steps_done}.")
+
+    def _stop_unfinished(self, reason: str) -> None:
+        if self.training and not self.training.is_trained:
+            self._stop(reason)
 
     def _end(self, status: Status, reason: str) -> None:
         with self._changed:

@@ -136,8 +136,8 @@ def test_after_the_end_of_a_lease_the_page_goes_back_to_a_model_that_exists(
         notice = page.locator("#link-notice")
         expect(notice).to_be_in_viewport()
         expect(notice).to_have_text(
-            "Romeo and Juliet, quick is gone. When the server restarts, your runs and models are lost. They are lost 3 "
-            "hours after your last visit, too. The page shows a model that comes with Balcony. ×"
+            "Romeo and Juliet, quick is gone. When the server restarts, your runs and models are lost. The same "
+            "happens 3 hours after your last visit. The page shows a model that comes with Balcony. ×"
         )
         expect(shown_model(page)).to_have_text("romeo-juliet")
         if tab != "compare":
