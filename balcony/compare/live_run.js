@@ -114,7 +114,7 @@ export class LiveRun {
     this.cursors = cursors;
     this.chart?.add(points);
     if (held) this.chart?.hold(held);
-    if (snapshots.length) announce("snapshots", { run: this.run.run, steps: snapshots });
+    if (points.length || snapshots.length) announce("snapshots", { run: this.run.run, steps: snapshots, points });
     if (status === this.status) return;
     this.status = status;
     announce("status", null);

@@ -16,6 +16,8 @@ const OF_LINK =
 const REPLAY_MS = 250;
 const REPLAY = "Show each kept step in turn";
 const LIVE_MS = 1000; // at most so often a view follows a run that is shown live
+const MOST_POINTS = 200; // of the curve behind the slider
+const MARKED = "At the long ticks a word below is first right.";
 const MOST_STEPS = 60; // the server keeps about 40 snapshots; with more here, ask which are left
 
 /** @typedef {Record<string, any>} ShownModel see shown_model in balcony/frame/shown_model.py */
@@ -79,8 +81,8 @@ class TimeSlider {
     this.live,
   );
 
-  /** @param {ShownModel} model @returns {string} which step is shown, or why none */
-  show({ steps, detail, run, curve }) {
+  /** @param {ShownModel} model @param {number[]} marked steps @returns {string} which step is shown, or why none */
+  show({ steps, detail, run, curve }, marked) {
     this.steps = steps;
     const last = Math.max(0, steps.length - 1),
       { step } = question;
@@ -92,12 +94,14 @@ class TimeSlider {
     this.slider.setAttribute("aria-valuetext", step === null ? `Live, ${words}` : words);
     this.live.ariaPressed = `${step === null}`;
     this.element.classList.toggle("is-empty", !run);
-    this.draw(curve ?? []);
+    const right = marked.filter((each) => steps.includes(each));
+    this.slider.title = right.length ? MARKED : "";
+    this.draw(curve ?? [], right);
     return words;
   }
 
-  /** The loss curve behind the slider and a tick for each step, in the slider's own scale: one place for each step. @param {[step: number, loss: number | null][]} curve */
-  draw(curve) {
+  /** The loss curve behind the slider and a tick for each step, in the slider's own scale: one place for each step. @param {[step: number, loss: number | null][]} curve @param {number[]} marked steps */
+  draw(curve, marked) {
     const places = Math.max(1, this.steps.length - 1),
       at = (/** @type {number} */ place) => ((100 * place) / places).toFixed(2);
     // A run from a file has numbers from before its first kept step, one in training from after its last.
@@ -105,10 +109,13 @@ class TimeSlider {
       kept = curve.filter(([step]) => step >= first && step <= last),
       points = kept.flatMap(([step, loss]) => (loss === null ? [] : [[placeOf(this.steps, step), loss]]));
     const top = Math.max(...points.map(([, loss]) => loss), 1e-9);
+    const ticks = (/** @type {number[]} */ steps, /** @type {number} */ height) =>
+      steps.map((step) => `M${at(placeOf(this.steps, step))} 20v-${height}`).join("");
     const line = points.map(([place, loss]) => `${at(place)},${(20 - (18 * loss) / top).toFixed(2)}`);
     fill(
       this.drawing,
-      svg("path", { class: "b-time-ticks", d: this.steps.map((_, place) => `M${at(place)} 20v-4`).join("") }),
+      svg("path", { class: "b-time-ticks", d: ticks(this.steps, 4) }),
+      svg("path", { class: "b-time-right", d: ticks(marked, 20) }),
       line.length > 1 && svg("polyline", { class: "b-time-loss", points: line.join(" ") }),
     );
   }
@@ -168,6 +175,8 @@ class Frame {
   repeated = ""; // the last run that a link named
   isDoubted = false; // a view of the shown model has no answer
   isLink = Boolean(parsed(window.Balcony.hash));
+  /** By tab, see the event "right". @type {Record<string, {model: string, steps: number[]}>} */
+  right = {};
   following = 0;
   lastFollowed = -Infinity;
 
@@ -201,7 +210,11 @@ class Frame {
       else if (changed.has("step")) {
         this.show();
         if (!this.time.playing) this.refresh();
-      }
+      } else if (changed.has("tab")) this.show();
+    });
+    on("right", ({ tab, ...right }) => {
+      this.right[tab] = right;
+      this.show();
     });
     on("snapshots", (news) => this.grow(news));
     on("status", renew);
@@ -218,8 +231,9 @@ class Frame {
 
   show() {
     if (!this.shown) return;
-    const { key, own: isOwn } = this.shown;
-    this.detail.textContent = this.time.show(this.shown);
+    const { key, own: isOwn } = this.shown,
+      right = this.right[question.tab];
+    this.detail.textContent = this.time.show(this.shown, right?.model === key ? right.steps : []);
     this.rename.hidden = !isOwn || !this.name.hidden;
     if ([...this.picker.options].some(({ value }) => value === key)) this.picker.value = key;
   }
@@ -248,10 +262,13 @@ class Frame {
     if (isDoubted || (isSame && there(answer) !== had)) this.follow();
   }
 
-  /** A run has more snapshots. @param {{run: string, steps: number[]}} news */
+  /** A run has more snapshots, or points of its curve. @param {{run: string, steps: number[], points: (number | null)[][]}} news */
   grow(news) {
     const { shown } = this;
     if (!shown || shown.run !== news.run) return;
+    const known = shown.curve.at(-1)?.[0] ?? -1;
+    shown.curve.push(...news.points.filter(([step]) => (step ?? 0) > known).map((point) => point.slice(0, 2)));
+    if (shown.curve.length > MOST_POINTS) shown.curve = shown.curve.filter((_, k, { length }) => (length - k) % 2);
     const fresh = news.steps.filter((step) => step > (shown.steps.at(-1) ?? -1));
     if (!fresh.length) return;
     const isFirst = !shown.steps.length,

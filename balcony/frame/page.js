@@ -23,7 +23,8 @@
  * @property {null} class a class has changed
  * @property {null} limits a teacher has changed the limits of runs
  * @property {Record<string, string>} fill a seed, a learning rate or a text is to be put into the form of the Train tab
- * @property {{run: string, steps: number[]}} snapshots a run has new snapshots
+ * @property {{run: string, steps: number[], points: (number | null)[][]}} snapshots a run has new snapshots, or points of its curves
+ * @property {{tab: string, model: string, steps: number[]}} right at these steps of a run a word that the tab shows is first right
  * @property {null} status the run of the page has another status
  * @property {{run: string, step: number | null, text: string, advice: string}} verdict the exam of a run at a step, null for the newest: its verdict, and "longer", "slower" or ""
  * @property {null} news the server has told of the run of the page

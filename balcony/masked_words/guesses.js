@@ -1,8 +1,9 @@
 // The guesses for the masked words.
 
 import { bar, bringIn, button, direction, el, fill, note, notes, tools } from "../parts/elements.js";
+import { firstRight, NO_EARLIER_STEPS } from "../parts/first_right.js";
 import { count, percent } from "../parts/numbers.js";
-import { orError } from "../frame/page.js";
+import { announce, orError } from "../frame/page.js";
 import { ask, question, replace } from "../frame/question.js";
 import { guessFirst } from "../lessons/guess_first.js";
 
@@ -20,6 +21,7 @@ const LACKING = "The vocabulary of this model lacks this word, so the model cann
  * @property {Mask[]} masks
  * @property {(string | number)[][]} [sentences] each as its texts and, in place of a masked word, the number of that
  * @property {string[]} notes
+ * @property {(number | null | false)[] | null} [first_right] of a run, which comes later: for each mask the kept step at which it was first right, null for none, false for a mask without a word; null where no earlier step is kept
  * @property {string} [error]
  * @property {string} [hint]
  * @property {string} [caption]
@@ -108,7 +110,7 @@ function card({ word, is_lacking: isLacking, pieces, own }, number, put) {
     ranked(each, (guess, rank) => line(guess, rank, hidden, number, piece, put)),
   ]);
   const title = el("h3", `Mask ${number + 1}`, word && [" for ", el("bdi.b-hidden-word", word)]);
-  return el("section.b-card", title, isLacking && note(LACKING), lists, own && ownLine(own));
+  return el("section.b-card", title, isLacking && note(LACKING), lists, own && ownLine(own), el("p.b-own.b-first"));
 }
 
 /** The model's answer. @param {Guesses} value @param {Put | null} put */
@@ -124,6 +126,18 @@ function answered({ caption, hint, masks, sentences = [], error, notes: texts },
     error && note(error, true),
     notes(texts),
   ];
+}
+
+/** Tell when each word was first right. @param {HTMLElement} root @param {string} model key of the run @param {Guesses["first_right"]} steps */
+function tellFirst(root, model, steps = []) {
+  root.querySelectorAll(".b-first").forEach((line, mask) => {
+    const step = steps?.[mask];
+    if (steps === null) fill(line, mask === 0 && NO_EARLIER_STEPS);
+    else if (step === null) fill(line, "Right at none of the kept steps.");
+    else fill(line, typeof step === "number" && firstRight(model, step));
+  });
+  const found = (steps ?? []).flatMap((step) => (typeof step === "number" ? step : []));
+  announce("right", { tab: "masked-words", model, steps: found });
 }
 
 /** A box for the person's own guess at each mask. @param {Mask[]} masks @param {(counts: number[]) => void} uncover */
@@ -156,6 +170,7 @@ export function view(root, { server }) {
   if (!server.put) return (value) => value && fill(root, answered(value, null)); // the model beside
   /** @type {Guesses | null} */
   let last = null;
+  let model = ""; // that answered
   let covered = ""; // what the shown form asks
   const game = guessFirst("word", "masked-words", () => draw(last));
 
@@ -168,16 +183,20 @@ export function view(root, { server }) {
     replace(edited);
   }
 
-  /** @param {Guesses | null} value @param {object} [of] the question */
+  /** @param {Guesses | null} value @param {any} [of] the question */
   function draw(value, of) {
+    const isMore = of && value?.masks === last?.masks;
     last = value;
+    if (of) ({ model } = of);
     if (!value) return;
+    if (isMore) return tellFirst(root, model, value.first_right);
     const { masks } = value;
     const covers = game.covers(of) && masks.length ? question.text + masks.map(({ word }) => word) : "";
     if (covers && covers === covered) return; // what was typed stays
     covered = covers;
     const uncover = (/** @type {number[]} */ counts) => game.uncover(counts);
     fill(root, game.line, covers ? guessing(masks, uncover) : answered(value, put));
+    tellFirst(root, model, value.first_right);
   }
   return draw;
 }

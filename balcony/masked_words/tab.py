@@ -5,6 +5,7 @@ import dataclasses
 import math
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import gradio as gr
 
@@ -18,13 +19,17 @@ from balcony.masked_words.closer_view import LABELS, VIEWS, closer_code, closer_
 from balcony.parts.controls import control
 from balcony.parts.downloads import exporter
 from balcony.parts.export import Row, python_code
+from balcony.parts.first_right import FirstRight
 from balcony.parts.notes import HEADS_OFF, ONE_OFF, alone_note, unknown_note
 from balcony.server.probe_lock import probe_lock
+from balcony.server.workspace import is_finetuning
 from balcony.views import view
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
 from bert_core.probes.forward import Guess
 from bert_core.probes.masked_words import fill_mask, rate_guess
+from bert_core.probes.reading import encode_text, row_of
+from bert_core.runs.run import Run
 from bert_core.storage.checkpoint import Checkpoint
 
 MOST_GUESSES = 5
@@ -35,6 +40,8 @@ HINT = "Click words to hide them from the model; double-click a word to hide onl
 
 GUESSES, BESIDE, CLOSER = "masked-guesses", "masked-other-guesses", "masked-closer"  # elem_ids
 SWAPS, ANSWERS = "masked-swaps", "masked-answers"
+FIRST_RIGHT = "first-right"  # the answer that tells when a run learned the words, which takes much longer
+_asked: WeakKeyDictionary[Run, FirstRight] = WeakKeyDictionary()  # the newest question about each run
 
 
 def lay_out(page: Page) -> None:
@@ -73,6 +80,7 @@ def lay_out(page: Page) -> None:
                 code=code_of_view,
             )
     page.on("guesses", (*TEXTS, "hidden", "guess", "other", "off"), guess, no_guesses)
+    page.on(FIRST_RIGHT, (), first_right, lambda sentence: {GUESSES: {"unnamed": sentence}})
     reads = (*TEXTS, "hidden", "guess", "view", "mask", "place", "swaps", "answers", "off")
     page.on("closer", reads, look_closer, no_view)
 
@@ -103,9 +111,37 @@ def guess(asked: PageRequest) -> dict[str, Any]:
     off = asked.question.heads_off(asked.checkpoint)
     if off and value["masks"]:
         value |= {"hint": ONE_OFF if len(off) == 1 else HEADS_OFF.format(off=len(off))}
+    elif value["masks"] and pretraining_run(asked):
+        value |= {"more": FIRST_RIGHT}
     if not asked.question.other:
         return {GUESSES: value, BESIDE: NO_GUESSES}
     return {GUESSES: value | {"caption": caption(asked.model)}, BESIDE: guess_beside(asked)}
+
+
+def pretraining_run(asked: PageRequest) -> Run | None:
+    """The run whose model is shown, if it learns to guess words."""
+    run = asked.space.runs.get(asked.question.model)
+    return None if run is None or is_finetuning(run) else run
+
+
+def first_right(asked: PageRequest) -> dict[str, Any]:
+    """The steps of `FirstRight` for the masks, and False for one whose word is not known."""
+    run, checkpoint = pretraining_run(asked), asked.checkpoint
+    assert run is not None
+    masked, words = mask_words(checkpoint, asked.question)
+    known = [each for each in words if each.index is not None and each.word.is_known]
+    encoding = encode_text(checkpoint, *masked.texts)
+    masks = [position for position, token in enumerate(encoding.tokens) if token == MASK]
+    places = [masks[each.mask : each.mask + each.masks] for each in known]
+    asks = FirstRight([row_of(encoding)] * len(known), places, [each.word.pieces for each in known])
+    if (before := _asked.get(run)) == asks:  # it knows some steps already
+        asks = before
+    _asked[run] = asks
+    steps = asks.steps(run)
+    if steps is not None:
+        of = dict(zip((each.mask for each in known), steps))
+        steps = [of.get(each.mask, False) for each in words]
+    return {GUESSES: {"first_right": steps}}
 
 
 @on_error(lambda sentence: NO_GUESSES | {"error": sentence, "caption": "The other model"})

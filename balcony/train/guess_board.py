@@ -3,6 +3,7 @@
 import itertools
 from typing import Any
 
+from balcony.parts.first_right import FirstRight
 from balcony.server.probe_lock import probe_lock
 from bert_core.data.corpus import Corpus
 from bert_core.probes.forward import likeliest, word_scores
@@ -17,7 +18,7 @@ MOST_READ = 20_000  # sentences from the start of a text, to choose from
 class GuessBoard:
     """The masked words of one run, and its models' guesses.
 
-    sentences: text before, the masked word, text after; one row per sentence.
+    sentences: text before, the masked word, text after; one row per sentence. first_right: of these words.
     """
 
     def __init__(self, corpus: Corpus, checkpoint: Checkpoint) -> None:
@@ -27,13 +28,14 @@ class GuessBoard:
         ]
         self._rows = [row for _, _, row in asked]
         self._words = [word for _, word, _ in asked]
+        self._positions = [[word.first] for word in self._words]
+        self.first_right = FirstRight(self._rows, self._positions, [word.pieces for word in self._words])
 
     def at(self, checkpoint: Checkpoint) -> list[list[Any]]:
         """[guess, probability, right] per sentence, of the run's model at any step."""
         with probe_lock:
-            positions = [[word.first] for word in self._words]
             guesses = word_scores(
-                checkpoint, self._rows, positions, lambda _, scores: likeliest(checkpoint, scores[0], 1)[0]
+                *(checkpoint, self._rows, self._positions), lambda _, scores: likeliest(checkpoint, scores[0], 1)[0]
             )
         return [
             [guess, round(probability, 6), int(guess == word.pieces[0])]

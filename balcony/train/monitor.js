@@ -155,7 +155,7 @@ class RunMonitor extends LiveRun {
     this.board.begin(run);
     this.board.name(run.run, run.title);
     this.chart.begin(run);
-    this.table.begin();
+    this.table.begin(run.run);
     this.next.show(null);
     runs.show(this.visitor, run.run);
   }

@@ -64,7 +64,8 @@ def curve_options() -> dict[str, Any]:
 def run_guesses(space: Workspace, run: Run, step: int | None, *, first: bool) -> dict[str, Any]:
     """The guesses of a run's model at a step for the hidden words of its board. Raises RunError before the first model.
 
-    first: also the board's sentences and the losses to compare with, which do not change.
+    first: also the board's sentences and the losses to compare with, which do not change. Of the newest model also the
+    steps of `FirstRight`.
     """
     if (found := space.checkpoint(run, step)) is None or run.job is None or is_finetuning(run):
         raise RunError(NO_MODEL_YET)
@@ -72,6 +73,8 @@ def run_guesses(space: Workspace, run: Run, step: int | None, *, first: bool) ->
     if run not in _boards:
         _boards[run] = GuessBoard(corpus, run.snapshots[-1].checkpoint())
     guesses: dict[str, Any] = {"step": found[0], "words": _boards[run].at(found[1])}
+    if step is None:
+        guesses["first_right"] = _boards[run].first_right.steps(run)
     if first:
         guesses |= {"sentences": _boards[run].sentences, "baselines": baselines(corpus, run.snapshots[-1])}
     return guesses

@@ -171,6 +171,34 @@ def test_the_slider_takes_the_guesses_below_the_curves_back_in_time(trained: Pag
     expect(page.locator("#run-guesses tbody tr[data-right=true]")).to_have_count(5)
 
 
+def test_a_word_tells_when_it_was_first_right(trained: Page, complaints: list[str]) -> None:
+    page = trained
+    open_tab(page, "Train")
+    slider, ticks = page.locator("#time-slider"), page.locator(".b-time-right")
+    first = page.locator("#run-guesses .b-path").first
+    expect_seen(first, "First right at step ")
+    assert (ticks.get_attribute("d") or "").count("v-20") >= 1
+    step = re.sub(r"\D", "", first.inner_text())
+    first.click()
+    expect(slider).to_have_attribute("aria-valuetext", f"step {step}")
+    row = first.locator("xpath=ancestor::tr")
+    expect(row).to_have_attribute("data-right", "true")
+    page.locator("#time-live").click()
+    open_tab(page, "Masked words")
+    expect_seen(page.locator("#masked-guesses .b-path", has_text="First right"), "First right at step ")
+    expect(ticks).to_have_attribute("d", re.compile("^[^v]+v-20$"))
+
+
+def test_the_curve_above_the_slider_grows_with_the_run(page: Page) -> None:
+    change_setting(page, "steps", "300")
+    start(page)
+    places = """() => [...document.querySelectorAll('.b-time-loss')].map((each) => each.points.length)"""
+    page.wait_for_function(f"({places})()[0] > 3")
+    before = page.evaluate(places)[0]
+    page.wait_for_function(f"(before) => ({places})()[0] > before + 3", arg=before)
+    expect(page.locator("#run-status")).not_to_contain_text("Finished")
+
+
 def test_a_paused_run_takes_a_new_learning_rate_and_an_ended_one_continues(page: Page) -> None:
     change_setting(page, "steps", "12")
     choose_pace(page, "1 step a second")

@@ -14,14 +14,24 @@ from helpers import make_model, wait
 from safetensors.torch import load_file
 
 from balcony.frame.masking import mask_words, words_value
-from balcony.frame.page import corpus_of
+from balcony.frame.page import PageRequest, corpus_of
 from balcony.frame.question import Question
 from balcony.frame.shown_model import first_pair, shown_model
 from balcony.masked_words.closer_view import LENS, MATTERED, SWEEP, closer_code, closer_rows, closer_value
-from balcony.masked_words.tab import beside_value, guess_rows, guesses_code, guesses_value, put_guess, still_hidden
+from balcony.masked_words.tab import (
+    GUESSES,
+    beside_value,
+    first_right,
+    guess_rows,
+    guesses_code,
+    guesses_value,
+    put_guess,
+    still_hidden,
+)
 from balcony.models.tab import model_facts, name_in_files, open_files
 from balcony.next_sentence.tab import verdict_value
 from balcony.parts.export import BYTE_ORDER_MARK, file_text
+from balcony.parts.first_right import FirstRight
 from balcony.parts.notes import PAIRS_ONLY
 from balcony.server.news import POINTS_LIVE, poll_delay, run_news, status_line, thin
 from balcony.server.workspace import Model, Workspace
@@ -517,6 +527,31 @@ def test_a_sentence_that_repeats_is_asked_once() -> None:
     prepared = prepare(load_recipe("romeo-juliet"), corpus)
     board = GuessBoard(corpus, Checkpoint(prepared.first_model().eval(), prepared.tokenizer))
     assert ["".join(parts) for parts in board.sentences] == ["one two", "three four"]
+
+
+def test_a_word_is_first_right_at_the_first_kept_step_with_that_guess(service: TrainingService, finished) -> None:
+    space = Workspaces(service, {}).enter(None)
+    space.add_run(finished)
+    steps = [snapshot.step for snapshot in finished.snapshots]
+    words = {step: run_guesses(space, finished, step, first=False)["words"] for step in steps}
+    first = [next((step for step in steps if words[step][k][2]), None) for k in range(5)]
+    assert run_guesses(space, finished, None, first=False)["first_right"] == first
+    assert set(first) - {None}
+    workspaces = Workspaces(service, {})
+    hidden = Question("Hello, my name is Romeo. [MASK]", hidden=(4,), model=finished.id)
+    value = first_right(PageRequest(workspaces, space, hidden))[GUESSES]["first_right"]
+    texts = ("Hello, my name is [MASK]. [MASK]",)
+    right = (
+        step
+        for step in steps
+        if fill_mask(workspaces.model(space, finished.id, step).checkpoint, *texts)[0][0][0] == "romeo"
+    )
+    assert value == [next(right, None), False]
+
+
+def test_a_run_that_keeps_its_end_alone_cannot_tell_when_a_word_was_right(finished) -> None:
+    kept = SimpleNamespace(snapshots=finished.snapshots[-1:])
+    assert FirstRight([], [], []).steps(kept) is None
 
 
 def test_the_board_guesses_as_fill_mask_does(tiny_checkpoint: Checkpoint) -> None:
