@@ -54,8 +54,11 @@ def shown_model(workspaces: Workspaces, space: Workspace, key: str, step: int | 
     run = space.runs.get(key)
     if run is None:
         model = workspaces.model(space, key)
+        is_own = key in space.models
+        missing = f"It came from a file, the Hub or a kept step, which a link does not carry: {model.title}."
         shown = {"key": key or workspaces.shipped_names[0], "name": model.title, "detail": model.detail}
-        return shown | {"own": key in space.models, "run": None, "steps": [], "at": None}
+        recipe = {"missing": missing} if is_own else None
+        return {**shown, "own": is_own, "run": None, "steps": [], "at": None, "recipe": recipe}
     is_active = run.status in ACTIVE  # read first: the snapshots of a run that has ended are all there
     steps = [snapshot.step for snapshot in run.snapshots]
     detail = "" if steps else "preparing" if is_active else "ended before it had a model"

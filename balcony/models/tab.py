@@ -22,7 +22,7 @@ from balcony.frame.tab import Tab
 from balcony.handlers import FOLLOWING, QUIET, on_error, own
 from balcony.parts.controls import control
 from balcony.parts.notes import no_facts
-from balcony.server.files import folder_name, pack, unpack
+from balcony.server.files import folder_name, pack, save_to_share, unpack
 from balcony.server.workspace import Model
 from balcony.views import hint, view
 from bert_core.config import CHECKPOINTS, LOCAL, Limits
@@ -32,7 +32,6 @@ from bert_core.storage.checkpoint import (
     MODEL_FILES,
     Checkpoint,
     load_checkpoint,
-    save_checkpoint,
 )
 from bert_core.storage.hub import Progress, fetch_checkpoint
 from bert_core.storage.untrusted import parse_json, read_limited
@@ -152,7 +151,7 @@ class ModelsTab:
         """Write the shown model to a file. Raises BertCoreError."""
         checkpoint = self.page.asked(values).checkpoint
         name = f"{folder_name(checkpoint.name)}.zip"
-        return self.page.save(name, functools.partial(pack, functools.partial(save_checkpoint, checkpoint)))
+        return self.page.save(name, functools.partial(pack, functools.partial(save_to_share, checkpoint)))
 
 
 TAB = Tab("models", "Models", ModelsTab)

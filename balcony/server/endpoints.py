@@ -14,7 +14,7 @@ from gradio.data_classes import FileData
 from pydantic import ConfigDict, ValidationError, validate_call
 
 from balcony.handlers import cached_file, sentence_of
-from balcony.server.files import folder_name, pack
+from balcony.server.files import folder_name, pack, save_to_share
 from balcony.server.news import series_of
 from balcony.server.probe_lock import Asker, asker, probe_lock
 from balcony.server.workspace import NO_MODEL_YET, Workspace
@@ -27,7 +27,7 @@ from bert_core.probes.reading import tokenize
 from bert_core.probes.sentence_pairs import next_sentence as judge_pair
 from bert_core.runs.recipe import BY_SIZE, DEFAULT_RECIPE, finetuning_recipe, recipe_for, recipe_named
 from bert_core.runs.run import Run
-from bert_core.storage.checkpoint import Checkpoint, save_checkpoint
+from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.prediction import predict, task_of
 from bert_core.tasks.task import Example
 from bert_core.tasks.token_classification import divided
@@ -147,7 +147,7 @@ class Endpoints:
         self._run(run_id)  # no other model has an address
         checkpoint = self._model(run_id)
         name = f"{folder_name(checkpoint.name)}.zip"
-        save = functools.partial(save_checkpoint, checkpoint)
+        save = functools.partial(save_to_share, checkpoint)
         return FileData(path=cached_file(self.demo, name, functools.partial(pack, save)))
 
 

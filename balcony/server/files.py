@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bert_core.config import LOCAL, Limits
 from bert_core.errors import CheckpointError, megabytes, quoted
-from bert_core.storage.checkpoint import MODEL_FILES
+from bert_core.storage.checkpoint import MODEL_FILES, Checkpoint, save_checkpoint
 from bert_core.storage.weights import CONFIG
 
 MOST_BYTES, MOST_BYTES_OF_PARTS = 100, 200  # of a file's name; most systems refuse more than 255
@@ -24,6 +24,26 @@ _DEVICES = re.compile(r"^(con|prn|aux|nul|(com|lpt)[\d¹²³])(?=\.|$)", re.IGNO
 MAX_ARCHIVE_BYTES = 2**30  # of the files in a zip together
 MAX_ZIP_ENTRIES = 1000
 MAX_ZIP_LIST_BYTES = 2**20  # a thousand entries with long names take a quarter
+_CARD = """# {name}
+
+A BERT of the class `{kind}`. After `pip install torch transformers`, in the folder that has this folder:
+
+```python
+{lines}
+```
+
+Balcony opens the zip under Models.
+"""
+_FILL_MASK = """from transformers import pipeline
+
+fill_mask = pipeline("fill-mask", "{folder}")
+for guess in fill_mask(f"hello {{fill_mask.tokenizer.mask_token}} are you"):
+    print(guess["token_str"], guess["score"])"""
+_OTHER_LAYER = """from transformers import AutoTokenizer, {kind}
+
+tokenizer, model = AutoTokenizer.from_pretrained("{folder}"), {kind}.from_pretrained("{folder}")
+tokens = tokenizer(["a text"], ["another text"], return_tensors="pt")
+print(model(**{tokens}))"""
 _MAX_RATIO = 16  # of their bytes to those that may be uploaded; weights do not become smaller in a zip
 
 
@@ -39,6 +59,18 @@ def file_name(*parts: str) -> str:
 def folder_name(name: str) -> str:
     """The folder that a packed model unpacks to. name: of the model, or the path of its folder."""
     return file_name(Path(name).name)
+
+
+def save_to_share(checkpoint: Checkpoint, folder: Path) -> None:
+    """Write a model's folder with a README, which says how Python opens it."""
+    save_checkpoint(checkpoint, folder)
+    kind = checkpoint.head.architecture if checkpoint.head else "BertForPreTraining"
+    lines = _FILL_MASK if checkpoint.head is None else _OTHER_LAYER
+    choices = "{name: rows[None] for name, rows in tokens.items()}"  # of one question
+    tokens = choices if kind == "BertForMultipleChoice" else "tokens"
+    lines = lines.format(kind=kind, folder=folder.name, tokens=tokens)
+    card = _CARD.format(name=folder.name, kind=kind, lines=lines)
+    (folder / "README.md").write_text(card, encoding="utf-8")
 
 
 def pack(save: Callable[[Path], object], zip_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What a person looks at, in the address: a link shows the same to another visitor, or says what is missing."""
 
 import csv
+import functools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,9 @@ from browser_steps import (
     words_of,
 )
 from playwright.sync_api import Page, expect
+
+from balcony.server.files import pack, save_to_share
+from bert_core import load_checkpoint
 
 STEPS = 8
 TEXTS = {  # the letters of a script, and sentences in it
@@ -140,6 +144,24 @@ def test_after_a_run_on_ones_own_text_every_tab_shows_its_words_and_a_link_says_
     expect(other.locator("#steps")).to_contain_text(re.compile("[A-Za-z]"))
     expect(other.locator("#link-notice")).to_be_in_viewport(ratio=1)
     expect(other.get_by_role("tab", name="Step by step")).to_have_attribute("aria-selected", "true")
+
+
+def test_a_link_to_a_model_that_was_opened_says_what_is_missing(visit: Callable[..., Page], tmp_path: Path) -> None:
+    path = tmp_path / "of-mine.zip"
+    pack(functools.partial(save_to_share, load_checkpoint("romeo-juliet")), path)
+    page = visit()
+    page.get_by_role("button", name="Help").click()
+    expect_seen(page.get_by_text("except for what it cannot carry"), "a model that you trained", in_window=True)
+    page.keyboard.press("Escape")
+    open_tab(page, "Models")
+    page.locator("#model-upload input[type=file]").set_input_files(path)
+    expect(shown_model(page)).to_have_text("of-mine")
+    link = link_of(page)
+    said = page.locator(".b-message", has_text="Download yours under Models and send the file too")
+    expect_seen(said, "which a link does not carry: of-mine.", in_window=True)
+    other = visit(at=link)
+    expect_seen(other.locator("#link-notice"), "which a link does not carry: of-mine.", in_window=True)
+    expect(shown_model(other)).to_have_text("romeo-juliet")
 
 
 def test_the_tab_of_a_link_opens_before_the_server_answers_and_every_press_of_another_counts(page: Page) -> None:

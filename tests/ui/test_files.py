@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import make_batch
+from helpers import make_batch, with_head
 
-from balcony.server.files import file_name, folder_name, pack, unpack
+from balcony.server.files import file_name, folder_name, pack, save_to_share, unpack
 from bert_core.config import LOCAL
 from bert_core.errors import CheckpointError
-from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
+from bert_core.probes.masked_words import fill_mask
+from bert_core.storage.checkpoint import TaskHead, load_checkpoint, save_checkpoint
+from bert_core.storage.weights import TASK_HEADS
 
 ONE_MEGABYTE = dataclasses.replace(LOCAL, upload_bytes=2**16)  # of the files in a zip
 
@@ -53,6 +55,30 @@ def test_no_part_of_a_file_name_is_cut_off_by_a_long_one():
     assert re.fullmatch("北{22}-x-yx.*-attention", name)
     assert len(name.encode()) < 250
     assert file_name("", "") == "model"
+
+
+@pytest.mark.parametrize("architecture", [None, *TASK_HEADS])
+def test_the_lines_in_the_readme_of_a_download_open_it(architecture, tiny_checkpoint, tmp_path, monkeypatch, capsys):
+    model = tiny_checkpoint
+    if architecture:
+        head = TaskHead(architecture, ("yes", "no") if "Classification" in architecture else ())
+        weight = torch.zeros(head.outputs, model.config.hidden_size)
+        model = with_head(model, head, weight, torch.zeros(head.outputs))
+    path = tmp_path / f"{folder_name('Your text, step 20')}.zip"
+    pack(functools.partial(save_to_share, model), path)
+    zipfile.ZipFile(path).extractall(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    card = (tmp_path / path.stem / "README.md").read_text(encoding="utf-8")
+    [lines] = re.findall("```python\n(.*?)```", card, re.DOTALL)
+    assert sum(bool(line) for line in lines.splitlines()) == 4
+    exec(lines, {})
+    said = capsys.readouterr().out
+    if architecture is None:
+        token, probability = said.split()[:2]
+        assert fill_mask(model, "hello [MASK] are you")[0][0] == (token, pytest.approx(float(probability), abs=1e-5))
+    else:
+        assert "logits" in said
+    unpack(path, tmp_path / "again")  # the page opens it
 
 
 def test_a_folder_is_named_after_its_model():
