@@ -7,6 +7,10 @@ import { bar, button, el, fill, roam, svg } from "../parts/elements.js";
 import { count, has, percent } from "../parts/numbers.js";
 import { ask, openTab } from "../frame/question.js";
 
+// Among the parts that can be set to zero; both are of the embeddings, and count as parts of layer 0.
+export const POSITIONS = 4,
+  SEGMENTS = 5;
+
 /** @import { Child } from "../parts/elements.js" */
 /** @import { Shown, Steps } from "./stages.js" */
 /** @typedef {{from: number, to: number}} Row the tokens of a line of the map, [from, to); more than one in a gap */
@@ -83,12 +87,14 @@ const upright = (text, press, attributes) =>
   el("button.b-bert-upright.b-small", { onclick: press, ...attributes }, el("span", text));
 
 /** @param {Shown} shown @param {Row[]} rows @param {boolean} isNarrow */
-function embeddings({ value: { ids, segments } }, rows, isNarrow) {
+function embeddings({ value: { ids, segments, zeroed } }, rows, isNarrow) {
   const name = "Embeddings",
+    isOff = [false, has(zeroed, [0, POSITIONS]), has(zeroed, [0, SEGMENTS])],
+    names = ["word", "+ position", "+ segment"],
     attributes = { "data-key": "embeddings" },
     press = () => open("embeddings");
   if (isNarrow) {
-    const bar = upright("word + position + segment", press, { ...attributes, title: name });
+    const bar = upright(names.filter((_, k) => !isOff[k]).join(" "), press, { ...attributes, title: name });
     return column("is-embeddings", name, el("span"), "", el("div.b-bert-area", bar));
   }
   const cells = [ids, ids.map((_, i) => i), segments].map((numbers) =>
@@ -97,8 +103,8 @@ function embeddings({ value: { ids, segments } }, rows, isNarrow) {
       rows.map(({ from, to }) => el("span", to - from > 1 ? "⋮" : `${numbers[from]}`)),
     ),
   );
-  const names = ["word", "+ position", "+ segment"].map((each) => el("span", each));
-  return column("is-embeddings", name, button(name, press, attributes), names, el("div.b-bert-area", cells));
+  const heads = names.map((each, k) => el(isOff[k] ? "span.is-off" : "span", each));
+  return column("is-embeddings", name, button(name, press, attributes), heads, el("div.b-bert-area", cells));
 }
 
 /** What each head brings from where, as lines to the shown token. @param {Steps} value @param {Row[]} rows @param {number} layer */

@@ -7,7 +7,7 @@ import { bar, bringIn, button, el, fill, note, tools } from "../parts/elements.j
 import { heatMap } from "../parts/heat_map.js";
 import { has, number, percent, precise, toggled } from "../parts/numbers.js";
 import { ask } from "../frame/question.js";
-import { modelMap } from "./map.js";
+import { modelMap, POSITIONS, SEGMENTS } from "./map.js";
 import { strips } from "./strips.js";
 
 const MOST_VALUES = 6; // of the weighted sum
@@ -143,7 +143,9 @@ function switches({ value }, parts, says = "Set to zero:") {
 export function zeros(shown) {
   const { off, zeroed, parts } = shown.value,
     heads = off.map((at) => /** @type {Switch} */ ([`Layer ${at[0] + 1}, head ${at[1] + 1}`, "off", at])),
-    others = zeroed.map((at) => /** @type {Switch} */ ([`Layer ${at[0] + 1}: ${parts[at[1]]}`, "zeroed", at]));
+    named = (/** @type {[number, number]} */ [layer, part]) =>
+      part < POSITIONS ? `Layer ${layer + 1}: ${parts[part]}` : parts[part],
+    others = zeroed.map((at) => /** @type {Switch} */ ([named(at), "zeroed", at]));
   return switches(shown, [...heads, ...others], "Set to zero now (a press undoes it):");
 }
 
@@ -173,6 +175,10 @@ export const STAGES = {
       inputs = { word: `Word ${tokens[token]}`, position: `Position ${token}`, segment: `Segment ${segments[token]}` };
     return [
       `${shown.vectors.word.length} numbers for each token`,
+      switches(shown, [
+        ["Positions", "zeroed", [0, POSITIONS]],
+        ["Segments", "zeroed", [0, SEGMENTS]],
+      ]),
       vectorsOf(shown, { ...inputs, sum: "Sum", embedded: "LayerNorm" }, [], (i, of) => {
         const sum = `${of("word")} + ${of("position")} + ${of("segment")} = ${of("sum")}`;
         return `${sum}. ${normed(shown, "sum", "embeddings", "embedded", i)}`;

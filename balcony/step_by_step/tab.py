@@ -22,7 +22,7 @@ from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
 from bert_core.probes.forward import likeliest
 from bert_core.probes.reading import encode_text
-from bert_core.probes.stages import PARTS, Stages, follow
+from bert_core.probes.stages import PARTS, Stages, follow, parts_of
 from bert_core.show import packed
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -259,10 +259,8 @@ def selection_of(checkpoint: Checkpoint, question: Question) -> Selection:
         answer = word.word.pieces[0] if word.index is not None and word.word.is_known else None
     token = question.token if question.token is not None else asked if asked is not None else 1
     layer, head = (max(0, min(number, most - 1)) for number, most in zip(question.head, (L, H)))
-    off, zeroed = (
-        tuple(part for part in parts if 0 <= part[0] < L and 0 <= part[1] < most)
-        for parts, most in ((question.off, H), (question.zeroed, len(PARTS)))
-    )
+    off, there = tuple(question.heads_off(checkpoint)), parts_of(L)
+    zeroed = tuple(part for part in question.zeroed if part in there)
     return Selection(masked.texts, (layer, head), max(0, min(token, len(tokens) - 1)), asked, answer, off, zeroed)
 
 

@@ -39,9 +39,17 @@ _OF_A_LAYER = {
     "hook_resid_post": "output_sum",
     "hook_normalized_resid_post": "output",
 }
-# The parts of a layer besides its heads. Without a residual, LayerNorm gets the block's output alone.
-PARTS = ("attention", "attention residual", "feed-forward", "feed-forward residual")
-_OF_PARTS = ("hook_attn_out", "hook_resid_mid", "hook_mlp_out", "hook_resid_post")
+# The parts of a layer besides its heads. Without a residual, LayerNorm gets the block's output alone. The last two are
+# of the embeddings, and count as parts of layer 0 alone.
+_OF_PARTS = {
+    "attention": "hook_attn_out",
+    "attention residual": "hook_resid_mid",
+    "feed-forward": "hook_mlp_out",
+    "feed-forward residual": "hook_resid_post",
+    "position vectors": "embed.hook_pos_embed",
+    "segment vectors": "embed.hook_token_type_embed",
+}
+PARTS = tuple(_OF_PARTS)
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,7 @@ def follow(
     for number in [attending] if position is None else [attending, position]:
         if not 0 <= number < len(encoding):
             raise InputError(f"The text has {len(encoding)} tokens, and no token {number}.")
-    if not set(zeroed) <= {(number, part) for number in range(L) for part in range(len(PARTS))}:
+    if not set(zeroed) <= {*parts_of(L)}:
         raise InputError(f"A part to set to zero is a layer below {L} and one of {len(PARTS)} parts, both from 0.")
     names = [*STATES, "embed.*", f"blocks.{layer}.*", "*.hook_pattern", "pooler.*", "nsp_logits"]
     found = numbers_of(without_heads(checkpoint, heads_off), encoding, names, _zeroed(zeroed))
@@ -127,13 +135,22 @@ def without_heads(checkpoint: Checkpoint, heads: Heads) -> Checkpoint:
     return dataclasses.replace(checkpoint, watch=both(checkpoint.watch, switch_off))
 
 
+def parts_of(layers: int) -> list[tuple[int, int]]:
+    """The parts of a model that can be set to zero, (layer, index in PARTS)."""
+    hooks = enumerate(_OF_PARTS.values())
+    return [(layer, part) for part, hook in hooks for layer in range(1 if hook.startswith("embed.") else layers)]
+
+
 def _zeroed(parts: Collection[tuple[int, int]]) -> Watch:
     """A watch that sets parts, (layer, index in PARTS), to 0."""
-    off, block = {f"blocks.{layer}.{_OF_PARTS[part]}" for layer, part in parts}, torch.empty(0)
+    hooks, block = [*_OF_PARTS.values()], torch.empty(0)
+    off = {
+        hooks[part] if hooks[part].startswith("embed.") else f"blocks.{layer}.{hooks[part]}" for layer, part in parts
+    }
 
     def watch(name: str, activation: Tensor) -> Tensor:
         nonlocal block  # the last one's output: a sum without its residual is the block that came just before it
-        if name.endswith(("hook_attn_out", "hook_mlp_out")):
+        if name.endswith(("hook_attn_out", "hook_mlp_out", "hook_pos_embed", "hook_token_type_embed")):
             block = activation = activation * (name not in off)
         return block if name in off else activation
 

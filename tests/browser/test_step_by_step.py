@@ -224,6 +224,19 @@ def test_a_number_opens_into_the_products_that_it_is_the_sum_of(shared: Page, fo
     assert numbers(card.locator("p").text_content())[-1] == pytest.approx(numbers(shown)[0], abs=1e-4)
 
 
+def test_position_vectors_set_to_zero_change_the_answer(shared: Page, complaints) -> None:
+    show(shared, "step-by-step", **FIRST, stage="embeddings")
+    steps = shared.locator("#steps")
+    steps.get_by_role("button", name="Positions", exact=True).click()
+    expect_seen(steps.locator(".b-answers"), "the whole model:", in_window=True)
+    expect_seen(steps.locator(".b-readout"), " + 0.0000 + ")
+    wait_for_question(shared, zeroed="0.4")
+    steps.locator(".b-stages button").first.click()
+    expect(steps.locator(".b-bert .is-off")).to_have_text("+ position")
+    steps.get_by_role("button", name="position vectors", exact=True).click()
+    expect_seen(steps.locator("h3 + p"), "This is the whole model.")
+
+
 def test_a_part_set_to_zero_changes_the_answer_beside_the_whole_models(shared: Page, complaints) -> None:
     show(shared, "step-by-step", **FIRST, stage="feed-forward")
     steps = shared.locator("#steps")

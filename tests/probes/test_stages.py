@@ -166,6 +166,18 @@ def test_a_part_set_to_zero_adds_nothing(tiny_checkpoint):
     assert not torch.allclose(first.states[1], whole.states[1])
 
 
+def test_position_and_segment_vectors_set_to_zero_are_left_out_of_the_sum(tiny_checkpoint):
+    whole = follow(tiny_checkpoint, *TEXTS).embeddings
+    for part, name, others in ((4, "position", ("word", "segment")), (5, "segment", ("word", "position"))):
+        found = follow(tiny_checkpoint, *TEXTS, zeroed=[(0, part)])
+        assert not found.embeddings[name].any()
+        assert whole[name].any()
+        total = sum(whole[each] for each in others)
+        assert torch.allclose(found.embeddings["sum"], total)
+        norm = tiny_checkpoint.model.bert.embeddings.LayerNorm
+        assert torch.allclose(found.states[0], norm(total), atol=1e-6)
+
+
 def test_a_model_without_output_heads_has_no_scores(tiny_checkpoint):
     bare = Checkpoint(tiny_checkpoint.model, tiny_checkpoint.tokenizer, missing=frozenset({"mlm", "nsp"}))
     found = follow(bare, TEXTS[0], position=1)
@@ -179,7 +191,8 @@ def test_a_model_without_output_heads_has_no_scores(tiny_checkpoint):
         ("hello", {"position": 3}, "3 tokens, and no token 3"),
         ("hello", {"attending": 3}, "3 tokens, and no token 3"),
         ("hello", {"heads_off": [(0, 3)]}, "no head 4 in layer 1"),
-        ("hello", {"zeroed": [(0, 4)]}, "part to set to zero"),
+        ("hello", {"zeroed": [(0, 6)]}, "part to set to zero"),
+        ("hello", {"zeroed": [(1, 4)]}, "part to set to zero"),
         ("", {}, "no word"),
         ("you " * 40, {}, "the model reads 17"),
     ],
