@@ -18,13 +18,13 @@ import torch
 
 from bert_core.config import LOCAL, Limits
 from bert_core.data.corpus import Corpus
-from bert_core.device import choose_device, give_way, gpu_fault, processor_cores
+from bert_core.device import choose_device, give_back_memory, give_way, gpu_fault, processor_cores
 from bert_core.errors import RunError, one_line
 from bert_core.runs.job import check_limits
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipe, load_recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.runs.saved_state import TrainingState, read_training_state
-from bert_core.runs.train import Training, prepare
+from bert_core.runs.train import TRIM_SECONDS, Training, prepare
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskParts
 
@@ -250,6 +250,7 @@ class TrainingService:
             self._plans = {run: plan for run, plan in self._plans.items() if run.status == "queued"}
             wanting = [run for run in self._next_runs() if run.wants_steps]
             if (chosen := self._chosen_run([run for run in wanting if run.due <= self.now()])) is None:
+                give_back_memory(TRIM_SECONDS)  # which a paused or stopped run no longer needs
                 self.changed.wait(min([TICK_SECONDS, *(run.due - self.now() for run in wanting)]))
                 return
             chosen.in_slice = True

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from bert_core.data.corpus import Corpus
-from bert_core.device import choose_device, give_back_memory
+from bert_core.device import choose_device, give_back_memory, keep_memory
 from bert_core.errors import ConfigError, RunError, ignore, noting, quoted
 from bert_core.runs.job import Job
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
@@ -89,6 +89,7 @@ class Training:
         self.kept_steps: set[int | None] = set()  # of which a snapshot is taken in any case
         self.points: list[StepRow] = list(state.evaluations) if state else []  # the held-out curve
         self.best: Snapshot | None = None  # of a task
+        keep_memory()
         with self._turn:
             self.trainer = job.trainer()
             self.job = dataclasses.replace(job, start=None)
@@ -105,6 +106,7 @@ class Training:
         while True:
             yield from self._evaluated()
             if self.is_trained:
+                give_back_memory()
                 return
             rows, problem = self._slice()
             if rows and not problem and self._is_snapshot_due:

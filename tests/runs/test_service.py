@@ -804,9 +804,10 @@ def test_runs_cut_anywhere_go_on_bit_for_bit_while_others_train(service, recipe,
     assert noise.status == "running"
 
 
-def test_training_returns_memory_from_time_to_time_however_short_the_runs(recipe, monkeypatch):
-    given_back, now = [], time.monotonic()
-    library = types.SimpleNamespace(malloc_trim=given_back.append)
+def test_training_returns_memory_from_time_to_time_and_at_its_end(recipe, monkeypatch):
+    given_back, kept, now = [], [], time.monotonic()
+    library = types.SimpleNamespace(malloc_trim=given_back.append, mallopt=lambda *of: kept.append(of))
+    device.keep_memory.cache_clear()
     monkeypatch.setattr(device, "_trimmed", now)
     monkeypatch.setattr(device.ctypes, "CDLL", lambda name: library)
     monkeypatch.setattr(sys, "platform", "linux")
@@ -815,4 +816,6 @@ def test_training_returns_memory_from_time_to_time_however_short_the_runs(recipe
     for _ in range(3):
         for event in train.Training(prepare(recipe.override({"training.steps": 3}))):
             now += 20.0 * (isinstance(event, list) and len(event))
-    assert len(given_back) == 4, "of nine steps of twenty seconds each"
+    device.keep_memory.cache_clear()
+    assert kept == [(-3, 2**25), (-1, 2**30)], "before the first one"
+    assert len(given_back) == 2 * 3, "in each of three runs of a minute, after forty seconds and at the end"

@@ -574,3 +574,40 @@ print(before - resident())
 def test_freed_memory_between_used_blocks_returns_to_the_system():
     done = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, text=True, check=True)
     assert float(done.stdout) > 200, "of 286 MB, all but a fiftieth was free"
+
+
+# Pages that a step of a medium-sized model needs anew, and the megabytes of the process after each training.
+STEPS = r"""
+import gc, re, resource, sys, torch
+from bert_core.config import BertConfig, TrainingConfig
+from bert_core.data.batches import Batch
+from bert_core.device import give_back_memory, keep_memory
+from bert_core.model import BertForPreTraining
+from bert_core.training.trainer import Trainer
+
+if sys.argv[1] == "kept":
+    keep_memory()
+ids = torch.full((16, 64), 7)
+batch = Batch(ids, ids * 0, ids * 0 + 1, ids.where(torch.arange(64) < 9, -100), ids[:, 0] * 0)
+config = BertConfig(vocab_size=2000, hidden_size=256, intermediate_size=1024)
+for _ in range(3):
+    trainer = Trainer(BertForPreTraining(config), [batch] * 8, TrainingConfig(steps=8))
+    faults = [resource.getrusage(resource.RUSAGE_SELF).ru_minflt for _ in trainer]
+    del trainer
+    gc.collect()
+    give_back_memory()
+    resident = re.search(r"RssAnon:\s+(\d+)", open("/proc/self/status").read()).group(1)
+    print(faults[-1] - faults[2], int(resident) / 1024)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is asked to keep freed memory")
+def test_a_step_takes_its_memory_from_the_one_before_and_the_end_gives_it_back():
+    found = {}
+    for mode in ("by default", "kept"):
+        done = subprocess.run([sys.executable, "-c", STEPS, mode], capture_output=True, text=True, check=True)
+        found[mode] = [[float(number) for number in line.split()] for line in done.stdout.splitlines()]
+    by_default, kept = (sum(faults for faults, _ in found[mode]) for mode in ("by default", "kept"))
+    assert kept < by_default / 4, found
+    after = {mode: [megabytes for _, megabytes in numbers] for mode, numbers in found.items()}
+    assert after["kept"][-1] < min(after["by default"][-1], after["kept"][0]) + 10, found
