@@ -8,6 +8,13 @@ interface PlotlyLibrary {
   Plots: { resize(box: HTMLElement): void };
 }
 
+/** An element with a chart: Plotly adds the figure that it drew, and its events. */
+interface PlotlyBox extends HTMLDivElement {
+  data: any[];
+  layout: Record<string, any>;
+  on(event: string, handler: (changed: object) => void): void;
+}
+
 /** What js_on_load of a gr.HTML component gets. */
 interface GradioComponent {
   element: HTMLElement;

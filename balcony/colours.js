@@ -4,11 +4,15 @@ import { dot, el } from "./parts/elements.js";
 
 const FULL = 60; // per cent of a colour at most, so that letters before it stay readable
 
+/** What a variable of the style sheet is now. @param {string} name */
+export const colour = (name) =>
+  getComputedStyle(/** @type {Element} */ (document.querySelector(".gradio-container")))
+    .getPropertyValue(`--b-${name}`)
+    .trim();
+
 /** The 256 colours between those of a variable of the style sheet, red, green and blue of each. @param {string} variable */
 function between(variable) {
-  const stops = getComputedStyle(/** @type {Element} */ (document.querySelector(".gradio-container")))
-    .getPropertyValue(variable)
-    .trim()
+  const stops = colour(variable)
     .split(" ")
     .map((stop) => [1, 3, 5].map((at) => parseInt(stop.slice(at, at + 2), 16)));
   return Array.from({ length: 256 }, (_, level) => {
@@ -20,8 +24,8 @@ function between(variable) {
 
 /** The colours of the shown theme: of numbers from 0 to 1, and from 0 to -1. */
 function scale() {
-  const more = between("--b-map"),
-    less = between("--b-opposite");
+  const more = between("map"),
+    less = between("opposite");
   /** @param {number} level -1 to 1 */
   return (level) => (level < 0 ? less : more)[Math.round(255 * Math.min(1, Math.abs(level)))];
 }

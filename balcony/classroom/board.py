@@ -6,7 +6,6 @@ from typing import Any
 
 from balcony.classroom.typed import cleaned
 from balcony.parts.export import Row
-from balcony.parts.figures import loss_curves
 from balcony.server.news import CURVES, LAST_STEPS, thin
 from balcony.server.workspace import Workspace
 from bert_core.runs.run import Run
@@ -15,7 +14,7 @@ MOST_POINTS = 60  # of a curve
 LONGEST_TITLE = 80  # characters
 OBJECTIVES = CURVES[:2]
 COLUMNS = ("name", "run", "settings", "sentences", "seed", "learning_rate", "step", "steps", "status")
-CHART = {"figures": [loss_curves()] * 2, "series": OBJECTIVES, "id": "class-curves"}
+CHART = {"series": OBJECTIVES, "id": "class-curves"}
 
 
 @dataclass(eq=False)

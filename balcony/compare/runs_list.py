@@ -15,7 +15,7 @@ from balcony.server.files import file_name
 from balcony.server.news import LAST_STEPS, POINTS_AT_FIRST, thin
 from balcony.server.workspace import Workspace, own_text_of
 from balcony.server.workspaces import functions
-from balcony.train.monitor import curve_options
+from balcony.train.monitor import SERIES
 from balcony.train.saved_run import curve_rows
 from balcony.train.settings import in_words, label_of
 from balcony.train.tab import TrainTab
@@ -59,7 +59,7 @@ def runs_list(page: Page, training: TrainTab) -> None:
         give_back_memory()
 
     served = functions(page.workspaces, listing, differing, curve, table)
-    options = curve_options() | {"hint": HINT}
+    options = {"series": SERIES, "hint": HINT}
     runs = view("compare/runs_list", events=("remove",), server_functions=served, options=options, elem_id="runs-list")
     runs.select(training.showing(start), page.visitor, training.live, **QUIET)
     runs.remove(training.showing(remove), page.visitor, training.live, trigger_mode="multiple", **QUIET)

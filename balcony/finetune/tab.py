@@ -18,7 +18,6 @@ from balcony.frame.question import MODEL, Values
 from balcony.frame.tab import Tab
 from balcony.handlers import FOLLOWING, QUIET, on_error, own
 from balcony.parts.downloads import exporter
-from balcony.parts.figures import task_curves
 from balcony.parts.notes import no_facts
 from balcony.server.workspace import Workspace
 from balcony.server.workspaces import Workspaces, functions
@@ -133,8 +132,7 @@ class FinetuneTab:
                         *page.functions(results_value, tried_value),
                         *functions(self.workspaces, command),
                     ],
-                    options={"figures": [task_curves()], "series": ["loss", "measure"], "id": "task-curves"}
-                    | {"alone": self.workspaces.alone},
+                    options={"series": ["loss", "measure"], "id": "task-curves"} | {"alone": self.workspaces.alone},
                     elem_id="fine-tune",
                 )
                 self.form.columns.render()

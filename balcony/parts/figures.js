@@ -1,9 +1,10 @@
 // Plotly figures. Plotly.js is large: it is fetched once, from this server, for the first chart in an open tab. On a slow
 // line, what the page needs comes first.
 
+import { colour } from "../colours.js";
 import { visitor } from "../frame/page.js";
 import { question } from "../frame/question.js";
-import { el, note } from "./elements.js";
+import { note } from "./elements.js";
 
 const CONFIG = { responsive: false, displaylogo: false, displayModeBar: false, doubleClick: "reset" };
 /** @type {Promise<PlotlyLibrary> | null} */
@@ -28,14 +29,46 @@ const tabIsOpen = visitor.known.then(async () => {
   while (!document.getElementById(`tab-${question.tab}`)?.offsetWidth) await new Promise(requestAnimationFrame);
 });
 
-/** @typedef {{data: object[], layout: Record<string, any>}} Figure */
+/** @typedef {{data: any[], layout: Record<string, any>}} Figure */
+
+const CLEAR = "rgba(0,0,0,0)";
+const FAMILY = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
+
+/** A length that grows with the browser's font size. @param {number} pixels at its usual size */
+export const sized = (pixels) => (pixels * Number.parseFloat(getComputedStyle(document.documentElement).fontSize)) / 16;
+
+/** Text that Plotly shows as it is: no markup, no formula, no placeholder. @param {string} text */
+export const literal = (text) =>
+  text
+    .replaceAll("&", "&amp;")
+    .replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;")
+    .replaceAll("$", "$\u200b")
+    .replaceAll("%{", "%\u200b{");
+
+/** @param {Record<string, any>} parts */
+export const layoutOf = (parts) => ({
+  paper_bgcolor: CLEAR,
+  plot_bgcolor: CLEAR,
+  font: { family: FAMILY, size: sized(13), color: colour("curve-other") },
+  hoverlabel: { font: { family: FAMILY } },
+  autosize: true,
+  ...parts,
+});
+
+/** @param {Record<string, any>} parts */
+export function axisOf(parts) {
+  const grid = `${colour("curve-other")}2e`; // hardly seen
+  return { gridcolor: grid, zerolinecolor: grid, linecolor: grid, zeroline: false, automargin: false, ...parts };
+}
 
 /**
  * A chart in `box`: `show` draws its figure anew, `extend` adds points and keeps zoom and hover, `relayout` changes the
  * layout alone. A closed tab, in which the box has no width, draws what has changed when it opens.
  * @param {HTMLElement} box @param {() => Figure} figure a new one each time, since Plotly writes into what it is given
+ * @param {() => void} [zoomed] after a person has zoomed
  */
-export function newChart(box, figure) {
+export function newChart(box, figure, zoomed) {
   let [isDrawn, isStale] = [false, false];
 
   async function show() {
@@ -50,6 +83,8 @@ export function newChart(box, figure) {
     if (!isDrawn) box.replaceChildren();
     const { data, layout } = figure();
     const done = Plotly.react(box, data, layout, CONFIG);
+    const drawn = /** @type {PlotlyBox} */ (box);
+    if (zoomed && !isDrawn) drawn.on("plotly_relayout", (changed) => "xaxis.range[0]" in changed && zoomed());
     isDrawn = true;
     await done;
   }
@@ -70,19 +105,5 @@ export function newChart(box, figure) {
     relayout: (/** @type {object} */ update) => change(() => window.Plotly.relayout(box, update)),
     extend: (/** @type {object} */ update, /** @type {number[]} */ traces) =>
       change(() => window.Plotly.extendTraces(box, update, traces)),
-  };
-}
-
-/** @type {View} */
-export function view(root) {
-  const box = el("div", { class: "b-chart" });
-  root.append(box);
-  /** @type {Figure} */
-  let figure;
-  const chart = newChart(box, () => structuredClone(figure));
-  return function draw(given) {
-    box.hidden = !given;
-    figure = given;
-    if (given) chart.show().catch(console.warn);
   };
 }

@@ -5,7 +5,9 @@ import { toggle } from "../controls.js";
 import { changes, el } from "../parts/elements.js";
 import { say } from "../frame/page.js";
 import { saveMenu, saveText } from "../parts/downloads.js";
-import { newChart } from "../parts/figures.js";
+import { colour } from "../colours.js";
+import { literal, newChart, sized } from "../parts/figures.js";
+import { skeleton } from "./panels.js";
 
 const NOTES = /** @type {[text: string, at: number, right: number, down: number][]} */ ([
   ["guessing blindly", 0, 80, -4],
@@ -15,11 +17,12 @@ const NOTES = /** @type {[text: string, at: number, right: number, down: number]
 /** With more runs than colours, the curves of some are dotted. @type {Record<string, string>} */
 const DOTTED = { solid: "dot", dash: "dashdot" };
 const SMOOTHING = 0.02; // time constant of the smoothing, as a fraction of the run's steps
-const LOW = 2; // a loss of words whose name would stand on that of the pairs
 const NARROW = 450; // some notes would stand on each other, or on the curve
-const GREY = "#7c8594";
-const PLACES = [1, 0.7, 0.4]; // of the end of a name, as fractions of the width
-const [WIDTH, HEIGHT] = [170, 0.16]; // of such a name: pixels, and a fraction of the highest loss
+const PLACES = [1, 0.7, 0.4]; // of the end of a baseline's name, as fractions of the width
+const [WIDTH, HEIGHT] = [240, 20]; // of such a name, in pixels
+const ALL = 1e6; // worse than all points
+const FEW = 200; // points in a zoomed part, of which the page asks for more
+const UNIFIED = 8; // runs whose numbers at a step fit into one box
 /** Kinds of files that are of the whole run. @type {Record<string, [name: string, hint: string]>} */
 const WHOLE = {
   html: ["Report", "a page to read, about the whole run"],
@@ -27,9 +30,10 @@ const WHOLE = {
 };
 const [LINE, NAMED] = [22, 230]; // pixels: the height of a line of the legend, about the width of a run's name
 
-/** @typedef {(number | null)[]} Point step, then the values of `options.series` */
+/** Of a baseline's name: its end as a fraction of the width, its height in pixels. @typedef {{right: number, bottom: number, yanchor: string}} Place */
+/** @typedef {[step: number, ...values: (number | null)[]]} Point step, then the values of `options.series` */
 /** @typedef {{name: string, colour: string, isDotted: boolean, steps: number, points: Point[]}} OtherRun */
-/** @typedef {{more: (is: boolean) => void, file: (kind: string) => any}} Actions after the toggle "More curves"; to save the numbers as a file or, with the title of a picture, `picture` */
+/** @typedef {{more: (is: boolean) => void, between: (first: number, last: number) => Promise<Point[]>, file: (kind: string) => any}} Actions after the toggle "More curves"; the points between two steps; to save the numbers as a file or, with the title of a picture, `picture` */
 
 /** An exponential mean over steps; it does not depend on how many steps a point stands for. @param {number} steps */
 function smoother(steps) {
@@ -44,10 +48,6 @@ function smoother(steps) {
     return sum / weight;
   };
 }
-
-/** Text that Plotly shows as it is. @param {string} text */
-const literal = (text) =>
-  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("$", "$\u200b").replaceAll("%{", "%\u200b{");
 
 export class Curves {
   isSmooth = true;
@@ -72,20 +72,23 @@ export class Curves {
   areNewTexts = changes();
 
   /**
-   * `options`: the figures without and with more curves, the names of a point's numbers, the points of an example, which is
-   * shown before the first run, and the id of the chart. Without `actions` the chart has only the curves of other runs.
+   * `options`: the names of a point's numbers, the points of an example, which is shown before the first run, and the id of
+   * the chart. Without `actions` the chart has only the curves of other runs.
    * @param {HTMLElement} root @param {any} options @param {Actions | null} [actions]
    */
   constructor(root, options, actions = null) {
     this.options = options;
     this.actions = actions;
-    // Plotly adds the figure to the element that it draws in.
-    this.box = /** @type {HTMLDivElement & import("../parts/figures.js").Figure} */ (
+    this.box = /** @type {PlotlyBox} */ (
       el("div.b-chart.b-curves", { id: options.id ?? (actions ? "run-curves" : "other-curves") })
     );
     root.append(this.box);
     if (actions) root.append(this.tools(actions));
-    this.chart = newChart(this.box, () => this.drawn());
+    this.chart = newChart(
+      this.box,
+      () => this.drawn(),
+      () => this.refine().catch(console.warn),
+    );
     this.change({});
     new ResizeObserver(() => {
       if (this.box.clientWidth && this.wasNarrow !== this.isNarrow) this.change({});
@@ -123,8 +126,19 @@ export class Curves {
   change(update) {
     this.inOrder(() => {
       Object.assign(this, update);
-      return this.chart.show();
+      return this.show();
     });
+  }
+
+  async show() {
+    await this.chart.show();
+    await this.nameBaselines();
+  }
+
+  /** Move names of baselines, which a curve may have reached, or whose lines the scale has moved. */
+  nameBaselines() {
+    const annotations = this.texts();
+    return this.areNewTexts(annotations) && this.chart.relayout({ annotations });
   }
 
   /** @param {{run: string, steps: number} | null} run null for none */
@@ -142,6 +156,7 @@ export class Curves {
   add(fresh) {
     if (!fresh.length) return;
     this.inOrder(() => {
+      const wasDot = this.points.length < 2;
       this.points.push(...fresh);
       this.box.dataset.points = `${this.points.length}`;
       const traces = this.figure.data.map(({ meta }, index) => ({ index, meta }));
@@ -149,9 +164,8 @@ export class Curves {
       const parts = changed.map(({ meta }) => this.part(meta, fresh)),
         update = { x: parts.map(([x]) => x), y: parts.map(([, y]) => y) },
         indices = changed.map(({ index }) => index);
-      // A curve may have reached the name of a baseline.
-      const annotations = this.texts();
-      if (this.areNewTexts(annotations)) this.chart.relayout({ annotations });
+      if (wasDot) return this.show();
+      this.nameBaselines();
       return this.chart.extend(update, indices);
     });
   }
@@ -171,7 +185,38 @@ export class Curves {
   }
 
   get figure() {
-    return this.options.figures[this.more ? 1 : 0];
+    return skeleton(this.options.series, this.more);
+  }
+
+  /** The steps that a person has zoomed to, null for all. */
+  get zoom() {
+    const [first, last] = this.box.layout?.xaxis?.range ?? [0, 0];
+    return this.run && last - first < this.end - 1 ? [Math.floor(first), Math.ceil(last)] : null;
+  }
+
+  /** The last step on the axis. */
+  get end() {
+    const { run, others, options } = this;
+    return this.isExample ? options.example.at(-1)[0] : Math.max(1, run?.steps ?? 0, ...others.map((of) => of.steps));
+  }
+
+  /** More points of the steps to which a person has zoomed: of a long run, the others are means over many steps. */
+  async refine() {
+    const { run, zoom, actions } = this;
+    if (!run || !zoom || !actions) return;
+    const [first, last] = zoom,
+      isInside = (/** @type {Point} */ [step]) => step >= first && step <= last,
+      known = this.points.filter(isInside).length;
+    if (known >= Math.min(FEW, last - first, (this.points.at(-1)?.[0] ?? 0) - first)) return;
+    const fresh = await actions.between(first, last);
+    if (run !== this.run || fresh.length <= known) return;
+    this.inOrder(() => {
+      this.points = [...this.points.filter((point) => !isInside(point)), ...fresh].sort(
+        ([one], [other]) => one - other,
+      );
+      this.box.dataset.points = `${this.points.length}`;
+      return this.show();
+    });
   }
 
   /** Before the first run the chart shows an example. */
@@ -229,40 +274,82 @@ export class Curves {
 
   shapes() {
     const [x0, x1] = [this.marked, this.marked];
-    const line = { type: "line", xref: "x", yref: "paper", x0, x1, y0: 0, y1: 1, line: { color: GREY, width: 1 } };
+    const line = {
+      type: "line",
+      xref: "x",
+      yref: "paper",
+      x0,
+      x1,
+      y0: 0,
+      y1: 1,
+      line: { color: colour("curve-other"), width: 1 },
+    };
     return this.marked === null ? [] : [line];
   }
 
-  /** Where a name above or below a loss lies on the fewest points. @param {number} loss @param {string} side "bottom": it lies above */
-  freest(loss, side) {
-    const columns = [this.column("mlm_loss"), this.column("nsp_loss")],
-      height = HEIGHT * Math.max(...Object.values(this.baselines).map((each) => each.loss)),
-      [bottom, top] = side === "bottom" ? [loss, loss + height] : [loss - height, loss],
-      width = WIDTH / Math.max(WIDTH, this.box.clientWidth),
-      isCovered = (/** @type {number | null} */ value) => value !== null && value >= bottom && value < top,
-      covered = this.points.filter((point) => columns.some((at) => isCovered(point[at] ?? null))),
-      places = covered.map(([step]) => (step ?? 0) / (this.run?.steps ?? 1));
-    const hidden = (/** @type {number} */ end) => places.filter((at) => at > end - width && at <= end).length;
-    return PLACES.toSorted((one, other) => hidden(one) - hidden(other))[0];
+  /** A function from a loss to how high it stands in its panel, in pixels. */
+  heights() {
+    const scaled = this.isLogarithmic ? Math.log10 : Number,
+      { margin, yaxis } = this.figure.layout,
+      [bottom, top] = yaxis.domain,
+      most = Math.max(...Object.values(this.baselines).map((each) => each.loss)),
+      [low, high] = this.box.layout?.yaxis.range ?? [0, most],
+      unit = ((top - bottom) * (this.box.clientHeight - margin.t - margin.b)) / (high - low);
+    return (/** @type {number} */ loss) => (scaled(loss) - low) * unit;
   }
 
-  /** The names of the baselines: at the right, where the curves have left them; that of the pairs apart from low ones of the words, and from the curves. */
+  /** How much a name at a place would cover: points of losses, and above all other names. @param {Place[]} taken @param {(loss: number) => number} heightOf */
+  covered(taken, heightOf) {
+    const columns = [this.column("mlm_loss"), this.column("nsp_loss")],
+      { l, r } = this.figure.layout.margin,
+      [width, height] = [sized(WIDTH) / Math.max(sized(WIDTH), this.box.clientWidth - l - r), sized(HEIGHT)],
+      steps = this.run?.steps ?? 1,
+      points = this.points.map((point) => ({
+        at: point[0] / steps,
+        heights: columns.map((column) => heightOf(point[column] ?? Number.NaN)),
+      }));
+    return (/** @type {Place} */ { right, bottom }) => {
+      const isHidden = ({ at, heights }) =>
+        at > right - width && at <= right && heights.some((each) => each >= bottom && each < bottom + height);
+      const isOn = (/** @type {Place} */ name) =>
+        Math.abs(name.right - right) < width && Math.abs(name.bottom - bottom) < height;
+      return points.filter(isHidden).length + ALL * (taken.filter(isOn).length + Number(bottom < 0));
+    };
+  }
+
+  /** The names of the baselines, at the right, where the curves have left them. */
   labels() {
-    const shown = this.figure.data.filter(({ meta }) => meta.kind === "baseline" && this.baselines[meta.series]);
-    const isLow = shown.some(({ meta: { series } }) => series !== "coin" && this.baselines[series].loss < LOW);
-    const look = { xref: "paper", xanchor: "right", borderpad: 0, showarrow: false, bgcolor: "white" };
+    const shown = this.figure.data.filter(({ meta }) => meta.kind === "baseline" && this.baselines[meta.series]),
+      look = { xref: "paper", xanchor: "right", borderpad: 0, showarrow: false, bgcolor: "white" };
+    /** @type {Place[]} */
+    const taken = [];
+    const heightOf = this.heights(),
+      covered = this.covered(taken, heightOf);
     return shown.map(({ meta: { series, side } }) => {
       const { loss, label } = this.baselines[series],
-        x = series === "coin" && isLow ? 0.45 : this.freest(loss, side),
+        line = heightOf(loss);
+      const places = [side, side === "top" ? "bottom" : "top"].flatMap((yanchor) =>
+        PLACES.map((right) => ({ yanchor, right, bottom: yanchor === "bottom" ? line : line - sized(HEIGHT) })),
+      );
+      const hidden = places.map(covered),
+        place = places[hidden.indexOf(Math.min(...hidden))],
         y = this.isLogarithmic ? Math.log10(loss) : loss;
-      return { ...look, text: label, x, y, yanchor: side, yshift: side === "top" ? -2 : 2 };
+      taken.push(place);
+      return {
+        ...look,
+        text: label,
+        x: place.right,
+        y,
+        yanchor: place.yanchor,
+        yshift: place.yanchor === "top" ? -2 : 2,
+      };
     });
   }
 
   /** What the example's MLM loss means: at its start, in its middle, at its end. */
   notes() {
     const { example } = this.options,
-      look = { showarrow: true, arrowhead: 0, arrowcolor: GREY, font: { size: 13 } };
+      look = { showarrow: true, arrowhead: 0, arrowcolor: colour("curve-other") };
     return NOTES.filter((_, index) => index !== 1 || !this.isNarrow).map(([text, at, ax, ay]) => {
       const [x, y] = example[Math.round(at * (example.length - 1))];
       return { ...look, x, y, text, ax, ay };
@@ -271,12 +358,12 @@ export class Curves {
 
   texts() {
     const texts = this.isExample ? this.notes() : this.labels();
-    return this.isNarrow ? texts.map((text) => ({ ...text, font: { size: 11 } })) : texts;
+    return this.isNarrow ? texts.map((text) => ({ ...text, font: { size: sized(11) } })) : texts;
   }
 
   drawn() {
-    const { run, held, options, others, isExample, isNarrow, isLogarithmic } = this,
-      { data, layout } = structuredClone(this.figure),
+    const { run, held, others, isExample, isNarrow, isLogarithmic } = this,
+      { data, layout } = this.figure,
       annotations = this.texts();
     this.areNewTexts(annotations); // the next points move only what differs from these
     this.smoothers = {};
@@ -290,16 +377,18 @@ export class Curves {
       if (trace.meta.smoothed && this.isSmooth)
         trace.hovertemplate = trace.hovertemplate.replace("<extra>", ", smoothed<extra>");
       // Of other runs alone, the colour tells the run, and the legend names what a dashed line is.
-      if (others.length && !run) trace.line = { ...trace.line, color: GREY };
+      if (others.length && !run) trace.line = { ...trace.line, color: colour("curve-other") };
     }
     data.push(...this.overlaid(data));
+    // A line needs two points.
+    for (const trace of data)
+      if (trace.y.filter((/** @type {number | null} */ value) => value !== null).length === 1)
+        trace.mode = "lines+markers";
     // The axis has the length of the whole run from the start, so that nothing jumps while the curve grows.
-    const end = isExample
-      ? options.example.at(-1)[0]
-      : Math.max(1, run?.steps ?? 0, ...others.map(({ steps }) => steps));
     for (const name of Object.keys(layout)) {
-      if (name.startsWith("xaxis")) Object.assign(layout[name], { range: [0, end], autorange: false });
+      if (name.startsWith("xaxis")) Object.assign(layout[name], { range: [0, this.end], autorange: false });
     }
+    if (others.length > UNIFIED) layout.hovermode = "closest";
     // The names of runs take the legend more than one line.
     if (others.length)
       layout.margin.t += LINE * Math.floor((others.length + 1) / Math.max(1, this.box.clientWidth / NAMED));

@@ -99,7 +99,11 @@ class RunMonitor extends LiveRun {
       this.restart();
       this.poll();
     };
-    this.chart = new Curves(sides, options, { more: refetch, file: (kind) => this.save(kind) });
+    this.chart = new Curves(sides, options, {
+      more: refetch,
+      between: async (first, last) => (await server.between(this.run.run, first, last)).points ?? [],
+      file: (kind) => this.save(kind),
+    });
     this.table = guessBoard(sides);
     const guesses = /** @type {HTMLElement} */ (sides.lastElementChild);
     this.showStep = asking(guesses, async (/** @type {ShownRun} */ run) => {
@@ -172,7 +176,7 @@ class RunMonitor extends LiveRun {
   }
 
   async ask() {
-    if (this.run && this.chart.points.length > MOST_POINTS) {
+    if (this.run && !this.chart.zoom && this.chart.points.length > MOST_POINTS) {
       this.restart();
       this.chart.restart();
     }

@@ -11,9 +11,8 @@ from weakref import WeakKeyDictionary
 import gradio as gr
 
 from balcony.frame.page import Page
-from balcony.parts.figures import curves
 from balcony.parts.report import frequency_loss
-from balcony.server.news import CURVES, MORE_CURVES
+from balcony.server.news import CURVES, MORE_CURVES, POINTS_AT_FIRST, thin
 from balcony.server.workspace import NO_MODEL_YET, Workspace, is_finetuning
 from balcony.server.workspaces import Workspaces, functions
 from balcony.train.guess_board import GuessBoard
@@ -25,6 +24,7 @@ from bert_core.errors import RunError
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
 
+SERIES = [*CURVES, *MORE_CURVES]  # of the charts of runs
 _boards: WeakKeyDictionary[Run, GuessBoard] = WeakKeyDictionary()  # of the runs that a page shows
 
 
@@ -43,22 +43,22 @@ def run_monitor(page: Page) -> gr.HTML:
     def saved(space: Workspace, run_id: str, kind: str) -> dict[str, Any]:
         return run_file(page, space, space.run(run_id), kind)
 
+    def between(space: Workspace, run_id: str, first: int, last: int) -> dict[str, Any]:
+        """The points between two steps, for a part of the chart to which a person has zoomed."""
+        rows = [row for row in space.run(run_id).history() if first <= row.step <= last]
+        return {"points": thin(rows, POINTS_AT_FIRST, SERIES)}
+
     workspaces = page.workspaces
     story = sorted((*tab.story, tab.name) for tab in page.tabs if tab.story)
     return view(
         "train/monitor",
         events=("status", "elsewhere", "limits", "fill", "longer", "slower"),
-        options=curve_options()
+        options={"series": SERIES}
         | {"alone": workspaces.alone, "losses": workspaces.losses, "story": [[name, text] for _, text, name in story]}
         | {"example": json.loads((ASSETS / "example-curve.json").read_text(encoding="utf-8"))},
-        server_functions=functions(workspaces, guesses, saved),
+        server_functions=functions(workspaces, guesses, saved, between),
         elem_id="run-monitor",
     )
-
-
-def curve_options() -> dict[str, Any]:
-    """The figures of balcony/train/curves.js, without and with more curves, and the names of a point's numbers."""
-    return {"figures": [curves(), curves(more=True)], "series": [*CURVES, *MORE_CURVES]}
 
 
 def run_guesses(space: Workspace, run: Run, step: int | None, *, first: bool) -> dict[str, Any]:

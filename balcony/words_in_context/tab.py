@@ -17,7 +17,6 @@ from balcony.frame.tab import Tab
 from balcony.parts.controls import control
 from balcony.parts.downloads import exporter
 from balcony.parts.export import Row, python_code
-from balcony.parts.figures import word_points
 from balcony.parts.notes import EACH_ALONE, alone_note, no_facts, unknown_note
 from balcony.server.probe_lock import probe_lock
 from balcony.views import hint, view
@@ -79,7 +78,7 @@ def lay_out(page: Page) -> None:
         with gr.Column(scale=1, min_width=320):
             view("words_in_context/similarity_map", elem_id=COSINE)
         with gr.Column(scale=1, min_width=320):
-            view("parts/figures", elem_id=POINTS)
+            view("words_in_context/points", elem_id=POINTS)
     view("train/facts", elem_id=NOTES)
     exporter(
         *(page, "the similarities"),
@@ -218,11 +217,14 @@ def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], leve
             "texts": texts,
             "cosine": found.cosine[level].tolist(),
         },
-        word_points(
-            *(labels, plane(found.vectors[level]).tolist(), telling(texts)),
-            title=f"{title}: the vectors in two dimensions",
-        ),
+        numbered(f"{title}: the vectors in two dimensions", labels, telling(texts), found.vectors[level]),
     )
+
+
+def numbered(title: str, labels: list[str], names: list[str], vectors: Tensor) -> dict[str, Any]:
+    """The value of the chart. labels: shown on hover. names: beside the numbers of the points."""
+    points = [[round(x, 4) for x in point] for point in plane(vectors).tolist()]
+    return {"title": title, "labels": labels, "names": names, "points": points}
 
 
 def plane(vectors: Tensor) -> Tensor:
@@ -261,10 +263,7 @@ def sentences_value(checkpoint: Checkpoint, sentences: list[str], pooling: str) 
             "texts": sentences,
             "cosine": cosine.tolist(),
         },
-        word_points(
-            *(sentences, plane(vectors).tolist(), telling(sentences)),
-            title="Whole sentences: the vectors in two dimensions",
-        ),
+        numbered("Whole sentences: the vectors in two dimensions", sentences, telling(sentences), vectors),
     )
 
 

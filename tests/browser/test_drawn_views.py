@@ -4,8 +4,7 @@ import pytest
 from browser_steps import serve_modules
 from playwright.sync_api import Page, expect
 
-from balcony.parts.figures import curves
-from balcony.train.monitor import curve_options
+from balcony.train.monitor import SERIES
 from tests.ui.test_colours import contrast
 
 
@@ -86,12 +85,78 @@ def test_a_chart_that_is_drawn_in_a_hidden_tab_names_its_curves_in_full_above_th
             root.remove();
             return found;
         }""",
-        {"figures": [curves()], "series": ["mlm_loss"], "example": [[0, 4.0], [9, 1.0]]},
+        {"series": SERIES, "example": [[0, 4.0], [9, 1.0]]},
     )
     assert names == ["Masked words (MLM)", "Next sentence (NSP)"]
     assert over is False
     assert have_edge is True
     assert narrow == ["MLM", "NSP"]
+
+
+@pytest.mark.parametrize("unigram", [0.8, 1.4, 2.5, 3.9])
+@pytest.mark.parametrize("width", [350, 900])
+def test_names_of_losses_do_not_stand_on_each_other_on_a_logarithmic_scale(
+    page: Page, unigram: float, width: int
+) -> None:
+    over = page.evaluate(
+        """async ([options, unigram, width]) => {
+            const root = document.createElement("div");
+            root.style.width = `${width}px`;
+            document.querySelector(".gradio-container").append(root);
+            (await import("/modules/frame/page.js")).setVisitor("a");
+            const chart = new (await import("/modules/train/curves.js")).Curves(root, options, {});
+            chart.begin({ run: "x", steps: 100 });
+            const points = Array.from({ length: 90 }, (_, k) => [k + 1, 4 * 0.93 ** k, 0.7 * 0.93 ** k, 0.5, 0.5]);
+            const baselines = {
+                uniform: { loss: 4, label: "uniform guess (ln 54 = 3.99)" },
+                unigram: { loss: unigram, label: "always guessing by word frequency" },
+                coin: { loss: 0.69, label: "coin toss (ln 2 = 0.69)" },
+            };
+            chart.change({ points, baselines, isLogarithmic: true });
+            await chart.inOrder(() => {});
+            const labels = [...root.querySelectorAll(".annotation text")].map((each) => each.getBoundingClientRect());
+            root.remove();
+            const isOver = (one, other) =>
+                one.left < other.right && other.left < one.right &&
+                one.top < other.bottom - 3 && other.top < one.bottom - 3;
+            return [labels.length, labels.some((one, k) => labels.slice(k + 1).some((other) => isOver(one, other)))];
+        }""",
+        [{"series": SERIES, "example": [[0, 4.0], [9, 1.0]]}, unigram, width],
+    )
+    assert over == [3, False]
+
+
+def test_one_step_is_a_dot_and_a_zoomed_part_of_a_run_gets_more_points(page: Page) -> None:
+    dots, asked, inside = page.evaluate(
+        """async (options) => {
+            const root = document.createElement("div");
+            document.querySelector(".gradio-container").prepend(root);
+            (await import("/modules/frame/page.js")).setVisitor("a");
+            const asked = [], at = (step) => [step, 4, 0.7, 0.1, 0.5];
+            const between = async (first, last) => {
+                asked.push([first, last]);
+                return Array.from({ length: last - first + 1 }, (_, k) => at(first + k));
+            };
+            const { Curves } = await import("/modules/train/curves.js"), chart = new Curves(root, options, { between });
+            chart.begin({ run: "x", steps: 1000 });
+            chart.add([at(1)]);
+            await chart.inOrder(() => {});
+            const drawn = [...root.querySelectorAll(".xy .points path")];
+            const dots = drawn.map((each) => each.getBoundingClientRect().width);
+            chart.add(Array.from({ length: 99 }, (_, k) => at(10 * k + 10)));
+            await chart.inOrder(() => {});
+            await window.Plotly.relayout(chart.box, { "xaxis.range[0]": 101, "xaxis.range[1]": 199 });
+            while (chart.points.length < 150) await new Promise((resolve) => setTimeout(resolve, 20));
+            await chart.inOrder(() => {});
+            const { x } = chart.box.data.find(({ meta }) => meta.kind === "line");
+            root.remove();
+            return [dots, asked, x.filter((step) => step >= 101 && step <= 199).length];
+        }""",
+        {"series": SERIES, "example": [[0, 4.0], [9, 1.0]]},
+    )
+    assert len(dots) >= 2
+    assert min(dots) > 3
+    assert (asked, inside) == ([[101, 199]], 99)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +182,7 @@ def test_the_name_of_the_coin_toss_stands_where_the_fewest_points_are(
             root.remove();
             return name.x;
         }""",
-        [curve_options() | {"example": [[0, 4.0], [9, 1.0]]}, losses],
+        [{"series": SERIES, "example": [[0, 4.0], [9, 1.0]]}, losses],
     )
     assert found == place
 

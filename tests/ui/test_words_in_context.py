@@ -42,11 +42,10 @@ def test_occurrences_are_counted_and_both_pictures_show_the_level(level, named, 
     assert shown["Left out, without the word"] == "2"
     assert facts["notes"] == [course(shown["Word vectors alone"], shown["Last layer"])]
     assert notes["notes"] == [EACH_ALONE]
-    [dots] = points["data"]
     assert dict(facts["facts"])["Mean similarity"] == f"{cosine['cosine'][0][1]:.2f}"
-    assert len(dots["x"]) == len(cosine["cosine"]) == len(cosine["labels"]) == 2
+    assert len(points["points"]) == len(cosine["cosine"]) == len(cosine["labels"]) == 2
     assert cosine["title"].startswith(named)
-    assert points["layout"]["title"]["text"].startswith(named)
+    assert points["title"].startswith(named)
 
 
 def test_the_level_changes_what_is_shown(tiny_checkpoint):
@@ -79,7 +78,7 @@ def test_unknown_words_and_a_single_occurrence_are_noted(tiny_checkpoint):
     assert facts["notes"] == [ONE_OCCURRENCE]
     assert "quark" in notes["notes"][0]
     assert "Mean similarity" not in dict(facts["facts"])
-    assert (points["data"][0]["x"], points["data"][0]["y"]) == ([0], [0])
+    assert points["points"] == [[0, 0]]
 
 
 def test_files_and_python_give_the_same_similarities(tiny_checkpoint, tmp_path):
@@ -118,7 +117,7 @@ def test_whole_sentences_are_compared_by_their_vectors(pooling, tiny_checkpoint,
     vectors = sentence_vectors(tiny_checkpoint, texts, pooling)
     expected = (vectors[0] @ vectors[1] / vectors[0].norm() / vectors[1].norm()).item()
     assert cosine["cosine"][0][1] == pytest.approx(expected, abs=1e-5)
-    assert (dict(facts["facts"])["Sentences"], len(points["data"][0]["x"]), cosine["labels"]) == ("3", 3, texts)
+    assert (dict(facts["facts"])["Sentences"], len(points["points"]), cosine["labels"]) == ("3", 3, texts)
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     named = dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model"))
     rows = contexts_rows(cosine)
