@@ -6,6 +6,7 @@ import { button, draws, el, fill, roam, showError, tools } from "../parts/elemen
 import { heatMap } from "../parts/heat_map.js";
 import { bytesOf } from "../parts/numbers.js";
 import { colourOf, headLines } from "./head_lines.js";
+import { on } from "../frame/page.js";
 import { change, isOff, onChange, settings } from "./heads.js";
 
 /**
@@ -76,6 +77,7 @@ class HeadDetail {
     const detail = [this.value.layer, this.value.head];
     this.root.dispatchEvent(new CustomEvent("without", { detail, bubbles: true }));
   });
+  effect = el("p.b-empty", { role: "status" });
   map = heatMap();
   lines = headLines();
   linesHint = el("p.b-readout", LINES_HINT);
@@ -88,6 +90,9 @@ class HeadDetail {
     const tablist = roam(el("div.b-tools", { role: "tablist", "aria-label": "How attention is drawn" }, this.tabs)),
       least = el("label", "Hide weights below ", this.threshold, this.limit);
     this.tools = tools(tablist, least, this.extra);
+    on("effect", ([without, what, change]) => {
+      fill(this.effect, without && [el("span", without), ": ", el("span", what), change]);
+    });
     onChange(() => {
       if (!this.tools.isConnected) return;
       // A head of the same layer needs no answer from the server.
@@ -129,7 +134,7 @@ class HeadDetail {
   showHead() {
     const { layer, head } = this.value;
     this.without.textContent = isOff([layer, head]) ? "Switch this head on" : "Switch this head off";
-    fill(this.extra, this.unfolds && this.without);
+    fill(this.extra, this.unfolds && [this.without, this.effect]);
     this.title.textContent = `Layer ${layer + 1}, head ${head + 1}`;
     this.drawMap(this.matrix("weights", head), AXES);
   }

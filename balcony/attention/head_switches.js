@@ -5,6 +5,7 @@ import { effect, effectLegend } from "../colours.js";
 import { options, select, table } from "../controls.js";
 import { button, disable, draws, el, fill, notes, roam, showError, tools } from "../parts/elements.js";
 import { signed, toggled } from "../parts/numbers.js";
+import { announce } from "../frame/page.js";
 import { ask, onPart, question } from "../frame/question.js";
 import { asking } from "../views.js";
 import { grid, headOf, headsOf, isOff } from "./heads.js";
@@ -60,11 +61,7 @@ class HeadSwitches {
       if (asked === input()) this.draw(found);
       else if (this.panel.isConnected) this.show();
     });
-    document.addEventListener("without", (event) => {
-      const { detail } = /** @type {CustomEvent} */ (event);
-      toggle(detail);
-      if (isOff(detail)) root.scrollIntoView({ block: "nearest" });
-    });
+    document.addEventListener("without", (event) => toggle(/** @type {CustomEvent} */ (event).detail));
     onPart(["off"], () => this.panel.isConnected && this.show());
   }
 
@@ -99,8 +96,10 @@ class HeadSwitches {
       const [before, after] = rows[name],
         digits = name === "loss" ? 3 : 4,
         now = [after.toFixed(digits), signed(after - before, digits)];
-      return [title, before.toFixed(digits), ...now.map((text) => count > 0 && (isMeasured ? text : "…"))];
+      return [title, before.toFixed(digits), ...now.map((text) => (count === 0 ? "" : isMeasured ? text : "…"))];
     });
+    const [title, before, after, change] = lines[lines.length - 1]; // the loss, if the text has one
+    announce("effect", count ? [without, title, ` ${before} → ${after} (${change})`] : []);
     fill(this.answers, table(["Answer", "All heads", without, "Difference"], lines));
   }
 

@@ -10,6 +10,10 @@ import { guessFirst } from "../lessons/guess_first.js";
 const PIECES = "A word here has several pieces: “##” begins one that continues a word.";
 const LACKING = "The vocabulary of this model lacks this word, so the model cannot guess it.";
 
+const ONE_OFF = "One head is off here, because you switched it off under Attention.";
+/** @param {number} off */
+const headsOff = (off) => `${off} heads are off here, because you switched them off under Attention.`;
+
 /** @typedef {[token: string, probability: number]} Guess */
 /** @typedef {{word: string, error?: string, pieces: string[], probability: number, ranks: number[]}} OwnGuess */
 /** @typedef {[token: string, probability: number | null, rank: number | null]} Answer a piece of the hidden word; null: not known */
@@ -24,6 +28,7 @@ const LACKING = "The vocabulary of this model lacks this word, so the model cann
  * @property {(number | null | false)[] | null} [first_right] of a run, which comes later: for each mask the kept step at which it was first right, null for none, false for a mask without a word; null where no earlier step is kept
  * @property {string} [error]
  * @property {string} [hint]
+ * @property {number} [off] heads that are switched off
  * @property {string} [caption]
  */
 
@@ -114,12 +119,17 @@ function card({ word, is_lacking: isLacking, pieces, own }, number, put) {
 }
 
 /** The model's answer. @param {Guesses} value @param {Put | null} put */
-function answered({ caption, hint, masks, sentences = [], error, notes: texts }, put) {
+function answered({ caption, hint, off, masks, sentences = [], error, notes: texts }, put) {
   const cards = masks.map((mask, number) => card(mask, number, put)),
     hasPieces = cards.some(({ textContent }) => textContent.includes("##"));
   return [
     caption && el("h3.b-caption", { dir: "auto" }, caption),
     hint && el("p.b-empty", hint),
+    off &&
+      tools(
+        el("span.b-empty", off === 1 ? ONE_OFF : headsOff(off)),
+        button("Switch on", () => ask({ off: [] })),
+      ),
     sentences.map((parts) => filled(parts, masks)),
     hasPieces && el("p.b-empty", PIECES),
     cards.length > 0 && el("div.b-cards", cards),

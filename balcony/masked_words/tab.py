@@ -20,7 +20,7 @@ from balcony.parts.controls import control
 from balcony.parts.downloads import exporter
 from balcony.parts.export import Row, python_code
 from balcony.parts.first_right import FirstRight
-from balcony.parts.notes import HEADS_OFF, ONE_OFF, alone_note, unknown_note
+from balcony.parts.notes import alone_note, unknown_note
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import is_finetuning
 from balcony.views import view
@@ -110,7 +110,7 @@ def guess(asked: PageRequest) -> dict[str, Any]:
         value = guesses_value(asked.answering, asked.question)
     off = asked.question.heads_off(asked.checkpoint)
     if off and value["masks"]:
-        value |= {"hint": ONE_OFF if len(off) == 1 else HEADS_OFF.format(off=len(off))}
+        value |= {"off": len(off)}
     elif value["masks"] and pretraining_run(asked):
         value |= {"more": FIRST_RIGHT}
     if not asked.question.other:

@@ -14,9 +14,6 @@ EACH_ALONE = (
     "those in training."
 )
 
-ONE_OFF = "One head is off here, because you switched it off under Attention."
-HEADS_OFF = "{off} heads are off here, because you switched them off under Attention."
-
 
 def no_facts(error: str = "", notes: Sequence[str] = ()) -> dict[str, Any]:
     """The value of a view of facts without any. error: why there are none."""

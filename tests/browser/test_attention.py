@@ -231,6 +231,15 @@ def test_a_head_is_switched_off_and_on_again(page: Page) -> None:
         expect(beside).to_have_text(name)
         beside.click()
         expect(cover).to_have_text(text)
+        effect = page.locator("#attention-map [role=status]")
+        if text:
+            expect_seen(
+                effect, re.compile(r"Without 1 head: MLM loss on the corpus \d\.\d+ → \d\.\d+ \("), in_window=True
+            )
+            last = panel.locator("tbody tr").last.locator("td").last
+            expect(effect).to_contain_text(f"({last.inner_text()})")
+        else:
+            expect(effect).to_be_empty()
     expect(beside).to_have_text("Switch this head off")
 
 

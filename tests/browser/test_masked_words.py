@@ -113,7 +113,7 @@ def test_a_guess_is_put_into_the_sentence_and_taken_out_again(page: Page, words:
         in_window=True,
     )
     assert numbers.all_inner_texts() != before
-    show(page, "masked-words", **FIRST)
+    page.locator("#masked-guesses").get_by_role("button", name="Switch on").click()
     expect(numbers).to_have_text(before)
 
 
