@@ -563,8 +563,7 @@ def _open(options: argparse.Namespace, name: str, random_weights: bool = False) 
     checkpoint = load_checkpoint(
         folder, max_positions=getattr(options, "max_positions", None), random_weights=random_weights
     )
-    if options.command not in (_predict, _evaluate):  # which ask for nothing that its files lack
-        _tell(*checkpoint.notes)
+    _tell(*checkpoint.notes)
     return checkpoint
 
 

@@ -204,13 +204,15 @@ def ablation_map(
 @torch.no_grad()
 def _random_heads(attention: BertSelfAttention, inputs: Tensor, heads: int, generator: torch.Generator) -> Tensor:
     """Attention weights (heads, T, T) of heads with normal query and key weights of the layer's root mean squares."""
-    projected = []
+    projected, D = [], inputs.shape[1]
     for project in (attention.query, attention.key):
-        weight, bias = (each.cpu().double().square().mean().sqrt() for each in (project.weight, project.bias))
+        # Of the unit vectors and of zero, which tell the weights of a layer with an adapter, too.
+        images = project(torch.eye(D + 1, D, device=next(project.parameters()).device)).cpu().double()
+        weight, bias = (each.square().mean().sqrt() for each in (images[:-1] - images[-1], images[-1]))
         scaled = torch.cat([inputs * weight, bias.expand(len(inputs), 1)], 1)  # (T, D + 1)
         # With scaled^T = Q R, scaled scaled^T is R^T R: R^T times normal numbers is distributed as scaled times them.
         root = torch.linalg.qr(scaled.T, mode="r").R.T.float()
-        size = inputs.shape[1] // attention.num_heads
+        size = D // attention.num_heads
         projected.append(root @ torch.randn(heads, root.shape[1], size, generator=generator))
     query, key = projected
     return (query @ key.transpose(1, 2) / math.sqrt(size)).softmax(-1)

@@ -11,7 +11,7 @@ from torch import Tensor
 from bert_core.config import BertConfig
 from bert_core.model import BertForPreTraining, draw
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
-from bert_core.storage.weights import PARTS, TASK_HEADS
+from bert_core.storage.weights import PARTS
 
 MAX_SNAPSHOTS = 40  # of one run
 
@@ -39,8 +39,7 @@ class Snapshot:
         head, missing, weights = self.head, frozenset[str](), dict(self.weights)
         if head is not None:
             head.add_to(model)
-            _, has_pooler = TASK_HEADS[head.architecture]
-            missing = frozenset({"mlm", "nsp"} if has_pooler else PARTS)
+            missing = head.never
             generator, device = torch.Generator().manual_seed(0), next(iter(weights.values())).device
             for name, parameter in model.named_parameters():
                 if name.startswith(tuple(PARTS[part] for part in missing)):

@@ -21,7 +21,7 @@ from bert_core.model import BertForPreTraining
 from bert_core.runs.job import Job
 from bert_core.runs.recipe import BY_SIZE, Recipe
 from bert_core.runs.snapshots import Snapshot
-from bert_core.storage.checkpoint import Checkpoint
+from bert_core.storage.checkpoint import Checkpoint, notes_on_missing
 from bert_core.training.evaluation import evaluate, evaluation_plan
 from bert_core.training.objective import Pretraining, StepRow
 
@@ -181,6 +181,8 @@ def _notes(job: TextJob, asked: Recipe) -> Iterator[str]:
     recipe, start = job.recipe, job.start
     if recipe.name == BY_SIZE and start is None:
         yield "Balcony chose by the size what you did not set yourself."
+    if start and start.head and not recipe.random_weights:
+        yield from notes_on_missing(start.head.never)
     yield from job.source.notes
     remedy = "choose a model that knows the text, or random weights" if start else "make it larger"
     yield from notes_on_unknown(job.batches.encoded.unknown_share, job.parts.train.name, remedy)

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -92,6 +92,12 @@ class TaskHead:
         return len(self.labels) or (2 if self.architecture == "BertForQuestionAnswering" else 1)
 
     @property
+    def never(self) -> frozenset[str]:
+        """The parts that files of such a model never have."""
+        _, has_pooler = TASK_HEADS[self.architecture]
+        return frozenset({"mlm", "nsp"} if has_pooler else PARTS)
+
+    @property
     def settings(self) -> Json:
         """What config.json says of it, beside the architecture."""
         names = dict(enumerate(self.labels or ("LABEL_0",) * self.is_regression))
@@ -108,10 +114,10 @@ class TaskHead:
 class Checkpoint:
     """A model, always in eval mode, with its tokenizer.
 
-    notes: what the files lacked and what replaces it, one sentence each. missing: which of "pooler", "mlm" and "nsp"
-    the files lacked; these parts are random, and probes that need them raise an error. recipe: the settings of the
-    training as JSON data, if known. head: of a fine-tuned model; its files have neither of the pre-training heads.
-    watch: what every probe lets its passes go through, see `BertModel.forward`; no file has it.
+    notes: what the files lacked, beside what files of such a model never have, one sentence each. missing: which of
+    "pooler", "mlm" and "nsp" they lacked; these parts are random, and probes that need them raise an error. recipe: the
+    settings of the training as JSON data, if known. head: of a fine-tuned model; its files have neither of the
+    pre-training heads. watch: what every probe lets its passes go through, see `BertModel.forward`; no file has it.
     """
 
     model: BertForPreTraining  # while somebody trains it, a copy in eval mode with its weights, see `_in_eval_mode`
@@ -322,16 +328,20 @@ def assemble(
     if stored is None:
         note = f"Only the tokenizer and the sizes are those of {name}; all weights are random."
         return Checkpoint(model.eval(), tokenizer, name, (note,), _fill(model, None, known))
-    notes = []
     if head := _read_head(fields):
         head.add_to(model)
-    if missing := _fill(model, stored, known):
-        parts = " and ".join(f"the {title}" for part, title in PART_TITLES.items() if part in missing)
-        notes.append(f"The files lack {parts}; what they lack is new and untrained here.")
+    missing = _fill(model, stored, known)
+    notes = notes_on_missing(missing - head.never if head else missing)
     if (positions := config.max_position_embeddings) > known:
         notes.append(f"The weights have {known:,} positions; {known + 1:,} to {positions:,} are new and untrained.")
     recipe = parse_json(files[RECIPE], RECIPE) if RECIPE in files else None
     return Checkpoint(model.eval(), tokenizer, name, tuple(notes), missing, recipe, head)
+
+
+def notes_on_missing(parts: Collection[str]) -> list[str]:
+    """A note, if some of PARTS are missing."""
+    titles = " and ".join(f"the {title}" for part, title in PART_TITLES.items() if part in parts)
+    return [f"The files lack {titles}; what they lack is new and untrained here."] if parts else []
 
 
 def _read_sizes(content: Json, fields: _Config) -> BertConfig:

@@ -34,6 +34,30 @@ TOKENS = ["[CLS]", "to", "be", "to", "[SEP]", "or", "[SEP]"]
 SEGMENTS = [0, 0, 0, 0, 0, 1, 1]
 
 
+class Adapter(torch.nn.Module):
+    """A linear layer and a change of it, as libraries of adapters put in its place."""
+
+    def __init__(self, base):
+        super().__init__()
+        self.base, self.change = base, torch.nn.Linear(base.in_features, base.out_features, bias=False)
+
+    def forward(self, x):
+        return self.base(x) + self.change(x)
+
+
+def test_heads_with_an_adapter_have_the_names_of_heads_with_its_sum():
+    checkpoint = load_checkpoint("english-mini")
+    texts = "the king was born in the city", "he died in the old house"
+    expected = head_names(checkpoint, *texts)
+    for layer in checkpoint.model.bert.encoder.layer:
+        for name in ("query", "key"):
+            adapter = Adapter(getattr(layer.attention.self, name))
+            adapter.base.weight.data -= adapter.change.weight
+            setattr(layer.attention.self, name, adapter.eval())
+    assert any(map(any, expected))
+    assert head_names(checkpoint, *texts) == expected
+
+
 def some_maps(layers: int = 3, heads: int = 2) -> AttentionMaps:
     draw = torch.Generator().manual_seed(5)
     weights = torch.rand(layers, heads, len(TOKENS), len(TOKENS), generator=draw).softmax(-1)

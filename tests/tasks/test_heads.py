@@ -138,7 +138,7 @@ def test_a_written_folder_opens_in_transformers_as_its_class_and_back_here(name,
         assert theirs.config.label2id == {label: i for i, label in enumerate(head.labels)}
 
     again = load_checkpoint(tmp_path)
-    assert (again.missing, again.head.labels) == (missing, head.labels)
+    assert (again.missing, again.notes, again.head.labels) == (missing, (), head.labels)
     assert torch.equal(again.tensors[f"{layer}.weight"], tuned.tensors[f"{layer}.weight"])
 
     theirs.save_pretrained(tmp_path / "theirs")
