@@ -21,14 +21,13 @@ interface GradioComponent {
   props: { value: any; options?: any };
   trigger(event: string, data?: any): void;
   watch(names: string[], callback: () => void): void;
-  /** The component's `server_functions`. */
-  server: Record<string, (...values: any[]) => Promise<any>>;
 }
 
 /** What a view gets beside the element that it fills. */
 interface ViewContext {
   trigger: GradioComponent["trigger"];
-  server: GradioComponent["server"];
+  /** See balcony/frame/server.js; a page that is saved has none. */
+  answer?(name: string, ...values: any[]): Promise<any>;
   options: any;
   setValue(value: any): void;
 }

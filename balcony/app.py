@@ -19,13 +19,14 @@ import gradio as gr
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from balcony.classroom.routes import class_routes
+from balcony.classroom.routes import class_answers
 from balcony.classroom.state import Classroom
+from balcony.frame.answers import MOST_THREADS, Answers
 from balcony.frame.page import open_page
 from balcony.lessons.lesson_bar import lesson_bar, load_lesson
 from balcony.server.endpoints import endpoints
 from balcony.server.guard import Guard
-from balcony.server.news import health_route, news_route
+from balcony.server.news import health_route
 from balcony.server.pages import Documents
 from balcony.server.probe_lock import probe_lock
 from balcony.server.scripts import links, script_route
@@ -57,28 +58,27 @@ ICON = ASSETS / "icon.png"  # drawn from icon.svg
 SHIPPED = tuple(CHECKPOINTS / name for name in ("romeo-juliet", "english-mini", "chinese-poems"))
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_SESSIONS = 500
-MOST_THREADS = 256  # more than wait for a probe
 MOST_QUEUED = 256  # requests of programs
 
 
 def build(
     service: TrainingService,
-    workspaces: Workspaces | None = None,
+    answers: Answers | None = None,
     lesson: dict[str, Any] | None = None,
     *,
     is_class: bool = False,
 ) -> gr.Blocks:
-    """The whole page for one training service and the workspaces of its visitors. lesson: to begin with. is_class:
-    with the bar and the tab of a class."""
-    workspaces = workspaces or open_workspaces(service)
+    """The whole page for one training service. answers: what it may ask. lesson: to begin with. is_class: with the bar
+    and the tab of a class."""
+    answers = answers or Answers(open_workspaces(service))
     with gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
         shown = [importlib.import_module(f"balcony.{folder}.tab").TAB for folder in (*TABS, *[CLASS][:is_class])]
-        page = open_page(demo, workspaces, shown)
+        page = open_page(demo, answers, shown)
         lesson_bar(page, lesson)
         if is_class:
             view("classroom/bar", elem_id="class-bar")
         page.lay_out()
-        endpoints(demo, workspaces)
+        endpoints(demo, answers.workspaces)
         demo.queue(api_open=False, max_size=MOST_QUEUED)
         poll_seldom(demo)
     return demo
@@ -128,11 +128,12 @@ def launch(
         workspaces.keep(keep)
     probe_lock.limit_seconds = service.limits.probe_seconds
     gr.set_static_paths([plotly_script()])
-    demo = build(service, workspaces, begin_with, is_class=teacher is not None)
-    routes = [news_route(workspaces), health_route(workspaces), script_route()]
+    answers = Answers(workspaces)
+    demo = build(service, answers, begin_with, is_class=teacher is not None)
     if teacher is not None:
         classroom = Classroom(teacher)
-        routes += class_routes(workspaces, classroom, first_verdict, keep)
+        class_answers(answers, classroom, first_verdict, keep)
+    routes = [answers.route(), health_route(workspaces), script_route()]
     layers = middleware(service, None if is_open else (*LOOPBACK, *allowed))
     served = demo.launch(
         theme=theme(),
@@ -147,7 +148,11 @@ def launch(
         max_file_size=service.limits.upload_bytes,
         max_threads=MOST_THREADS,
         prevent_thread_lock=True,
-        app_kwargs={"routes": routes, "middleware": layers, "openapi_url": None},
+        app_kwargs={
+            "routes": routes,
+            "middleware": layers,
+            "openapi_url": None,
+        },
         **NO_LOOK_AT_ITSELF,
         **options,
     )

@@ -1,7 +1,8 @@
 // The browser's half of balcony/views.py, and what becomes of a view whose question has no answer.
 
 import { button, el, note } from "./parts/elements.js";
-import { announce, latest, NO_ANSWER, on, visitor } from "./frame/page.js";
+import { announce, latest, NO_ANSWER, on } from "./frame/page.js";
+import { answer } from "./frame/server.js";
 
 /** The newest question about each component, by its id, and why it has no answer. @type {Record<string, {number: number, failure: string | null}>} */
 const asked = {};
@@ -19,15 +20,10 @@ export function expect(ids, number) {
 /**
  * The server has answered. An older answer than a component has is dropped.
  * @param {any} question @param {Record<string, any>} values by the ids of components
- * @param {boolean} [isMore] of the answer that the components have
  */
-export function receive(question, values, isMore) {
-  for (const id in values) {
-    const before = answers[id],
-      newer = question.number - before?.question.number;
-    if (isMore ? newer !== 0 : newer < 0) continue;
-    answers[id] = { question, value: isMore ? { ...before.value, ...values[id] } : values[id] };
-  }
+export function receive(question, values) {
+  for (const id in values)
+    if (!(question.number < answers[id]?.question.number)) answers[id] = { question, value: values[id] };
   announce("answers", null);
 }
 
@@ -99,22 +95,10 @@ const configured = (id) =>
 export function mount(name, view, component) {
   const { element, props, trigger, watch } = component;
   const root = /** @type {HTMLElement} */ (element.querySelector(".b-view"));
-  // Each call waits for the visitor's token and gives it first. Gradio returns nothing for a request that failed.
-  const server = Object.fromEntries(
-    Object.entries(component.server).map(([key, call]) => [
-      key,
-      async (/** @type {any[]} */ ...values) => {
-        await visitor.known;
-        const found = await call(visitor.token, ...values);
-        if (found === undefined) throw Error(NO_ANSWER);
-        return found;
-      },
-    ]),
-  );
   const { id } = /** @type {HTMLElement} */ (element.closest(".block"));
   const draw = view(root, {
     trigger,
-    server,
+    answer,
     get options() {
       return props.options || configured(id);
     },

@@ -4,7 +4,6 @@ The template is one constant element, so Gradio never renders typed text as HTML
 views.js beside it is the other half.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
@@ -21,28 +20,24 @@ def view(
     *,
     events: tuple[str, ...] = (),
     options: dict[str, Any] | None = None,
-    server_functions: list[Callable] | None = None,
     elem_id: str | None = None,
     **layout: Any,
 ) -> gr.HTML:
     """A component drawn by the function `view` of balcony/<name>.js.
 
     value: JSON that the view draws, again at every update. events: names of the events that the view may trigger;
-    names unknown to Gradio become listeners of the component. options: JSON that never changes. server_functions:
-    Python functions that the view may call, with the visitor's token and their arguments as one list.
+    names unknown to Gradio become listeners of the component. options: JSON that never changes.
     """
     return gr.HTML(
         value,
         html_template='<div class="b-view"></div>',
         js_on_load=(
             f"{list(events)!r};"  # Gradio reads here which events there are
-            f"Balcony.mount({name!r}, {{element, props, trigger, watch, "
-            "server: typeof server === 'undefined' ? {} : server});"
+            f"Balcony.mount({name!r}, {{element, props, trigger, watch}});"
         ),
         apply_default_css=False,
         padding=False,
         options=options or {},
-        server_functions=server_functions,
         elem_id=elem_id,
         **layout,
     )

@@ -62,8 +62,10 @@ class Class(Crowd):
 
     def ask(self, connection: http.client.HTTPConnection, action: str, *sent: Any) -> dict[str, Any]:
         """Change the class, or with "" ask for its news."""
-        connection.request("POST", f"/balcony/class/{action}".rstrip("/"), json.dumps(sent))
-        answer = json.loads(connection.getresponse().read())
+        visitor, *values = sent
+        asked = {"visitor": visitor, "question": None, "asks": [[f"class-{action or 'news'}", *values]]}
+        connection.request("POST", "/balcony/ask", json.dumps(asked))
+        _, answer = json.loads(connection.getresponse().read())
         if "error" in answer:
             raise OSError(answer["error"])
         return answer

@@ -126,14 +126,15 @@ class Crowd:
         """From the middle on, FLOOD requests a second: stalled uploads, fields of 2 GB, and questions without end."""
         held: deque[socket.socket] = deque()
         time.sleep(max(0.0, self.began + self.half - time.monotonic()))
-        kinds = [("upload", 1000), ("run/predict", 2**31), *[("component_server", 2)] * 3]
+        asks = ("balcony/ask", 2)
+        kinds = [("gradio_api/upload", 1000), ("gradio_api/run/predict", 2**31), asks, asks, asks]
         count = 0
         while not self.is_over:
             path, length = kinds[count % len(kinds)]
             count += 1
             with contextlib.suppress(OSError):
                 one = socket.create_connection(("127.0.0.1", self.server.port), timeout=5)
-                head = f"POST /gradio_api/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
+                head = f"POST /{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
                 one.sendall(head.encode() + (b"{}" if length == 2 else b"x" * 100))
                 held.append(one)
             while len(held) > MOST_HELD:

@@ -125,10 +125,11 @@ class Visitor:
                 body = {"data": data, "fn_index": dependency.get("id", index), "session_hash": self._session}
                 yield body, dependency["outputs"]
 
-    def call(self, elem_id: str, function: str, *arguments: Any) -> dict[str, Any]:
-        """Call a server function of a component."""
-        body = {"session_hash": self._session, "component_id": self._ids[elem_id], "fn_name": function}
-        return json.loads(self._ask("POST", "/gradio_api/component_server", body | {"data": list(arguments)}))
+    def ask(self, *asks: Sequence[Any], question: Any = None) -> list[Any]:
+        """What the server answers to what the page asks at once, each a name and values."""
+        body = {"visitor": self.value("visitor"), "question": question, "asks": asks}
+        lines = map(json.loads, self._ask("POST", "/balcony/ask", body).splitlines())
+        return [value for _, value in sorted(lines, key=lambda line: line[0])]
 
     def value(self, elem_id: str) -> Any:
         """What a component holds."""
@@ -155,7 +156,7 @@ class Visitor:
     def poll(self) -> dict[str, Any]:
         """Ask for news of the run."""
         run = self.value("run-monitor")
-        news = json.loads(self._ask("POST", "/balcony/news", [run["visitor"], run["run"], False, self.cursors]))
+        [news] = self.ask(["news", run["run"], False, self.cursors])
         if "error" in news:
             raise Refused(news["error"])
         self.cursors = news["cursors"]
@@ -164,7 +165,7 @@ class Visitor:
     def guess(self) -> None:
         """Ask for the newest guesses."""
         run = self.value("run-monitor")
-        self.call("run-monitor", "guesses", run["visitor"], run["run"], None, self.guessed == 0)
+        self.ask(["board", run["run"], None, self.guessed == 0])
         self.guessed = time.monotonic()
 
     def watch(self, until: float = float("inf")) -> Iterator[dict[str, Any]]:
@@ -188,11 +189,9 @@ class Visitor:
         of_run: ask the newest model of the run, else the one that comes with the page."""
         run = self.value("frame")
         question = {"model": run["run"] if of_run else "", "tab": "masked-words", **SENTENCES}
-        words = self.call("question", "words", run["visitor"], question, None)
+        [words] = self.ask(["words", None], question=question)
         question["hidden"] = [hidden]
-        guesses, closer = (
-            self.call("question", "answer", run["visitor"], event, question) for event in ("guesses", "closer")
-        )
+        [[guesses], [closer]] = (self.ask([name], question=question) for name in ("guesses", "closer"))
         return [words, guesses["masked-guesses"], closer["masked-closer"]]
 
     def leave(self) -> None:

@@ -5,6 +5,7 @@ import { colours, legend, pixels } from "../colours.js";
 import { keepingFocus, numbered, options, select } from "../controls.js";
 import { button, disable, draws, el, fill, note, notes, roam, tools } from "../parts/elements.js";
 import { bytesOf } from "../parts/numbers.js";
+import { latest } from "../frame/page.js";
 import { change, grid, headOf, headsOf, isOff, onChange, settings } from "./heads.js";
 
 /** @import { Head } from "./heads.js" */
@@ -78,10 +79,16 @@ class HeadGrid {
   key = el("div");
   notes = el("div");
 
-  /** @param {HTMLElement} root @param {boolean} switches whether heads can be off */
-  constructor(root, switches) {
+  /** @param {HTMLElement} root @param {ViewContext} context a page that is saved has no server to answer */
+  constructor(root, { options, answer }) {
     this.root = root;
-    this.switches = switches;
+    this.switches = options.switches;
+    this.name = latest(async (/** @type {Heads} */ value) => {
+      const found = await answer?.("names", Boolean(options.beside)).catch(({ message }) => ({ error: message }));
+      if (value !== this.value || !found) return;
+      Object.assign(value, { names: found.names ?? null, unnamed: found.error });
+      this.show();
+    });
     onChange(() => this.built && this.show());
   }
 
@@ -102,6 +109,7 @@ class HeadGrid {
     fill(this.title, next.caption || (next.layers === of ? "All heads" : `Heads of layer ${first + 1} of ${of}`));
     if (settings.picked[0] >= of || settings.picked[1] >= heads) settings.picked = next.picked;
     this.show();
+    if (!next.names) this.name(next);
     fill(this.notes, notes([...(next.layers < of ? [ONE_LAYER] : []), ...(next.notes ?? [])]));
   }
 
@@ -246,4 +254,4 @@ class HeadGrid {
 }
 
 /** @type {View} */
-export const view = (root, { options }) => draws(new HeadGrid(root, Boolean(options.switches)));
+export const view = (root, context) => draws(new HeadGrid(root, context));

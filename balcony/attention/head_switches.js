@@ -7,6 +7,7 @@ import { button, disable, draws, el, fill, notes, roam, showError, tools } from 
 import { signed, toggled } from "../parts/numbers.js";
 import { announce } from "../frame/page.js";
 import { ask, onPart, question } from "../frame/question.js";
+import { answer } from "../frame/server.js";
 import { asking } from "../views.js";
 import { grid, headOf, headsOf, isOff } from "./heads.js";
 
@@ -52,12 +53,12 @@ class HeadSwitches {
   );
 
   /** @param {HTMLElement} root @param {ViewContext} context */
-  constructor(root, { server, options }) {
+  constructor(root, { options }) {
     this.root = root;
     this.hint = options.hint;
     this.measureEach = asking(root, async () => {
       const asked = input();
-      const found = await server.measure(question);
+      const found = await answer("measure");
       if (asked === input()) this.draw(found);
       else if (this.panel.isConnected) this.show();
     });

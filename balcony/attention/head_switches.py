@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from balcony.frame.masking import mask_words, maskable
-from balcony.frame.page import Page, PageRequest
+from balcony.frame.page import Page
+from balcony.frame.page_request import PageRequest
 from balcony.frame.question import TEXTS, Question
 from balcony.parts.downloads import exporter
 from balcony.parts.export import Row, python_code
@@ -42,7 +43,7 @@ SWITCHES = "attention-switches"  # elem_id
 
 def head_switches(page: Page) -> None:
     """Lay out the switches and their exporter, and connect them."""
-    view("attention/head_switches", options={"hint": HINT}, server_functions=page.functions(measure), elem_id=SWITCHES)
+    view("attention/head_switches", options={"hint": HINT}, elem_id=SWITCHES)
     exporter(
         *(page, "the effect of each head"),
         of=SWITCHES,
@@ -53,7 +54,8 @@ def head_switches(page: Page) -> None:
         rows=switch_rows,
         code=lambda asked: switches_code(asked.checkpoint, *hidden(asked)),
     )
-    page.on("switches", (*TEXTS, "hidden", "off"), judge, lambda sentence: {SWITCHES: {"error": sentence}})
+    page.answers.add("measure", measure)
+    page.answer("switches", (*TEXTS, "hidden", "off"), judge, lambda sentence: {SWITCHES: {"error": sentence}})
 
 
 def judge(asked: PageRequest) -> dict[str, Any]:

@@ -9,7 +9,7 @@ const part = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
 const { grid, detail, layers } = JSON.parse(part("data").textContent);
 /** @type {ViewContext} */
-const context = { options: {}, trigger() {}, server: {}, setValue() {} };
+const context = { options: {}, trigger() {}, setValue() {} };
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const scheme = getComputedStyle(document.documentElement).colorScheme; // "light dark" follows the system
 const follow = () => document.body.classList.toggle("dark", scheme === "dark" || (scheme !== "light" && dark.matches));

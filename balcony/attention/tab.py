@@ -7,7 +7,8 @@ import gradio as gr
 
 from balcony.attention import values as attention
 from balcony.attention.head_switches import head_switches
-from balcony.frame.page import Page, PageRequest
+from balcony.frame.page import Page
+from balcony.frame.page_request import PageRequest
 from balcony.frame.question import TEXTS, Question
 from balcony.frame.shown_model import caption
 from balcony.frame.tab import Tab
@@ -25,7 +26,7 @@ HINT = (
     "switch a head off at its map or below, or click a word above to hide it."
 )
 CLEAR = "english-mini"  # a model with heads that stand out
-LATER = {"names": None, "more": "names"}  # the answer that gives the heads their names
+LATER = {"names": None}  # the page asks for them
 GRID, DETAIL = "attention-heads", "attention-map"  # elem_ids
 OTHER_GRID, OTHER_DETAIL = "attention-other-heads", "attention-other-map"
 HIDDEN = {OTHER_GRID: {"hidden": True}, OTHER_DETAIL: None}
@@ -35,8 +36,8 @@ def lay_out(page: Page) -> None:
     with gr.Column(elem_id="attention-stage"):
         view("attention/head_grid", options={"switches": True}, elem_id=GRID)
         view("attention/head_detail", options={"unfolds": True}, elem_id=DETAIL)
-        view("attention/unfolded_cell", server_functions=page.functions(unfold), elem_id="attention-cell")
-        view("attention/head_grid", elem_id=OTHER_GRID)
+        view("attention/unfolded_cell", elem_id="attention-cell")
+        view("attention/head_grid", options={"beside": True}, elem_id=OTHER_GRID)
         view("attention/head_detail", elem_id=OTHER_DETAIL)
     info = "The remaining weights of each row are scaled to sum to 1."
     control("checkbox", "hide_special", label="Hide [CLS] and [SEP]", info=info, elem_id="attention-hide")
@@ -53,9 +54,10 @@ def lay_out(page: Page) -> None:
         html=html,
     )
     head_switches(page)
-    page.on("heads", (*TEXTS, "hidden", "hide_special", "other"), show, no_heads)
-    page.on("layer", ("head",), show_layer, no_layer, part_of="heads")
-    page.on("names", (), names, lambda sentence: {GRID: {"unnamed": sentence}})
+    page.answer("heads", (*TEXTS, "hidden", "hide_special", "other"), show, no_heads)
+    page.answer("layer", ("head",), show_layer, no_layer, part_of="heads")
+    page.answers.add("names", names)
+    page.answers.add("unfold", unfold)
 
 
 TAB = Tab(
@@ -69,8 +71,8 @@ TAB = Tab(
 )
 
 
-def unfold(asked: PageRequest) -> dict[str, Any]:
-    return attention.head_value(asked.checkpoint, asked.question)
+def unfold(asked: PageRequest, layer: int, head: int) -> dict[str, Any]:
+    return attention.head_value(asked.checkpoint, asked.question, (layer, head))
 
 
 def show(asked: PageRequest) -> dict[str, Any]:
@@ -113,12 +115,10 @@ def no_layer(sentence: str) -> dict[str, Any]:
     return {DETAIL: {"error": sentence}, OTHER_DETAIL: None}
 
 
-def names(asked: PageRequest) -> dict[str, Any]:
-    """The names of the heads, which take much longer than their weights."""
-    value = {GRID: {"names": attention.shown_names(asked.checkpoint, asked.question)}}
-    if model := asked.other:
-        value[OTHER_GRID] = {"names": attention.shown_names(model.checkpoint, asked.question)}
-    return value
+def names(asked: PageRequest, beside: bool) -> dict[str, Any]:
+    """The names of the heads of the model, or of the one to compare with. They take much longer than the weights."""
+    model = asked.other if beside else asked.model
+    return {"names": attention.shown_names(model.checkpoint, asked.question) if model else []}
 
 
 def attention_of(checkpoint: Checkpoint, question: Question, *, is_named: bool = False) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 import { bringIn, button, el, fill, note, tools } from "../parts/elements.js";
 import { floats } from "../parts/numbers.js";
 import { latest, orError } from "../frame/page.js";
-import { onPart, question } from "../frame/question.js";
+import { onPart } from "../frame/question.js";
+import { answer } from "../frame/server.js";
 import { unfolded } from "../parts/row.js";
 
 const INPUT = ["model", "step", "newest", "text", "pair", "hidden", "head"];
 
 /** @type {View} */
-export function view(root, { server }) {
+export function view(root) {
   let asked = 0;
   const map = () => /** @type {HTMLElement | null} */ (document.querySelector("#attention-map .b-map"));
   const clear = () => {
@@ -33,7 +34,7 @@ export function view(root, { server }) {
   });
   const unfold = latest(async ({ head, tokens, i, j }) => {
     const number = (asked += 1);
-    const found = await orError(server.unfold({ ...question, head }));
+    const found = await orError(answer("unfold", ...head));
     if (number !== asked) return;
     if (found.error) return show(note(found.error, true));
     // Hidden [CLS] and [SEP] take part in the row all the same.

@@ -72,10 +72,10 @@ def texts_and_layers(checkpoint: Checkpoint, question: Question) -> tuple[tuple[
     return texts, shown_layers(config.num_hidden_layers, config.num_attention_heads, T, layer)
 
 
-def head_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
-    """The tokens of the question, and the query, key and value of each in its head, base64 of float32. words: the
+def head_value(checkpoint: Checkpoint, question: Question, at: Head) -> dict[str, Any]:
+    """The tokens of the question, and the query, key and value of each in a head, base64 of float32. words: the
     positions of those that are not special."""
-    layer, head = question.head
+    layer, head = at
     with probe_lock:
         found = follow(checkpoint, *mask_words(checkpoint, question)[0].texts, layer=layer)
     if not 0 <= head < len(found.layer["query"]):

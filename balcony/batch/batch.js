@@ -4,8 +4,9 @@
 
 import { button, direction, disable, el, fill, tools } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
-import { on, visitor } from "../frame/page.js";
+import { on } from "../frame/page.js";
 import { question } from "../frame/question.js";
+import { answer } from "../frame/server.js";
 import { asking } from "../views.js";
 import { scrolling, table } from "../controls.js";
 
@@ -133,7 +134,7 @@ class Batch {
   own = button("The step's own masks", () => this.hold(0), { id: "batch-own" });
 
   /** @param {HTMLElement} root @param {ViewContext} context */
-  constructor(root, { server, setValue, options }) {
+  constructor(root, { setValue, options }) {
     this.setValue = setValue;
     this.options = options;
     const hint = "Draw new masks for the same pairs, as a later step would",
@@ -142,10 +143,9 @@ class Batch {
     root.append(el("h2", "What does one training step look like?"), el("p.b-empty", options.hint));
     root.append(this.pairing, this.tools, this.summary, this.pairs, this.inside, this.key);
     this.ask = asking(this.pairs, async () => {
-      await visitor.known;
       const { again, shown, first } = this,
         step = again && shown ? shown.step : question.step;
-      this.paint(await server.batch(question.model, step, first, again));
+      this.paint(await answer("batch", question.model, step, first, again));
     });
     on("question", ({ changed }) => {
       if (changed.has("model") || changed.has("step")) this.again = 0;

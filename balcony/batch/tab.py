@@ -4,14 +4,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from balcony.batch.rows import BatchView, RowJudgement, RowView, view_batch
-from balcony.frame.page import Page, PageRequest
+from balcony.frame.page import Page
+from balcony.frame.page_request import PageRequest
 from balcony.frame.tab import Tab
+from balcony.handlers import MALFORMED, on_error
 from balcony.parts.downloads import exporter
 from balcony.parts.export import Row
 from balcony.parts.notes import pair_labels
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import NO_MODEL_YET, Workspace, is_finetuning
-from balcony.server.workspaces import functions
 from balcony.views import view
 from bert_core.config import MAX_SEED, DataConfig
 from bert_core.errors import InputError, RunError
@@ -35,22 +36,26 @@ WHY = "Why not always [MASK]? Later texts have none, so any visible word may be 
 
 
 def lay_out(page: Page) -> None:
-    def batch(space: Workspace, key: str | None, step: int | None, first: int, again: int) -> dict[str, Any]:
+    def batch(asked: PageRequest, key: str | None, step: int | None, first: int, again: int) -> dict[str, Any]:
         """Some pairs of the batch of a step, None for the newest."""
+        space = asked.space
         if (run := space.runs.get(key or "")) is None or is_finetuning(run):
             return {"text": ("" if run else READY_MADE) + (NO_RUN_SELECTED if space.runs else NO_RUN)}
         return batch_value(space, run, step, max(0, first), max(0, again))
 
-    [served] = functions(page.workspaces, batch, error="text")
+    page.answers.add("batch", on_error(lambda sentence: {"text": sentence})(batch))
 
     # The browser sends back only {run, step, first, again} as the value, and keeps the rest.
     options = {"pairs": PAIRS_SHOWN, "hint": HINT, "pairing": PAIRING, "why": WHY}
-    view("batch/batch", server_functions=[served], options=options, elem_id="batch")
+    view("batch/batch", options=options, elem_id="batch")
 
     def shown(asked: PageRequest, at: object) -> dict[str, Any]:
         if not isinstance(at, dict):
             raise InputError(NO_RUN)
-        return {"batch": served([asked.space.token, *(at.get(name) for name in ("run", "step", "first", "again"))])}
+        key, step, first, again = (at.get(name) for name in ("run", "step", "first", "again"))
+        if not (isinstance(key, str) and isinstance(step, int) and isinstance(first, int) and isinstance(again, int)):
+            raise InputError(MALFORMED)
+        return {"batch": batch(asked, key, step, first, again)}
 
     exporter(
         *(page, "the batch"),

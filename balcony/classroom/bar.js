@@ -2,8 +2,8 @@
 
 import { button, changes, disable, el, fill } from "../parts/elements.js";
 import { cover } from "../frame/cover.js";
-import { on, visitor } from "../frame/page.js";
-import { address, question } from "../frame/question.js";
+import { on } from "../frame/page.js";
+import { address } from "../frame/question.js";
 import { asking, isAsked, missing, tables } from "./rounds.js";
 import { act, follow, room, show, teach } from "./state.js";
 
@@ -15,9 +15,7 @@ class Bar {
   asked = el("div.class-asked");
   bars = el("div.class-bars");
   here = el("span.b-model-detail");
-  ask = button("Ask: which word goes here?", () => this.report(teach("ask", visitor.token, address(), question)), {
-    id: "class-ask",
-  });
+  ask = button("Ask: which word goes here?", () => this.report(teach("ask", address())), { id: "class-ask" });
   isNew = { offer: changes(), asked: changes(), bars: changes() };
 
   constructor() {

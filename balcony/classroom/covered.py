@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from balcony.frame.masking import mask_words, rated_guess
-from balcony.frame.page import PageRequest
+from balcony.frame.page_request import PageRequest
 from balcony.frame.shown_model import caption
 from balcony.server.probe_lock import probe_lock
 from bert_core.errors import InputError

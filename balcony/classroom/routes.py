@@ -1,7 +1,8 @@
-"""The requests by which pages follow a class and take part. Only who knows the teacher's token changes all pages."""
+"""What pages ask of a class: to follow it, and to take part. Only who knows the teacher's token changes all pages."""
 
 import asyncio
 import dataclasses
+import functools
 import json
 import logging
 import os
@@ -11,64 +12,40 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route
-
 from balcony.classroom.board import Shared, board_rows
 from balcony.classroom.covered import cover
 from balcony.classroom.state import Classroom
-from balcony.frame.page import PageRequest
-from balcony.frame.question import Question
-from balcony.handlers import MALFORMED, on_error
+from balcony.frame.answers import Answers
+from balcony.frame.page_request import PageRequest
+from balcony.handlers import on_error
 from balcony.parts.export import file_text
 from balcony.server.kept import digest, replace_file
 from balcony.server.workspace import NO_RUN_YET, Workspace, is_finetuning
-from balcony.server.workspaces import Workspaces, functions
+from balcony.server.workspaces import Workspaces
 from bert_core.config import LOCAL
 from bert_core.errors import BertCoreError, InputError, RunError, one_line
 from bert_core.runs.run import TRAINING, Run
 
-ADDRESS = "/balcony/class"
 LONGEST_VERDICT = 400  # characters
 FOLLOW_SECONDS = 1.5  # at most so often the board looks at the runs that are on it
 KEPT = "class.json"  # in the folder of `app.py --keep`, which reads the teacher's token from there
-READS = ("board", "enter")  # the actions that change nothing
 Judge = Callable[[Workspace, Run], str]
 
 _log = logging.getLogger(__name__)
 
 
-def class_routes(workspaces: Workspaces, classroom: Classroom, judge: Judge, keep: Path | None = None) -> list[Route]:
-    """POST [visitor, version, teacher's token or ""]: the news of the class as JSON. POST to /ACTION [visitor, ...]:
-    change the class; after the visitor, the teacher's actions have the token. An answer may be {"error"}.
-
-    judge: the verdict on a run that has ended. keep: the folder where the class is kept over a restart.
-    """
-    actions = Actions(workspaces, classroom, judge, keep)
-
-    async def answer(request: Request) -> JSONResponse:
-        action = request.path_params.get("action")
-        try:
-            visitor, *_ = sent = await request.json()
-            since, token = (0, []) if action else (int(sent[1]), sent[2:])
-        except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
-            return JSONResponse({"error": MALFORMED}, 400)
-        if action:
-            return JSONResponse(await asyncio.to_thread(actions.act, action, sent))
-        if actions.is_due():
-            await asyncio.to_thread(actions.follow)
-        known = digest(visitor) if workspaces.lookup(visitor) else None
-        news = classroom.news(known, since, is_teacher=bool(token) and classroom.is_teacher(token[0]))
-        if "present" in news:
-            news |= actions.counted(news.pop("present"))
-        return JSONResponse(news)
-
-    return [Route(path, answer, methods=["POST"]) for path in (ADDRESS, f"{ADDRESS}/{{action}}")]
+def class_answers(answers: Answers, classroom: Classroom, judge: Judge, keep: Path | None = None) -> None:
+    """Let pages ask for the news of the class, and change it. judge: the verdict on a run that has ended. keep: the
+    folder where the class is kept over a restart."""
+    actions = Actions(answers.workspaces, classroom, judge, keep)
+    changes = "share", "withdraw", "guess", "send", "ask", "uncover", "end", "clear", "limit"
+    for name in ("news", "board", "enter", *changes):
+        action = getattr(actions, name)
+        answers.add(f"class-{name}", actions.keeping(action) if name in changes else action)
 
 
 class Actions:
-    """What visitors do in a class, and what its teacher does."""
+    """What visitors do in a class, and what its teacher does, whose token comes first then."""
 
     def __init__(self, workspaces: Workspaces, classroom: Classroom, judge: Judge, keep: Path | None) -> None:
         self.workspaces, self.classroom, self.judge = workspaces, classroom, judge
@@ -76,35 +53,37 @@ class Actions:
         self._following, self._followed = threading.Lock(), 0.0
         self._kept, self._keeping = keep and keep / KEPT, threading.Lock()
         self._problem = ""  # for the teacher
-        of_person = classroom.withdraw, classroom.guess
-        of_room = classroom.send, classroom.uncover, classroom.end, classroom.clear
-        of_teacher = self.enter, self.limit, self.ask
-        served = [
-            *functions(workspaces, *of_person, take=lambda space, values: [digest(space.token)]),
-            *functions(workspaces, self.share, self.board),
-            *functions(workspaces, *of_room, *of_teacher, known=False, take=self.take_token),
-        ]
-        self._served = {function.__name__: function for function in served}
         if self._kept and self._kept.exists():
             self._restore(self._kept)
 
-    def act(self, action: str, sent: Any) -> Any:
-        """Do what a page asks. sent: the visitor and, of the teacher's actions, the token come first."""
-        if action not in self._served:
-            return {"error": MALFORMED}
-        done = self._served[action](sent)
-        if action not in READS and "error" not in done:
+    def keeping(self, action: Callable[..., None]) -> Callable[..., None]:
+        """The same, and the class is kept then."""
+
+        @functools.wraps(action)
+        def act(asked: PageRequest, *values: Any) -> None:
+            action(asked, *values)
             self.keep()
-        return done
 
-    def take_token(self, space: Workspace, values: list[Any]) -> list[Any]:
-        """Take the teacher's token off the values of a request. Raises InputError for any other."""
-        if not self.classroom.is_teacher(values.pop(0) if values else None):
+        return act
+
+    async def news(self, asked: PageRequest, since: int, token: str = "") -> dict[str, Any]:
+        """The news of the class since a version. token: the teacher's, else ""."""
+        if self.is_due():
+            await asyncio.to_thread(self.follow)
+        known = digest(asked.space.token) if asked.space.token else None
+        news = self.classroom.news(known, since, is_teacher=self.classroom.is_teacher(token))
+        if "present" in news:
+            news |= self.counted(news.pop("present"))
+        return news
+
+    def check(self, token: str) -> None:
+        """Raises InputError for any other than the teacher's token."""
+        if not self.classroom.is_teacher(token):
             raise InputError("Only the teacher can do this: open the teacher's address, which the terminal shows.")
-        return []
 
-    def share(self, space: Workspace, run_id: str | None, name: str) -> None:
+    def share(self, asked: PageRequest, run_id: str | None, name: str) -> None:
         """Put a run on the board, which follows it from then on."""
+        space = asked.visitor
         run, visitor = space.run(run_id) if run_id else space.current_run, digest(space.token)
         if run is None or is_finetuning(run) or not run.steps_done:
             raise RunError(NO_RUN_YET)
@@ -113,6 +92,14 @@ class Actions:
         self.classroom.share(visitor, name, shared.described())
         self._shared[visitor] = shared
         self._followed = 0.0
+
+    def withdraw(self, asked: PageRequest) -> None:
+        """Take the visitor's run off the board."""
+        self.classroom.withdraw(digest(asked.visitor.token))
+
+    def guess(self, asked: PageRequest, number: int | None, words: list) -> None:
+        """Count the visitor's words for the gaps of a round."""
+        self.classroom.guess(digest(asked.visitor.token), number, words)
 
     def is_due(self) -> bool:
         """Whether the board has not looked at its runs for a while."""
@@ -148,25 +135,50 @@ class Actions:
             "failed": sum(run is not None and run.status == "failed" for run in newest),
         }
 
-    def ask(self, visitor: str, link: str, question: object) -> None:
+    def send(self, asked: PageRequest, token: str, link: str) -> None:
+        """Offer a view to all pages, or take the offer back."""
+        self.check(token)
+        self.classroom.send(link)
+
+    def ask(self, asked: PageRequest, token: str, link: str) -> None:
         """Ask all pages for the words that are hidden on the teacher's page."""
-        asked = PageRequest(self.workspaces, self.workspaces.find(visitor), Question.read(question))
+        self.check(token)
         self.classroom.ask(link, cover(asked))
 
-    def board(self, space: Workspace) -> dict[str, Any]:
+    def uncover(self, asked: PageRequest, token: str) -> None:
+        """Show what is hidden, and the model's guesses beside the room's."""
+        self.check(token)
+        self.classroom.uncover()
+
+    def end(self, asked: PageRequest, token: str) -> None:
+        """Take the question off all pages."""
+        self.check(token)
+        self.classroom.end()
+
+    def clear(self, asked: PageRequest, token: str, number: int | None = None) -> None:
+        """Take one run off the board, or all."""
+        self.check(token)
+        self.classroom.clear(number)
+
+    def board(self, asked: PageRequest) -> dict[str, Any]:
         """The board as the content of a file, and the version of its newest run."""
         runs = self.classroom.shared_runs()
         version = max((run["version"] for run in runs), default=0)
         return {"content": file_text("csv", {"": runs}, board_rows), "version": version}
 
-    def enter(self) -> dict[str, Any]:
+    def enter(self, asked: PageRequest, token: str) -> dict[str, Any]:
         """What the teacher's page shows."""
+        self.check(token)
         limits = self.workspaces.service.limits
         shown = {"steps": limits.steps, "parameters": limits.parameters, "problem": self._problem}
         return shown | self.classroom.join
 
-    def limit(self, steps: object, parameters: object, is_sharing: bool) -> None:
+    def limit(self, asked: PageRequest, token: str, steps: object, parameters: object, is_sharing: bool) -> None:
         """Limit the runs of all, and open or close the board."""
+        self.check(token)
+        self._limit(steps, parameters, is_sharing)
+
+    def _limit(self, steps: object, parameters: object, is_sharing: bool) -> None:
         limits: dict[str, Any] = {"steps": steps, "parameters": parameters}
         for name, value in limits.items():
             most = getattr(LOCAL, name)
@@ -194,7 +206,7 @@ class Actions:
             content = json.loads(path.read_text("utf-8"))
             self.classroom.restore(content)
             if limits := content["limits"]:
-                self.limit(limits["steps"], limits["parameters"], content["sharing"])
+                self._limit(limits["steps"], limits["parameters"], content["sharing"])
             for visitor in content["board"]:
                 space = self.workspaces.readmit(visitor)
                 run = space.runs.get(content["runs"].get(visitor))

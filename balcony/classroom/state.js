@@ -1,7 +1,8 @@
 // What this page knows of its class (balcony/classroom/state.py), and how it takes part.
 
-import { announce, keep, kept, NO_ANSWER, on, polling, say, visitor } from "../frame/page.js";
+import { announce, keep, kept, on, orError, polling, say, visitor } from "../frame/page.js";
 import { address } from "../frame/question.js";
+import { answer } from "../frame/server.js";
 import { count } from "../parts/numbers.js";
 
 /** @typedef {{number: number, version: number, name: string, colour: string, isDotted: boolean, title: string, recipe: string, seed: string, rate: number, sentences: number, status: keyof typeof import("../compare/runs.js").STATUS_NAMES, step: number, steps: number, losses: (number | null)[], curve: [step: number, mlm: number | null, nsp: number | null][], verdict: string}} SharedRun */
@@ -68,18 +69,8 @@ export function follow(listener) {
   listener();
 }
 
-/** @param {string} path @param {any[]} values */
-async function send(path, ...values) {
-  const answer = await fetch(new URL(`balcony/class${path}`, document.baseURI), {
-    method: "POST",
-    body: JSON.stringify([visitor.token, ...values]),
-  });
-  if (!answer.ok) throw new Error(`Class: ${answer.status}`);
-  return answer.json();
-}
-
 const poll = polling(async () => {
-  take(await send("", room.version, room.teacher));
+  take(await answer("class-news", room.version, room.teacher));
   return POLL_MS;
 });
 
@@ -106,14 +97,9 @@ function take({ numbers, runs, ...news }) {
 
 /** Take part, and get the change at once; an error becomes {"error"}. @param {string} action @param {any[]} values */
 export async function act(action, ...values) {
-  try {
-    const answer = await send(`/${action}`, ...values);
-    if (!answer.error) poll();
-    return answer;
-  } catch (error) {
-    console.warn(error);
-    return { error: NO_ANSWER };
-  }
+  const done = await orError(answer(`class-${action}`, ...values));
+  if (!done.error) poll();
+  return done;
 }
 
 /** The same with the teacher's token first. @param {string} action @param {any[]} values */

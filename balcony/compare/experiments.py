@@ -211,7 +211,7 @@ class Experiments:
                     self.seeds = seeds_control("experiment-seeds")
                     start = gr.Button("Start experiment", elem_id="experiment-start", min_width=160)
             with gr.Column(scale=3, min_width=320):
-                self.result = trial_view(page.workspaces, "experiment", "Progress of the experiment", HELLO)
+                self.result = trial_view(page, "experiment", "Progress of the experiment", HELLO)
         self.choice.change(
             lambda name: gr.update(info=experiment_named(name).question), self.choice, self.choice, **QUIET
         )

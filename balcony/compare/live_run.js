@@ -5,23 +5,14 @@ import { progress } from "../controls.js";
 import { el, fill } from "../parts/elements.js";
 import { announce, polling } from "../frame/page.js";
 import { question } from "../frame/question.js";
+import { answer } from "../frame/server.js";
 
 /** Why no news come where the server answers otherwise. */
 export const BLOCKED =
-  "Something between this page and the server blocks /balcony/news, such as an extension of the browser. Allow it to see the numbers; the run continues.";
+  "Something between this page and the server blocks /balcony/ask, such as an extension of the browser. Allow it to see the numbers; the run continues.";
 const HIDDEN_MS = 60000; // a hidden page only renews the lease
 const RETRY_MS = 2000;
 const FIRST = [0, -1, 0]; // the cursors of a new page; later ones come with each answer
-
-/** News of a run since the cursors, see balcony/server/news.py. */
-async function news(run, more, cursors) {
-  const answer = await fetch(new URL("balcony/news", document.baseURI), {
-    method: "POST",
-    body: JSON.stringify([run.visitor, run.run, more, cursors]),
-  });
-  if (!answer.ok) throw new Error(`News: ${answer.status}`);
-  return answer.json();
-}
 
 /** A run's status in words, and how far it is. @param {string} name of the progress bar @param {string} id beginning of the ids */
 export function statusLine(name, id) {
@@ -59,9 +50,8 @@ export class LiveRun {
   poll = polling(() => this.ask(), HIDDEN_MS);
 
   /** @param {ViewContext} context @param {any} board a status line, with more of the view */
-  constructor({ trigger, server, options }, board) {
+  constructor({ trigger, options }, board) {
     this.trigger = trigger;
-    this.server = server;
     this.options = options;
     this.board = board;
   }
@@ -82,7 +72,7 @@ export class LiveRun {
       more = this.chart?.more ?? false;
     if (!run) return;
     try {
-      const fresh = await news(run, more, this.cursors);
+      const fresh = await answer("news", run.run, more, this.cursors);
       if (this.isLost) announce("again", null);
       this.isLost = this.isBlocked = false;
       if (run !== this.run || more !== (this.chart?.more ?? false)) return 0;

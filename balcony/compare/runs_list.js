@@ -6,6 +6,7 @@ import { asksFirst, keepingFocus, row, scrolling, table } from "../controls.js";
 import { button, disable, dot, el, fill, note, notes } from "../parts/elements.js";
 import { count, loss, percent } from "../parts/numbers.js";
 import { keep, kept, on, orError } from "../frame/page.js";
+import { answer } from "../frame/server.js";
 import { Curves } from "../train/curves.js";
 import { hasEnded, runs, STATUS_NAMES } from "./runs.js";
 import { asking } from "../views.js";
@@ -55,9 +56,8 @@ class RunsList {
   side = el("div");
 
   /** @param {HTMLElement} root @param {ViewContext} context */
-  constructor(root, { trigger, server, options }) {
+  constructor(root, { trigger, options }) {
     this.trigger = trigger;
-    this.server = server;
     this.hint = el("p.b-empty", options.hint);
     root.append(el("h2", "Which of your runs learned more?"), this.empty, this.notes, el("div.b-scroll", this.table));
     root.append(this.hint, this.side, this.differ);
@@ -89,10 +89,10 @@ class RunsList {
       this.show();
       return;
     }
-    const answer = await this.server.listing();
-    if (answer.error) return;
-    this.rows = answer.map((row) => ({ ...row, isShown: row.run === runs.shown }));
-    const ids = answer.map(({ run }) => run),
+    const listed = await answer("listing");
+    if (listed.error) return;
+    this.rows = listed.map((row) => ({ ...row, isShown: row.run === runs.shown }));
+    const ids = listed.map(({ run }) => run),
       known = kept("listed", runs.visitor) ?? [];
     keep("listed", runs.visitor, ids);
     const ticked = ids.filter((run) => runs.chosen.has(run) || !known.includes(run));
@@ -178,21 +178,23 @@ class RunsList {
   /** Save the curves of the ticked runs. @param {string} kind */
   async save(kind) {
     const ids = this.ticked.map(({ run }) => run);
-    this.chart.save(kind, await orError(this.server.table(ids, kind)));
+    this.chart.save(kind, await orError(answer("table", ids, kind)));
   }
 
   /** Draw the curves of the chosen runs, and what differs between these. */
   async drawChosen() {
-    const { fetched, server, ticked } = this,
+    const { fetched, ticked } = this,
       chosen = ticked.map((row) => row.run);
-    for (const { run, status, title } of ticked) {
+    const curves = ticked.map(async ({ run, status, title }) => {
       const had = fetched[run];
-      if (had?.status === status && had.title === title && hasEnded(status)) continue; // that of an active run grows
-      fetched[run] = { ...(await server.curve(run)), status, title };
-    }
+      if (had?.status === status && had.title === title && hasEnded(status)) return; // that of an active run grows
+      fetched[run] = { ...(await answer("curve", run)), status, title };
+    });
+    const differing = chosen.length > 1 && answer("differing", chosen);
+    await Promise.all(curves);
     this.chart.change({ others: chosen.map((run) => fetched[run]).filter(({ error }) => !error) });
-    const answer = chosen.length > 1 && (await server.differing(chosen));
-    fill(this.differ, answer && (answer.error ? note(answer.error, true) : difference(answer)));
+    const found = await differing;
+    fill(this.differ, found && (found.error ? note(found.error, true) : difference(found)));
   }
 }
 

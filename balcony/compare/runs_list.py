@@ -9,12 +9,12 @@ import gradio as gr
 import torch
 
 from balcony.frame.page import Page
+from balcony.frame.page_request import PageRequest
 from balcony.handlers import QUIET, own, sent
 from balcony.parts.export import file_text
 from balcony.server.files import file_name
 from balcony.server.news import LAST_STEPS, POINTS_AT_FIRST, thin
 from balcony.server.workspace import Workspace, own_text_of
-from balcony.server.workspaces import functions
 from balcony.train.monitor import SERIES
 from balcony.train.saved_run import curve_rows
 from balcony.train.settings import in_words, label_of
@@ -38,29 +38,30 @@ LONGEST_BEGIN = 40  # letters of a text
 def runs_list(page: Page, training: TrainTab) -> None:
     """Lay out the list and connect its buttons, which start a run like the chosen one."""
 
-    def listing(space: Workspace) -> list[dict[str, Any]]:
-        rows = [run_row(space, run) for run in space.pretraining_runs]
-        return [row | {"notes": space.dropped_notes} for row in rows[:1]] + rows[1:]
+    def listing(asked: PageRequest) -> list[dict[str, Any]]:
+        rows = [run_row(asked.space, run) for run in asked.space.pretraining_runs]
+        return [row | {"notes": asked.space.dropped_notes} for row in rows[:1]] + rows[1:]
 
-    def differing(space: Workspace, ids: list) -> dict[str, Any]:
-        return what_differs(space, [space.run(run_id) for run_id in ids])
+    def differing(asked: PageRequest, ids: list) -> dict[str, Any]:
+        return what_differs(asked.space, [asked.space.run(run_id) for run_id in ids])
 
-    def table(space: Workspace, ids: list, kind: str) -> dict[str, Any]:
-        return curves_file(space, [space.run(run_id) for run_id in ids], kind)
+    def table(asked: PageRequest, ids: list, kind: str) -> dict[str, Any]:
+        return curves_file(asked.space, [asked.space.run(run_id) for run_id in ids], kind)
 
     def start(space: Workspace, event: gr.EventData) -> None:
         page.workspaces.repeat(space, space.run(sent(event, "run", str)), paused=sent(event, "paused", bool))
 
-    def curve(space: Workspace, run_id: str) -> dict[str, Any]:
-        return run_curve(space, space.run(run_id))
+    def curve(asked: PageRequest, run_id: str) -> dict[str, Any]:
+        return run_curve(asked.space, asked.space.run(run_id))
 
     def remove(space: Workspace, event: gr.EventData) -> None:
         space.remove(sent(event, "run", str))
         give_back_memory()
 
-    served = functions(page.workspaces, listing, differing, curve, table)
+    for function in (listing, differing, curve, table):
+        page.answers.add(function.__name__, function)
     options = {"series": SERIES, "hint": HINT}
-    runs = view("compare/runs_list", events=("remove",), server_functions=served, options=options, elem_id="runs-list")
+    runs = view("compare/runs_list", events=("remove",), options=options, elem_id="runs-list")
     runs.select(training.showing(start), page.visitor, training.live, **QUIET)
     runs.remove(training.showing(remove), page.visitor, training.live, trigger_mode="multiple", **QUIET)
 

@@ -6,6 +6,7 @@ import { button, dot, el, fill, note } from "../parts/elements.js";
 import { newChart } from "../parts/figures.js";
 import { duration } from "../parts/numbers.js";
 import { keep, kept, on, orError, polling, visitor } from "../frame/page.js";
+import { answer } from "../frame/server.js";
 import { runs } from "./runs.js";
 
 const ASK_MS = 1000;
@@ -70,7 +71,7 @@ function choose(id, { number, runs: begun }) {
 }
 
 /** @type {View} */
-export function view(root, { server, options }) {
+export function view(root, { options }) {
   /** @type {string[][]} */
   let [mine, its] = [[], []]; // the runs that were ticked before a trial, and its own
   const again = button("Tick mine again", () => runs.choose(mine), { id: `${options.id}-mine` }),
@@ -84,7 +85,7 @@ export function view(root, { server, options }) {
     ticked.hidden ||= !isSo();
   });
   warn();
-  const show = layout(root, options, () => orError(server.stop()).then(poll), ticked);
+  const show = layout(root, options, () => orError(answer("stop")).then(poll), ticked);
   let [asked, number, done] = ["", 0, 0];
   show({}, false);
 
@@ -92,7 +93,7 @@ export function view(root, { server, options }) {
     await visitor.known;
     if (asked !== visitor.token) number = done = 0;
     asked = visitor.token;
-    const news = await server.news(number, done);
+    const news = await answer(options.id, number, done);
     show(news, news.number !== number);
     const before = [...runs.chosen];
     if (news.number !== number && choose(options.id, news)) {

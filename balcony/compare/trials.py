@@ -12,9 +12,10 @@ from weakref import WeakKeyDictionary
 
 import gradio as gr
 
+from balcony.frame.page import Page
+from balcony.frame.page_request import PageRequest
 from balcony.parts.verdicts import SEEDS, Spread, failed
 from balcony.server.workspace import Workspace
-from balcony.server.workspaces import Workspaces, functions
 from balcony.views import view
 from bert_core.errors import BertCoreError, RunError, percent
 from bert_core.runs.run import ACTIVE, Run
@@ -161,14 +162,14 @@ def format_number(number: Spread, unit: str) -> str:
     return f"{mean}{deviation}"
 
 
-def trial_view(workspaces: Workspaces, kind: str, label: str, hello: str = "") -> gr.HTML:
+def trial_view(page: Page, kind: str, label: str, hello: str = "") -> gr.HTML:
     """The view of the visitor's newest trial of a kind. label: of its progress. hello: before the first."""
 
-    def news(space: Workspace, number: int, done: int) -> dict[str, Any]:
-        return trial_news(kind, space, number, done)
+    def news(asked: PageRequest, number: int, done: int) -> dict[str, Any]:
+        return trial_news(kind, asked.space, number, done)
 
-    served, options = functions(workspaces, news, Workspace.stop), {"id": kind, "label": label, "hello": hello}
-    return view("compare/trials", server_functions=served, options=options, elem_id=kind)
+    page.answers.add(kind, news)
+    return view("compare/trials", options={"id": kind, "label": label, "hello": hello}, elem_id=kind)
 
 
 def seeds_control(elem_id: str) -> gr.Radio:

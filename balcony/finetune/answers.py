@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from balcony.frame.page import PageRequest
+from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
 from balcony.frame.shown_model import caption
 from balcony.parts.export import Row

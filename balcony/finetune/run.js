@@ -3,8 +3,9 @@
 import { button, draws, el, fill, note, notes, presses } from "../parts/elements.js";
 import { KINDS } from "../parts/control.js";
 import { count, duration } from "../parts/numbers.js";
-import { announce, on, orError, say, visitor } from "../frame/page.js";
+import { announce, on, orError, say } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
+import { answer } from "../frame/server.js";
 import { Curves } from "../train/curves.js";
 import { LiveRun, statusLine } from "../compare/live_run.js";
 import { hasEnded, runs, STATUS_NAMES } from "../compare/runs.js";
@@ -54,14 +55,14 @@ class FineTune extends LiveRun {
 
   /** @param {string} what */
   async command(what) {
-    const { error } = await orError(this.server.command(this.run?.run, what));
+    const { error } = await orError(answer("command", this.run?.run, what));
     if (error) this.board.say(STATUS_NAMES[this.status], error, this.status);
     await this.poll();
   }
 
   /** @param {string} run */
   async remove(run) {
-    const { error } = await orError(this.server.command(run, "remove"));
+    const { error } = await orError(answer("command", run, "remove"));
     if (error) return say(error);
     if (run === this.run?.run) {
       this.run = null;
@@ -98,8 +99,7 @@ class FineTune extends LiveRun {
 
   async showResults() {
     if (question.tab !== "fine-tune") return;
-    await visitor.known;
-    const found = await this.server.results_value(question);
+    const found = await answer("results_value");
     this.panel.show(found);
     this.board.name(found.key, found.name);
     this.verdict = found.key === this.run?.run ? verdictOf(found) : "";
@@ -111,7 +111,7 @@ class FineTune extends LiveRun {
 
   async showAnswer() {
     if (question.tab !== "fine-tune" || this.trial.hidden) return;
-    const found = await this.server.tried_value(question);
+    const found = await answer("tried_value");
     this.choices.show(question.choices ?? [], {});
     if (found.error) fill(this.answer, note(found.error, true));
     else if (found.hint) fill(this.answer, el("p.b-empty", found.hint));

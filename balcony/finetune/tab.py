@@ -14,13 +14,14 @@ from balcony.finetune.answers import few_examples, result_rows, results_page, re
 from balcony.finetune.columns import chosen, columns_value
 from balcony.finetune.transfer import start_transfer
 from balcony.frame.page import Page
+from balcony.frame.page_request import PageRequest
 from balcony.frame.question import MODEL, Values
 from balcony.frame.tab import Tab
 from balcony.handlers import FOLLOWING, QUIET, on_error, own
 from balcony.parts.downloads import exporter
 from balcony.parts.notes import no_facts
 from balcony.server.workspace import Workspace
-from balcony.server.workspaces import Workspaces, functions
+from balcony.server.workspaces import Workspaces
 from balcony.train.form import SHOWN_MODEL, begun, encoding_control, encoding_of, known, select
 from balcony.train.settings import overrides, settings_value, settings_view, with_labels, without_options
 from balcony.views import view
@@ -126,12 +127,10 @@ class FinetuneTab:
                     self.seeds = seeds_control("transfer-seeds")
                     compare = gr.Button("What did pre-training buy?", elem_id="transfer-start", min_width=200)
             with gr.Column(scale=8, min_width=340):
+                for function in (results_value, tried_value, command):
+                    page.answers.add(function.__name__, function)
                 self.monitor = view(
                     "finetune/run",
-                    server_functions=[
-                        *page.functions(results_value, tried_value),
-                        *functions(self.workspaces, command),
-                    ],
                     options={"series": ["loss", "measure"], "id": "task-curves"} | {"alone": self.workspaces.alone},
                     elem_id="fine-tune",
                 )
@@ -148,7 +147,7 @@ class FinetuneTab:
                     title=(),
                     html=results_page,
                 )
-                self.transfer = trial_view(self.workspaces, "transfer", "Progress of the comparison")
+                self.transfer = trial_view(page, "transfer", "Progress of the comparison")
         form = self.form
         live = {form.facts, form.columns, self.samples, page.messages, page.visitor, page.frame}
         page.visitor.enter(self.restore, page.visitor, self.monitor, **FOLLOWING)
@@ -226,7 +225,8 @@ class FinetuneTab:
 TAB = Tab("fine-tune", "Fine-tune", FinetuneTab, hint="", reads_parts=True)
 
 
-def command(space: Workspace, run_id: str, what: str) -> None:
+def command(asked: PageRequest, run_id: str, what: str) -> None:
+    space = asked.space
     run = space.run(run_id)
     commands: dict[str, Callable[[], object]] = {
         "pause": run.pause,

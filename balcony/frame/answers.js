@@ -1,7 +1,8 @@
-// Asks the server what the open tab shows: the answers that its tab declares with `Page.on` in balcony/frame/page.py.
+// Asks the server what the open tab shows: the answers that its tab declares with `Page.answer` in balcony/frame/page.py.
 
 import { announce, latest, orError } from "./page.js";
 import { question } from "./question.js";
+import { answer } from "./server.js";
 import { expect, lose, receive } from "../views.js";
 
 const REST_MS = 100; // between an answer and the next question of its kind
@@ -10,11 +11,10 @@ const REST_MS = 100; // between an answer and the next question of its kind
 
 /**
  * @param {Record<string, Answer>} declared by name
- * @param {(name: string, question: object) => Promise<any>} server
  * @param {(tab: string) => void} change called for a tab whose form has to follow the question
  * @param {string} missing the server's sentence for a model that is not here; the page shows another one then
  */
-export function answering(declared, server, change, missing) {
+export function answering(declared, change, missing) {
   /** @type {Record<string, string>} */
   const asked = {}; // by name, the parts of the question when it was last asked
   const fetching = {}; // by name
@@ -29,7 +29,7 @@ export function answering(declared, server, change, missing) {
 
   /** @param {string} name @param {any} now the question */
   async function fetch(name, now) {
-    const values = await orError(server(name, now));
+    const values = await orError(answer(name));
     const all = Object.values(values);
     if (values.error || all.some((value) => value?.error || value?.other?.error)) {
       forget(name, now);
@@ -38,25 +38,12 @@ export function answering(declared, server, change, missing) {
     if (values.error) return lose(declared[name].views, now.number, values.error);
     if (all.some((value) => value?.error === missing)) return;
     receive(now, values);
-    const later = Object.keys(values).filter((id) => values[id]?.more);
-    if (later[0]) complete(name, later, values[later[0]].more, now);
     await new Promise((resolve) => setTimeout(resolve, REST_MS));
   }
 
-  /** Ask for what views show later than the rest of an answer. */
-  const complete = latest(async (name, ids, more, now) => {
-    const unnamed = (/** @type {Error} */ { message }) =>
-      Object.fromEntries(ids.map((id) => [id, { unnamed: message }]));
-    const values = await server(more, now).catch(unnamed);
-    if (Object.values(values).some((each) => each.unnamed)) forget(name, now);
-    receive(now, values, true);
-  });
-
   /** The names of the open tab's answers that are not to this question. @param {any} now */
   const due = (now) =>
-    Object.keys(declared).filter(
-      (name) => declared[name].tab === now.tab && declared[name].reads.length && asked[name] !== parts(name, now),
-    );
+    Object.keys(declared).filter((name) => declared[name].tab === now.tab && asked[name] !== parts(name, now));
 
   return {
     /** Ask for the answers that are due. @param {any} now the question */

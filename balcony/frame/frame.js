@@ -6,8 +6,9 @@ import { languages } from "../language/language.js";
 import { linkButton } from "../parts/downloads.js";
 import { button, disable, draws, el, fill, nodes, own, svg } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
-import { announce, choice, latest, on, say, setVisitor, visitor } from "./page.js";
+import { announce, choice, latest, on, orError, say, setVisitor, visitor } from "./page.js";
 import { ask, changedParts, parsed, question, restore } from "./question.js";
+import { answer } from "./server.js";
 import { asking } from "../views.js";
 
 const OF_LESSON = "The model of this step comes from a run here, with the recipe and seed of the lesson.";
@@ -181,8 +182,7 @@ class Frame {
   lastFollowed = -Infinity;
 
   /** @param {HTMLElement} root @param {ViewContext} context */
-  constructor(root, { server, options: given }) {
-    this.server = server;
+  constructor(root, { options: given }) {
     this.losses = given.losses;
     this.picker.id = "model-picker";
     this.picker.addEventListener("focus", () => this.list().catch(console.warn));
@@ -240,26 +240,24 @@ class Frame {
 
   /** Ask the server for the shown model, and show the step that it still has. */
   async fetch() {
-    await visitor.known;
     const { model: key, step } = question;
-    const answer = /** @type {ShownModel} */ (await this.server.model(key, step));
+    const found = /** @type {ShownModel} */ (await answer("model", key, step));
     if (key !== question.model) return;
-    if (answer.error) return this.replace(key, answer.error);
-    this.notice.hidden ||=
-      this.notice.dataset.model !== key || Boolean(question.lesson && answer.run && !answer.active);
+    if (found.error) return this.replace(key, found.error);
+    this.notice.hidden ||= this.notice.dataset.model !== key || Boolean(question.lesson && found.run && !found.active);
     const { shown: before, isDoubted } = this,
-      isSame = before?.key === answer.key,
+      isSame = before?.key === found.key,
       had = before && isSame && there(before);
-    this.shown = answer;
+    this.shown = found;
     this.isDoubted = false;
-    const isOther = answer.at !== null && step === question.step && step !== answer.at;
+    const isOther = found.at !== null && step === question.step && step !== found.at;
     if (isOther)
-      say(`This run has no model of step ${count(step)}; the page shows step ${count(answer.at)}, the nearest one.`);
-    ask({ recipe: answer.recipe ?? null, ...(isOther && { step: answer.at }) });
+      say(`This run has no model of step ${count(step)}; the page shows step ${count(found.at)}, the nearest one.`);
+    ask({ recipe: found.recipe ?? null, ...(isOther && { step: found.at }) });
     this.show();
     // A run has its text when it has its first step.
-    if (!isSame || (!before?.steps.length && answer.steps.length > 0)) announce("shown", { key: answer.key });
-    if (isDoubted || (isSame && there(answer) !== had)) this.follow();
+    if (!isSame || (!before?.steps.length && found.steps.length > 0)) announce("shown", { key: found.key });
+    if (isDoubted || (isSame && there(found) !== had)) this.follow();
   }
 
   /** A run has more snapshots, or points of its curve. @param {{run: string, steps: number[], points: (number | null)[][]}} news */
@@ -315,7 +313,7 @@ class Frame {
       return this.turn(
         `The model of this link is not here. ${missing} Its sender can download it under Models, and you can open it there.`,
       );
-    const run = await this.server.repeat(recipe, question.step);
+    const run = await orError(answer("repeat", recipe, question.step));
     if (!run.error) {
       this.repeated = run;
       announce("elsewhere", null);
@@ -327,13 +325,13 @@ class Frame {
   }
 
   async fetchList() {
-    const answer = await this.server.models();
-    if (answer.error) return;
-    options(this.picker, answer.models, this.shown?.key ?? question.model);
-    answer.models.forEach((/** @type {string[]} */ [, , state], /** @type {number} */ k) => {
+    const found = await answer("models");
+    if (found.error) return;
+    options(this.picker, found.models, this.shown?.key ?? question.model);
+    found.models.forEach((/** @type {string[]} */ [, , state], /** @type {number} */ k) => {
       this.picker.options[k].title = state;
     });
-    announce("models", answer);
+    announce("models", found);
   }
 
   edit() {
@@ -352,7 +350,7 @@ class Frame {
     name.hidden = true;
     this.picker.hidden = this.rename.hidden = false;
     if (!isKept || name.value.trim() === shown.name) return;
-    await this.server.rename(shown.key, name.value);
+    await answer("rename", shown.key, name.value);
     announce("runs", null);
     await this.refresh();
     await this.list();

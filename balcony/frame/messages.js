@@ -4,6 +4,7 @@
 
 import { button, draws, el, note, putBelow } from "../parts/elements.js";
 import { announce, NO_ANSWER, on, orError, say } from "./page.js";
+import { answer } from "./server.js";
 
 /** @typedef {"press" | "answer" | "closed"} Until when a sentence goes, if nobody closes it: at the next press, at the next answer of the server, never */
 
@@ -33,9 +34,8 @@ class Messages {
   };
 
   /** @param {HTMLElement} root @param {ViewContext} context */
-  constructor(root, { server, options }) {
+  constructor(root, { options }) {
     this.root = root;
-    this.server = server;
     this.options = options;
     /** In a frame that is as tall as its page, the window is the part of it that can be seen. */
     this.place = new IntersectionObserver(([{ intersectionRect: seen }], observer) => {
@@ -88,7 +88,7 @@ class Messages {
 
   /** Stop the run because of which another one was refused. */
   async stop() {
-    const { error } = await orError(this.server.stop());
+    const { error } = await orError(answer("stop"));
     announce("elsewhere", null);
     if (error) this.say({ text: error });
   }

@@ -7,6 +7,7 @@ import { announce, latest, on, visitor } from "./page.js";
 import { ask, openTab, question, untaken } from "./question.js";
 import { answering } from "./answers.js";
 import { field, named } from "./field.js";
+import { answer } from "./server.js";
 
 const UNKNOWN = "The model never learned this word";
 const FIELDS = /** @type {const} */ (["text", "pair"]);
@@ -27,7 +28,7 @@ const NONE = { words: [], cuts: [], known: [], second: 0, typed: [], lacking: ""
 const textsKey = () => JSON.stringify([question.model, question.text, question.pair]);
 
 /** @type {View} */
-export function view(root, { trigger, server, setValue, options }) {
+export function view(root, { trigger, setValue, options }) {
   /** @type {Sentences} */
   const state = { words: NONE, read: "", isLost: false, isGiven: false, before: null };
   /** Change the sentences together with their hidden words. @param {Parameters<typeof ask>[0]} update */
@@ -40,13 +41,13 @@ export function view(root, { trigger, server, setValue, options }) {
   };
   const fields = FIELDS.map((key) => field(key, typed, give));
   const paint = painter(root, options.tabs, state, fields, give);
-  const answers = answering(options.answers, server.answer, trigger, options.missing);
+  const answers = answering(options.answers, trigger, options.missing);
   const respond = latest(async () => {
     root.ariaBusy = "true";
-    await visitor.known;
+    await visitor.known; // and all that hears of the change has done so
     state.isLost = false;
     try {
-      if (options.tabs[question.tab] && !(await readWords(state, server.words, options.missing))) return;
+      if (options.tabs[question.tab] && !(await readWords(state, options.missing))) return;
       paint();
       setValue({ ...question });
       answers.answer({ ...question });
@@ -58,7 +59,7 @@ export function view(root, { trigger, server, setValue, options }) {
       root.ariaBusy = "false";
     }
   });
-  const offer = offering(fields, server, options.tabs);
+  const offer = offering(fields, options.tabs);
   const open = () => {
     setValue({ ...question });
     trigger("open");
@@ -86,15 +87,14 @@ export function view(root, { trigger, server, setValue, options }) {
 
 /**
  * Read the words of new texts. Returns false when these have changed meanwhile, or their model is not here.
- * @param {Sentences} state @param {(...values: any[]) => Promise<any>} askWords of the server
- * @param {string} missing its sentence for a model that is not here; the page shows another one then
+ * @param {Sentences} state @param {string} missing the server's sentence for a model that is not here; the page shows another one then
  */
-async function readWords(state, askWords, missing) {
+async function readWords(state, missing) {
   const { text, pair, hidden } = question,
     wanted = textsKey();
   if (wanted === state.read || (!text && !pair && hidden === null)) return true;
   const known = hidden === null ? null : state.read ? { ...state.words, hidden } : NONE;
-  const found = /** @type {Words} */ (await askWords(question, known));
+  const found = /** @type {Words} */ (await answer("words", known));
   if (found.error === missing) {
     announce("failed", null);
     return false;
@@ -241,14 +241,14 @@ function comparison() {
 /**
  * The sentences of the shown model's text. Those of another text in the bar give way to its first ones; what a person
  * typed stays.
- * @param {ReturnType<typeof field>[]} fields @param {any} server @param {Record<string, any>} tabs
+ * @param {ReturnType<typeof field>[]} fields @param {Record<string, any>} tabs
  */
-function offering(fields, server, tabs) {
+function offering(fields, tabs) {
   /** @type {string[]} */
   let sentences = [];
   let offered = ""; // the model of the sentences
   const offer = latest(async (key) => {
-    const found = await server.sentences(key);
+    const found = await answer("sentences", key);
     if (found.error) return;
     offered = key;
     const earlier = new Set(sentences);

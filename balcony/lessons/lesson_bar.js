@@ -8,6 +8,7 @@ import { popover } from "../controls.js";
 import { button, disable, el, fill, note, own } from "../parts/elements.js";
 import { keep, kept, on, orError, visitor } from "../frame/page.js";
 import { ask, changedParts, onPart, parsed, question, restore } from "../frame/question.js";
+import { answer } from "../frame/server.js";
 import { terms } from "./terms.js";
 
 const OWN = "file";
@@ -35,8 +36,7 @@ export class LessonBar {
   file = el("input", { type: "file", accept: ".json", id: "lesson-file", hidden: "", onchange: () => this.read() });
 
   /** @param {HTMLElement} root @param {ViewContext} context */
-  constructor(root, { server, options }) {
-    this.server = server;
+  constructor(root, { options }) {
     this.options = options;
     document.head.append(this.hiding);
     root.append(this.problem, this.body);
@@ -79,7 +79,7 @@ export class LessonBar {
     if (question.lesson === this.opened) return this.paint();
     const name = (this.opened = question.lesson);
     /** @type {Lesson | null} */
-    let found = name === OWN ? kept("lesson", "") : name && (await this.server.lesson(name));
+    let found = name === OWN ? kept("lesson", "") : name && (await answer("lesson", name));
     if (name !== question.lesson) return;
     if (name === OWN) found ??= { title: "", steps: [], error: NOT_IN_LINK };
     this.complain(found?.error ?? "");
@@ -125,7 +125,7 @@ export class LessonBar {
     if (!chosen) return;
     const text = await chosen.slice(0, this.options.most).text();
     this.file.value = "";
-    const found = /** @type {Lesson} */ (await orError(this.server.lesson(chosen.name, text)));
+    const found = /** @type {Lesson} */ (await orError(answer("lesson", chosen.name, text)));
     if (found.error) return this.complain(found.error);
     keep("lesson", "", found);
     this.lesson = found;

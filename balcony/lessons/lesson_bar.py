@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from balcony.frame.page import Page
+from balcony.frame.page_request import PageRequest
 from balcony.frame.question import SCHEMA, Question
 from balcony.handlers import own
-from balcony.server.workspace import Workspace
-from balcony.server.workspaces import functions
 from balcony.views import view
 from bert_core.config import ASSETS
 from bert_core.errors import BertCoreError, InputError, quoted
@@ -48,7 +47,7 @@ def lesson_bar(page: Page, given: dict[str, Any] | None = None) -> None:
     page.workspaces.lesson_runs = [each["recipe"] for each in questions if "recipe" in each]
     titles = [[name, own(each["title"]) if name == GIVEN else each["title"]] for name, each in shipped.items()]
 
-    def lesson(space: Workspace, name: str, text: str | None = None) -> dict[str, Any]:
+    def lesson(asked: PageRequest, name: str, text: str | None = None) -> dict[str, Any]:
         """A shipped lesson, or the one in the text of a file."""
         if text is not None:
             return read_lesson(text[: LESSON_BYTES + 1].encode("utf-8", "replace"), name[:60])
@@ -63,8 +62,8 @@ def lesson_bar(page: Page, given: dict[str, Any] | None = None) -> None:
         "most": LESSON_BYTES + 1,
         "terms": json.loads((ASSETS / "terms.json").read_text(encoding="utf-8")),
     }
-    served = functions(page.workspaces, lesson, known=False)
-    view("lessons/lesson_bar", options=options, server_functions=served, elem_id="lesson")
+    page.answers.add("lesson", lesson)
+    view("lessons/lesson_bar", options=options, elem_id="lesson")
 
 
 @functools.cache

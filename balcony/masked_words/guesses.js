@@ -3,8 +3,9 @@
 import { bar, bringIn, button, direction, el, fill, note, notes, tools } from "../parts/elements.js";
 import { firstRight, NO_EARLIER_STEPS } from "../parts/first_right.js";
 import { count, percent } from "../parts/numbers.js";
-import { announce, orError } from "../frame/page.js";
+import { announce, latest, orError } from "../frame/page.js";
 import { ask, question, replace } from "../frame/question.js";
+import { answer } from "../frame/server.js";
 import { guessFirst } from "../lessons/guess_first.js";
 
 const PIECES = "A word here has several pieces: “##” begins one that continues a word.";
@@ -25,7 +26,8 @@ const headsOff = (off) => `${off} heads are off here, because you switched them 
  * @property {Mask[]} masks
  * @property {(string | number)[][]} [sentences] each as its texts and, in place of a masked word, the number of that
  * @property {string[]} notes
- * @property {(number | null | false)[] | null} [first_right] of a run, which comes later: for each mask the kept step at which it was first right, null for none, false for a mask without a word; null where no earlier step is kept
+ * @property {boolean} [isOfRun] it can be asked when the run learned the words
+ * @property {() => void} [tellFirst] what the server has answered to that
  * @property {string} [error]
  * @property {string} [hint]
  * @property {number} [off] heads that are switched off
@@ -138,7 +140,7 @@ function answered({ caption, hint, off, masks, sentences = [], error, notes: tex
   ];
 }
 
-/** Tell when each word was first right. @param {HTMLElement} root @param {string} model key of the run @param {Guesses["first_right"]} steps */
+/** Tell when each word was first right. @param {HTMLElement} root @param {string} model key of the run @param {(number | null | false)[] | null} steps for each mask the kept step at which it was first right, null for none, false for a mask without a word; null where no earlier step is kept */
 function tellFirst(root, model, steps = []) {
   root.querySelectorAll(".b-first").forEach((line, mask) => {
     const step = steps?.[mask];
@@ -176,37 +178,42 @@ function guessing(masks, uncover) {
  * The best guesses for each mask, with a bar and a button that puts a guess into the sentence.
  * @type {View}
  */
-export function view(root, { server }) {
-  if (!server.put) return (value) => value && fill(root, answered(value, null)); // the model beside
+export function view(root, { options }) {
+  if (!options.canPut) return (value) => value && fill(root, answered(value, null)); // the model beside
   /** @type {Guesses | null} */
   let last = null;
-  let model = ""; // that answered
   let covered = ""; // what the shown form asks
   const game = guessFirst("word", "masked-words", () => draw(last));
 
   /** @type {Put} */
   async function put(mask, piece, token) {
     const { text, pair, hidden } = question;
-    const edited = await orError(server.put(question, mask, piece, token));
+    const edited = await orError(answer("put", mask, piece, token));
     if (question.text !== text || question.pair !== pair || question.hidden !== hidden) return;
     if (edited.error) return root.append(note(edited.error, true));
     replace(edited);
   }
 
+  /** Ask when the run learned the words, which takes much longer than its guesses. */
+  const follow = latest(async (/** @type {Guesses} */ value, /** @type {string} */ model) => {
+    const { steps } = await orError(answer("first-right"));
+    if (value !== last || steps === undefined) return;
+    value.tellFirst = () => tellFirst(root, model, steps);
+    if (!covered) value.tellFirst();
+  });
+
   /** @param {Guesses | null} value @param {any} [of] the question */
   function draw(value, of) {
-    const isMore = of && value?.masks === last?.masks;
     last = value;
-    if (of) ({ model } = of);
     if (!value) return;
-    if (isMore) return tellFirst(root, model, value.first_right);
+    if (of && value.isOfRun) follow(value, of.model);
     const { masks } = value;
     const covers = game.covers(of) && masks.length ? question.text + masks.map(({ word }) => word) : "";
     if (covers && covers === covered) return; // what was typed stays
     covered = covers;
     const uncover = (/** @type {number[]} */ counts) => game.uncover(counts);
     fill(root, game.line, covers ? guessing(masks, uncover) : answered(value, put));
-    tellFirst(root, model, value.first_right);
+    if (!covers) value.tellFirst?.();
   }
   return draw;
 }

@@ -10,7 +10,8 @@ from weakref import WeakKeyDictionary
 import gradio as gr
 
 from balcony.frame.masking import MaskedWord, asked_of, mask_words, maskable, rated_guess
-from balcony.frame.page import Page, PageRequest
+from balcony.frame.page import Page
+from balcony.frame.page_request import PageRequest
 from balcony.frame.question import TEXTS, Question
 from balcony.frame.shown_model import caption
 from balcony.frame.tab import Tab
@@ -22,10 +23,10 @@ from balcony.parts.export import Row, python_code
 from balcony.parts.first_right import FirstRight
 from balcony.parts.notes import alone_note, unknown_note
 from balcony.server.probe_lock import probe_lock
-from balcony.server.workspace import is_finetuning
+from balcony.server.workspace import NOT_YOURS, is_finetuning
 from balcony.views import view
 from bert_core.data.tokenizer import MASK
-from bert_core.errors import InputError
+from bert_core.errors import InputError, RunError
 from bert_core.probes.forward import Guess
 from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.probes.reading import encode_text, row_of
@@ -40,7 +41,6 @@ HINT = "Click words to hide them from the model; double-click a word to hide onl
 
 GUESSES, BESIDE, CLOSER = "masked-guesses", "masked-other-guesses", "masked-closer"  # elem_ids
 SWAPS, ANSWERS = "masked-swaps", "masked-answers"
-FIRST_RIGHT = "first-right"  # the answer that tells when a run learned the words, which takes much longer
 _asked: WeakKeyDictionary[Run, FirstRight] = WeakKeyDictionary()  # the newest question about each run
 
 
@@ -48,7 +48,7 @@ def lay_out(page: Page) -> None:
     with gr.Row(elem_classes="b-split", elem_id="masked-row"):
         with gr.Column(scale=5, min_width=340):
             with gr.Column(elem_id="masked-stage"):
-                view("masked_words/guesses", server_functions=page.functions(put), elem_id=GUESSES)
+                view("masked_words/guesses", options={"canPut": True}, elem_id=GUESSES)
                 view("masked_words/guesses", elem_id=BESIDE)
             info = "Any word: its probability and rank at each mask."
             control("text", "guess", label="My guess", info=info, elem_id="masked-own")
@@ -79,10 +79,11 @@ def lay_out(page: Page) -> None:
                 rows=closer_rows,
                 code=code_of_view,
             )
-    page.on("guesses", (*TEXTS, "hidden", "guess", "other", "off"), guess, no_guesses)
-    page.on(FIRST_RIGHT, (), first_right, lambda sentence: {GUESSES: {"unnamed": sentence}})
+    page.answers.add("put", put)
+    page.answers.add("first-right", first_right)
+    page.answer("guesses", (*TEXTS, "hidden", "guess", "other", "off"), guess, no_guesses)
     reads = (*TEXTS, "hidden", "guess", "view", "mask", "place", "swaps", "answers", "off")
-    page.on("closer", reads, look_closer, no_view)
+    page.answer("closer", reads, look_closer, no_view)
 
 
 TAB = Tab(
@@ -112,7 +113,7 @@ def guess(asked: PageRequest) -> dict[str, Any]:
     if off and value["masks"]:
         value |= {"off": len(off)}
     elif value["masks"] and pretraining_run(asked):
-        value |= {"more": FIRST_RIGHT}
+        value |= {"isOfRun": True}  # the page asks for `first_right`
     if not asked.question.other:
         return {GUESSES: value, BESIDE: NO_GUESSES}
     return {GUESSES: value | {"caption": caption(asked.model)}, BESIDE: guess_beside(asked)}
@@ -125,9 +126,11 @@ def pretraining_run(asked: PageRequest) -> Run | None:
 
 
 def first_right(asked: PageRequest) -> dict[str, Any]:
-    """The steps of `FirstRight` for the masks, and False for one whose word is not known."""
+    """The steps of `FirstRight` for the masks, and False for one whose word is not known. They take longer than the
+    guesses. Raises RunError for another model than that of a run."""
     run, checkpoint = pretraining_run(asked), asked.checkpoint
-    assert run is not None
+    if run is None:
+        raise RunError(NOT_YOURS)
     masked, words = mask_words(checkpoint, asked.question)
     known = [each for each in words if each.index is not None and each.word.is_known]
     encoding = encode_text(checkpoint, *masked.texts)
@@ -141,7 +144,7 @@ def first_right(asked: PageRequest) -> dict[str, Any]:
     if steps is not None:
         of = dict(zip((each.mask for each in known), steps))
         steps = [of.get(each.mask, False) for each in words]
-    return {GUESSES: {"first_right": steps}}
+    return {"steps": steps}
 
 
 @on_error(lambda sentence: NO_GUESSES | {"error": sentence, "caption": "The other model"})

@@ -15,7 +15,8 @@ from typing import Any
 
 import gradio as gr
 
-from balcony.frame.page import Page, PageRequest
+from balcony.frame.page import Page
+from balcony.frame.page_request import PageRequest
 from balcony.frame.question import MODEL, Question, Values
 from balcony.frame.shown_model import choices
 from balcony.frame.tab import Tab
@@ -66,7 +67,7 @@ class ModelsTab:
                     "and Fine-tune one of its own; models that come with Balcony stay."
                 )
                 hint(page.workspaces.losses)
-        page.on("facts", MODEL, show, lambda sentence: {FACTS: no_facts(sentence)})
+        page.answer("facts", MODEL, show, lambda sentence: {FACTS: no_facts(sentence)})
         inputs, changed = page.inputs, {page.visitor, page.frame, page.messages}
         page.changed(*MODEL)(self.allow, inputs, [self.keep, self.remove], **FOLLOWING)
         said = on_error(page.say)

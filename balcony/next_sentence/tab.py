@@ -1,10 +1,12 @@
 """Next sentence: does the second sentence follow the first? One pair in detail, and every pair of the text."""
 
+import itertools
 from typing import Any
 
 import gradio as gr
 
-from balcony.frame.page import Page, PageRequest, follows
+from balcony.frame.page import Page
+from balcony.frame.page_request import PageRequest
 from balcony.frame.question import MODEL, TEXTS, Question
 from balcony.frame.shown_model import caption
 from balcony.frame.tab import Tab
@@ -15,6 +17,7 @@ from balcony.parts.notes import NEXT, pair_labels, unknown_note
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import Model
 from balcony.views import view
+from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError
 from bert_core.probes.sentence_pairs import PairMatrix, next_sentence, pair_matrix
 from bert_core.storage.checkpoint import Checkpoint
@@ -66,10 +69,10 @@ def lay_out(page: Page) -> None:
                 rows=pairs.pair_rows,
                 code=code_of_pair,
             )
-    page.on("verdict", (*TEXTS, "other"), judge, lambda sentence: {VERDICT: {"error": sentence}})
-    page.on("across", (*TEXTS, "across"), cross, lambda sentence: {ACROSS: {"error": sentence}})
+    page.answer("verdict", (*TEXTS, "other"), judge, lambda sentence: {VERDICT: {"error": sentence}})
+    page.answer("across", (*TEXTS, "across"), cross, lambda sentence: {ACROSS: {"error": sentence}})
     reads = (*MODEL, "other", "start")
-    page.on("matrix", reads, judge_all, lambda sentence: {MATRIX: {"error": sentence}, BESIDE: HIDDEN})
+    page.answer("matrix", reads, judge_all, lambda sentence: {MATRIX: {"error": sentence}, BESIDE: HIDDEN})
 
 
 TAB = Tab(
@@ -159,6 +162,14 @@ def code_of_matrix(asked: PageRequest) -> str:
 def shown_size(asked: PageRequest) -> int:
     """Number of sentences in the window that is on the page."""
     return min(pairs.window_size(each.checkpoint) for each in (asked.model, asked.other) if each)
+
+
+def follows(corpus: Corpus, question: Question) -> bool | None:
+    """Whether the text has the second sentence right after the first; None where it lacks one of them."""
+    pair = question.text, question.pair
+    if not {*pair} <= {*corpus.sentences}:
+        return None
+    return any(pair in itertools.pairwise(document) for document in corpus.documents)
 
 
 def verdict_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import { button, el, fill, note, roam } from "./elements.js";
 import { copy, panelBelow, popover } from "../controls.js";
 import { orError, say } from "../frame/page.js";
 import { link, question } from "../frame/question.js";
+import { answer } from "../frame/server.js";
 
 /** @typedef {{id: string, of: string, what: string, kinds: string[], with: string | null}} ExportOptions of: id of the element in a picture; with: id of a view whose value the server gets too */
 
@@ -77,7 +78,7 @@ export function saveMenu({ id, what, kinds, named = {} }, press) {
 }
 
 /** @type {View} */
-export function view(root, { server, options: given }) {
+export function view(root, { options: given }) {
   const options = /** @type {ExportOptions} */ (given);
   const { dialog, show } = codeDialog(options.what);
   const problem = el("div"),
@@ -100,7 +101,7 @@ export function view(root, { server, options: given }) {
   async function press(kind) {
     fill(problem);
     const value = options.with && held[options.with];
-    const found = await orError(server.exported(question, kind, value ?? null));
+    const found = await orError(answer(options.id, kind, value ?? null));
     if (found.error) say(found.error);
     else if (found.title) await picture(found.name, found.title);
     else if (found.name) saveText(found.content, found.name);

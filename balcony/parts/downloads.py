@@ -6,7 +6,8 @@ The browser makes pictures from what it shows (balcony/parts/picture.js); everyt
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from balcony.frame.page import Page, PageRequest
+from balcony.frame.page import Page
+from balcony.frame.page_request import PageRequest
 from balcony.frame.shown_model import caption
 from balcony.handlers import MALFORMED
 from balcony.parts.export import Row, file_text
@@ -54,7 +55,8 @@ def exporter(
         return {"name": named, "content": file_text(kind, by_title(asked, [found[each] for each in views]), rows)}
 
     options = {"id": elem_id, "of": of, "what": what, "kinds": kinds, "with": with_value}
-    view("parts/downloads", options=options, server_functions=page.functions(exported), elem_id=elem_id)
+    page.answers.add(elem_id, exported)
+    view("parts/downloads", options=options, elem_id=elem_id)
 
 
 def by_title(asked: PageRequest, values: Sequence[Any]) -> dict[str, Any]:

@@ -26,9 +26,10 @@ from bert_core.errors import megabytes
 LARGEST_QUESTION = 2**20  # or a 64th of the largest upload: on one's own machine, a long pasted text
 LONGEST_SESSION = 64  # characters
 DEEPEST = 64  # lists and objects within each other
-# Rates are of costs. Opening a page costs some 60; a page that is used, a few a second. Its polls for news, which name
-# the visitor instead of the page, have a bucket of their own. All visitors behind a proxy have one address.
+# Rates are of costs. Opening a page costs some 60; a page that is used, a few a second. What a view asks names
+# the visitor instead of the page and has a bucket of its own. All visitors behind a proxy have one address.
 COSTS = {"/gradio_api/upload": 20.0, "/gradio_api/call": 5.0, "/gradio_api/queue/join": 5.0, "/gradio_api/run": 2.0}
+ASKS = "/balcony/ask"
 COST, COST_OF_FILE, COST_OF_A_NEW_PAGE = 1.0, 0.2, 50.0
 PAGE_RATE, PAGE_BURST = 15.0, 300.0  # all questions of an address that name no page count as those of one
 ADDRESS_RATE, ADDRESS_BURST = 2_000.0, 20_000.0
@@ -46,6 +47,7 @@ REFUSED = {
     r"gradio_api/deep_link": "write what a session shows to the disk",
     r"gradio_api/(undo-)?vibe-": "change the program",
     r"gradio_api/stream/": "change or end what another session has asked",
+    r"gradio_api/component_server": "call functions that no part of the page has",
     r"gradio_api/dev/": "keep a connection busy until the browser closes it",
     r"gradio_api/profiling/|monitoring": "show how others use the page",
     r"pwa_icon(?!/(192|512)$)": "draw an icon as large as the address says",
@@ -54,7 +56,7 @@ _REFUSED = re.compile(f"/({'|'.join(REFUSED)})")
 _WEB_ADDRESS = re.compile(r"\s*([A-Za-z][\w+.-]+:|//|\\\\)")
 _SESSION = re.compile(rf"[\w-]{{0,{LONGEST_SESSION}}}")
 _UPLOADS = "/gradio_api/upload"
-_IS_DIRECT = re.compile("/gradio_api/(run/|component_server)")
+_IS_DIRECT = re.compile(f"/gradio_api/run/|{ASKS}")
 
 
 class _Refused(Exception):
@@ -142,10 +144,10 @@ class Guard:
         body = bytearray()
         largest = max(LARGEST_QUESTION, self._limits.upload_bytes // 64)
         await self._read(scope, receive, body.extend, largest, QUESTION_SECONDS)
-        session = _checked_question(bytes(body)) if body else ""
+        session, asks = _checked_question(bytes(body)) if body else ("", 1)
         path = path_of(scope)
         cost = next((cost for start, cost in COSTS.items() if path.startswith(start)), COST)
-        self._count(scope, session or _query_session(scope) or "-", cost)
+        self._count(scope, session or _query_session(scope) or "-", asks * cost)
         sent = [{"type": "http.request", "body": bytes(body), "more_body": False}]
         sender = Asker(session or _address(scope))  # all questions of an address that name no page are those of one
 
@@ -242,9 +244,9 @@ def _query_session(scope: Scope) -> str:
     return query.get("session_hash", [""])[0] or scope["path"].partition("/heartbeat/")[2].rstrip("/")
 
 
-def _checked_question(body: bytes) -> str:
-    """The session, or the visitor, of a question in JSON. Refuses one that is malformed, too deep, or names a file by a
-    web address."""
+def _checked_question(body: bytes) -> tuple[str, int]:
+    """The session, or the visitor, of a question in JSON, and for how many answers it asks. Refuses one that is
+    malformed, too deep, or names a file by a web address."""
     try:
         question = json.loads(body)
     except (ValueError, RecursionError):
@@ -258,9 +260,8 @@ def _checked_question(body: bytes) -> str:
             raise _Refused(400, "A file is uploaded, not named by its web address.")
         nested = (item.values() if isinstance(item, dict) else item for item in found)
         found, depth = [each for items in nested for each in items if isinstance(each, dict | list)], depth + 1
-    session = question.get("session_hash") if isinstance(question, dict) else None
-    if isinstance(question, list) and question and isinstance(question[0], str):
-        session = question[0]  # the visitor of a poll for news
+    named = question if isinstance(question, dict) else {}
+    session, asks = named.get("session_hash", named.get("visitor")), named.get("asks")
     if not isinstance(session, str | None):
         raise _Refused(400, "The name of the session is not a text.")
-    return session or ""
+    return session or "", max(1, len(asks)) if isinstance(asks, list) else 1

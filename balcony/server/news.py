@@ -1,12 +1,9 @@
 """What is new in a run since a page last asked.
 
 The answer holds what came after the page's cursors, thinned to a few points, so it stays below half a kilobyte however
-fast the training is. A reloaded page starts without cursors and gets the whole curve once. The request has a route of
-its own: Gradio's call of a Python function takes several times as long as the answer, and a roomful of pages polls.
+fast the training is. A reloaded page starts without cursors and gets the whole curve once.
 """
 
-import asyncio
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from balcony.handlers import on_error
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import Workspace, is_finetuning
 from balcony.server.workspaces import Workspaces
@@ -23,8 +19,6 @@ from bert_core.errors import megabytes
 from bert_core.runs.run import ACTIVE, Progress, Run
 from bert_core.tasks.examples import TASKS
 
-ADDRESS = "/balcony/news"
-MOST_ON_THE_LOOP = 2_000  # rows: some ten milliseconds
 POINTS_LIVE = 6
 POINTS_LIVE_MORE = 3  # of twice as many numbers
 POINTS_AT_FIRST = 300
@@ -35,27 +29,6 @@ MORE_CURVES = ("learning_rate", "grad_norm", "masked_accuracy", "replaced_accura
 FIRST_POLL, LIVE_POLL, PAUSED_POLL, ENDED_POLL = 120, 400, 2_000, 60_000
 # For each run that shares the machine, or is ahead in line, so that many pages ask no more often in all than a few.
 CROWD_POLL = 30
-
-
-def news_route(workspaces: Workspaces) -> Route:
-    """POST [visitor, run id, whether more curves are shown, cursors] as JSON; returns `run_news`, or {"error"}."""
-
-    @on_error(lambda sentence: {"error": sentence})
-    def news(visitor: str, run_id: str, cursors: tuple[int, int, int], *, more: bool) -> dict[str, Any]:
-        return run_news(workspaces.find(visitor), run_id, *cursors, more=more)
-
-    async def answer(request: Request) -> JSONResponse:
-        try:
-            visitor, run_id, more, cursors = await request.json()
-            row, snapshot, evaluation = map(int, cursors)
-        except (ValueError, TypeError, OverflowError, RecursionError):
-            return JSONResponse({"error": "This request for news is malformed; reload the page."}, 400)
-        ask = functools.partial(news, visitor, run_id, (row, snapshot, evaluation), more=bool(more))
-        # On the event loop, unless there is much: handing work this short to a thread takes longer than the work.
-        is_much = workspaces.count_rows(visitor, run_id) - row > MOST_ON_THE_LOOP
-        return JSONResponse(await asyncio.to_thread(ask) if is_much else ask())
-
-    return Route(ADDRESS, answer, methods=["POST"])
 
 
 def health_route(workspaces: Workspaces) -> Route:

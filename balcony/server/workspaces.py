@@ -4,7 +4,6 @@ Every request renews the lease; closing or reloading a page ends nothing. The ru
 paused and later freed, and the workspace is dropped.
 """
 
-import inspect
 import logging
 import math
 import secrets
@@ -13,14 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from balcony.handlers import MALFORMED, on_error
+from balcony.handlers import on_error
 from balcony.server.kept import KeptRuns, digest
 from balcony.server.memory import Memory, make_room
 from balcony.server.workspace import NO_MODEL_YET, NOT_YOURS, Model, Workspace
 from balcony.system import usable_memory
 from bert_core.data.corpus import Corpus
 from bert_core.device import give_back_memory
-from bert_core.errors import InputError, RunError
+from bert_core.errors import RunError
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.run import ACTIVE, TRAINING, Run
 from bert_core.runs.service import Source, TrainingService
@@ -101,12 +100,6 @@ class Workspaces:
         if (space := self.lookup(token)) is None:
             raise RunError(NOT_YOURS)
         return space
-
-    def count_rows(self, token: str | None, run_id: str) -> int:
-        """The number of steps that a visitor's run has done, 0 for any other."""
-        space = self.lookup(token)
-        run = space.runs.get(run_id) if space and isinstance(run_id, str) else None
-        return run.steps_done if run else 0
 
     def start(
         self,
@@ -305,40 +298,3 @@ def _duration(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:g} {name}"
     return f"{seconds:g} seconds"
-
-
-def functions(
-    workspaces: Workspaces,
-    *work: Callable[..., Any],
-    error: str = "error",
-    known: bool = True,
-    take: Callable[[Workspace, list[Any]], list[Any]] = lambda space, values: [space],
-) -> list[Callable[[Any], Any]]:
-    """`server_functions` of a view: each calls a function of `work` with the visitor's workspace and the JSON values
-    that the page sends, once they are of the types that the function names. One that returns nothing answers {}.
-
-    error: the key under which an error's sentence is returned. known: refuse an unknown token; else its visitor has an
-    empty workspace. A page that is older than the server asks on with such a token, until it gets another. take: what
-    the functions get first instead of the workspace; it takes off the values what it has read.
-    """
-
-    def serve(function: Callable[..., Any]) -> Callable[[Any], Any]:
-        parameters = [*inspect.signature(function, eval_str=True).parameters.values()]
-
-        @on_error(lambda sentence: {error: sentence})
-        def answer(arguments: Any) -> Any:
-            token, *values = arguments if isinstance(arguments, list) and arguments else [arguments]
-            space = workspaces.find(token) if known else workspaces.lookup(token) or Workspace("")
-            first = take(space, values)
-            named = parameters[len(first) :]
-            needed = sum(each.default is each.empty for each in named)
-            is_whole = needed <= len(values) <= len(named)
-            if not (is_whole and all(isinstance(value, each.annotation) for value, each in zip(values, named))):
-                raise InputError(MALFORMED)
-            done = function(*first, *values)
-            return {} if done is None else done
-
-        answer.__name__ = function.__name__  # Gradio would read the signature of a wrapped function
-        return answer
-
-    return [serve(each) for each in work]

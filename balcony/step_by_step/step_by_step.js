@@ -8,6 +8,7 @@ import { button, disable, draws, el, fill, note, notes, roam, showError, tools }
 import { floats, percents } from "../parts/numbers.js";
 import { latest, orError } from "../frame/page.js";
 import { ask, onPart, question } from "../frame/question.js";
+import { answer } from "../frame/server.js";
 import { STAGES, zeros } from "./stages.js";
 
 /** @typedef {import("./stages.js").Steps} Steps */
@@ -38,7 +39,7 @@ class StepByStep {
   notes = el("div");
 
   /** @param {HTMLElement} root @param {ViewContext} context */
-  constructor(root, { options, server }) {
+  constructor(root, { options }) {
     this.root = root;
     /** @type {{key: string, title: string, text: string}[]} */
     this.stages = options.stages;
@@ -62,9 +63,8 @@ class StepByStep {
     onPart(["stage"], () => row.isConnected && this.show());
     this.open = latest(
       async (/** @type {string[]} */ names, /** @type {number} */ index, /** @type {string} */ word) => {
-        const asked = question,
-          press = (this.presses += 1);
-        const found = await Promise.all(names.map((each) => orError(server.inputs(asked, each, index))));
+        const press = (this.presses += 1);
+        const found = await Promise.all(names.map((each) => orError(answer("inputs", each, index))));
         if (press !== this.presses) return;
         const sums = found.map(({ inputs, weights, bias, error }, k) =>
           error ? note(error, true) : summed(word || `${names[k]}[${index}]`, floats(inputs), floats(weights), bias),

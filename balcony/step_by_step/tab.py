@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from balcony.frame.masking import mask_words
-from balcony.frame.page import Page, PageRequest
+from balcony.frame.page import Page
+from balcony.frame.page_request import PageRequest
 from balcony.frame.question import TEXTS, Head, Question
 from balcony.frame.tab import Tab
 from balcony.parts.downloads import exporter
@@ -179,7 +180,7 @@ STEPS = "steps"  # elem_id
 def lay_out(page: Page) -> None:
     stages = [{"key": key, "title": title, "text": text} for key, title, text in STAGES]
     options = {"stages": stages, "missing": MISSING}
-    view("step_by_step/step_by_step", options=options, server_functions=page.functions(inputs), elem_id=STEPS)
+    view("step_by_step/step_by_step", options=options, elem_id=STEPS)
     exporter(
         *(page, "this stage"),
         of=STEPS,
@@ -191,7 +192,8 @@ def lay_out(page: Page) -> None:
         code=lambda asked: steps_code(asked.checkpoint, selection_of(asked.checkpoint, asked.question), *LINES),
     )
     reads = (*TEXTS, "hidden", "mask", "head", "off", "zeroed", "token")
-    page.on("steps", reads, show, lambda sentence: {STEPS: {"error": sentence}})
+    page.answers.add("inputs", inputs)
+    page.answer("steps", reads, show, lambda sentence: {STEPS: {"error": sentence}})
 
 
 TAB = Tab(

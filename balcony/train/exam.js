@@ -4,8 +4,9 @@
 import { table } from "../controls.js";
 import { changes, el, fill } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
-import { announce, on, visitor } from "../frame/page.js";
+import { announce, on } from "../frame/page.js";
 import { onPart, question } from "../frame/question.js";
+import { answer } from "../frame/server.js";
 import { asking } from "../views.js";
 import { runs } from "../compare/runs.js";
 
@@ -13,7 +14,7 @@ import { runs } from "../compare/runs.js";
 const result = ([right, all]) => (all ? [`${percent(right / all)} `, el("small", `${right} of ${all}`)] : "–");
 
 /** @type {View} */
-export function view(root, { server }) {
+export function view(root) {
   const body = el("div"),
     details = el("details", el("summary", "Memorised or generalised?"), body);
 
@@ -31,8 +32,7 @@ export function view(root, { server }) {
     );
   }
   const ask = asking(root, async (/** @type {string} */ run, /** @type {number | null} */ step) => {
-    await visitor.known;
-    const value = await server.results(run, step);
+    const value = await answer("exam", run, step);
     paint(value);
     announce("verdict", { run, step, text: value.verdict?.[0] ?? "", advice: value.advice ?? "" });
   });

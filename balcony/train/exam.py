@@ -7,10 +7,12 @@ from typing import Any
 
 import gradio as gr
 
+from balcony.frame.page import Page
+from balcony.frame.page_request import PageRequest
+from balcony.handlers import on_error
 from balcony.parts.verdicts import CHANCE, beats_baseline, judge_memory
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import Workspace, is_finetuning
-from balcony.server.workspaces import Workspaces, functions
 from balcony.train.part_exam import MOST_WORDS, PartExam, examine_part
 from balcony.views import view
 from bert_core.data.corpus import Corpus
@@ -68,14 +70,15 @@ RULE = (
 )
 
 
-def exam_view(workspaces: Workspaces) -> gr.HTML:
+def exam_view(page: Page) -> gr.HTML:
     """The view. It updates when it is visible and the run pauses or ends, or a step is selected."""
 
-    def results(space: Workspace, key: str, step: int | None) -> dict[str, Any]:
-        run = space.runs.get(key)
-        return {"text": WHEN} if run is None else exam_value(space, run, step)
+    def exam(asked: PageRequest, key: str, step: int | None) -> dict[str, Any]:
+        run = asked.space.runs.get(key)
+        return {"text": WHEN} if run is None else exam_value(asked.space, run, step)
 
-    return view("train/exam", server_functions=functions(workspaces, results, error="text"), elem_id="exam")
+    page.answers.add("exam", on_error(lambda sentence: {"text": sentence})(exam))
+    return view("train/exam", elem_id="exam")
 
 
 def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import { changes, draws, el } from "../parts/elements.js";
 import { count, duration, loss } from "../parts/numbers.js";
 import { announce, choice, on, orError, say } from "../frame/page.js";
 import { question } from "../frame/question.js";
+import { answer } from "../frame/server.js";
 import { asking } from "../views.js";
 import { saveFile } from "../parts/downloads.js";
 import { Curves } from "./curves.js";
@@ -89,7 +90,7 @@ class RunMonitor extends LiveRun {
   /** @param {HTMLElement} root @param {ViewContext} context */
   constructor(root, context) {
     super(context, dashboard(root));
-    const { trigger, server, options } = context;
+    const { trigger, options } = context;
     this.next = nextStep(this.board.line, options.story, (advice, steps) =>
       trigger(advice, { run: this.run?.run, steps }),
     );
@@ -101,14 +102,14 @@ class RunMonitor extends LiveRun {
     };
     this.chart = new Curves(sides, options, {
       more: refetch,
-      between: async (first, last) => (await server.between(this.run.run, first, last)).points ?? [],
+      between: async (first, last) => (await answer("between", this.run.run, first, last)).points ?? [],
       file: (kind) => this.save(kind),
     });
     this.table = guessBoard(sides);
     const guesses = /** @type {HTMLElement} */ (sides.lastElementChild);
     this.showStep = asking(guesses, async (/** @type {ShownRun} */ run) => {
-      const answer = await server.guesses(run.run, this.selected, false);
-      if (run === this.run && !answer.error) this.table.show(answer);
+      const found = await answer("board", run.run, this.selected, false);
+      if (run === this.run && !found.error) this.table.show(found);
     });
     on("elsewhere", () => trigger("elsewhere"));
     on("limits", () => trigger("limits"));
@@ -228,11 +229,11 @@ class RunMonitor extends LiveRun {
     if (!isOver && !run.isSlow && (!this.cursors[0] || began < this.nextGuess)) return;
     this.isGuessing = true;
     try {
-      const answer = await this.server.guesses(run.run, null, isFirst);
-      if (run !== this.run || answer.error) return;
-      this.guessed = answer.step;
-      if (answer.baselines) this.chart.change({ baselines: answer.baselines });
-      if (this.selected === null || isFirst) this.table.show(answer);
+      const found = await answer("board", run.run, null, isFirst);
+      if (run !== this.run || found.error) return;
+      this.guessed = found.step;
+      if (found.baselines) this.chart.change({ baselines: found.baselines });
+      if (this.selected === null || isFirst) this.table.show(found);
     } catch (error) {
       console.warn(error);
     } finally {
@@ -246,7 +247,7 @@ class RunMonitor extends LiveRun {
   /** Save the curves, or the run. @param {string} kind */
   async save(kind) {
     if (!this.run) return say("There is no run yet; press Start.");
-    const found = await orError(this.server.saved(this.run.run, kind));
+    const found = await orError(answer("saved", this.run.run, kind));
     if (found.path) await saveFile(found);
     else this.chart.save(kind, found);
   }

@@ -11,10 +11,11 @@ from weakref import WeakKeyDictionary
 import gradio as gr
 
 from balcony.frame.page import Page
+from balcony.frame.page_request import PageRequest
 from balcony.parts.report import frequency_loss
 from balcony.server.news import CURVES, MORE_CURVES, POINTS_AT_FIRST, thin
 from balcony.server.workspace import NO_MODEL_YET, Workspace, is_finetuning
-from balcony.server.workspaces import Workspaces, functions
+from balcony.server.workspaces import Workspaces
 from balcony.train.guess_board import GuessBoard
 from balcony.train.saved_run import run_file
 from balcony.views import view
@@ -36,18 +37,20 @@ def run_monitor(page: Page) -> gr.HTML:
     {"run", "steps"} when a person lets an ended run go on, `.slower` to start it with a smaller rate.
     """
 
-    def guesses(space: Workspace, run_id: str, step: int | None, first: bool) -> dict[str, Any]:
+    def board(asked: PageRequest, run_id: str, step: int | None, first: bool) -> dict[str, Any]:
         """The guesses at a step, None for the newest. first: the page has no sentences yet."""
-        return run_guesses(space, space.run(run_id), step, first=first)
+        return run_guesses(asked.space, asked.space.run(run_id), step, first=first)
 
-    def saved(space: Workspace, run_id: str, kind: str) -> dict[str, Any]:
-        return run_file(page, space, space.run(run_id), kind)
+    def saved(asked: PageRequest, run_id: str, kind: str) -> dict[str, Any]:
+        return run_file(page, asked.space, asked.space.run(run_id), kind)
 
-    def between(space: Workspace, run_id: str, first: int, last: int) -> dict[str, Any]:
+    def between(asked: PageRequest, run_id: str, first: int, last: int) -> dict[str, Any]:
         """The points between two steps, for a part of the chart to which a person has zoomed."""
-        rows = [row for row in space.run(run_id).history() if first <= row.step <= last]
+        rows = [row for row in asked.space.run(run_id).history() if first <= row.step <= last]
         return {"points": thin(rows, POINTS_AT_FIRST, SERIES)}
 
+    for function in (board, saved, between):
+        page.answers.add(function.__name__, function)
     workspaces = page.workspaces
     story = sorted((*tab.story, tab.name) for tab in page.tabs if tab.story)
     return view(
@@ -56,7 +59,6 @@ def run_monitor(page: Page) -> gr.HTML:
         options={"series": SERIES}
         | {"alone": workspaces.alone, "losses": workspaces.losses, "story": [[name, text] for _, text, name in story]}
         | {"example": json.loads((ASSETS / "example-curve.json").read_text(encoding="utf-8"))},
-        server_functions=functions(workspaces, guesses, saved, between),
         elem_id="run-monitor",
     )
 

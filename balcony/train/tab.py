@@ -71,7 +71,7 @@ class TrainTab:
             with gr.Column(elem_id="watch"):
                 self.monitor = run_monitor(page)
                 self._lay_out_changes()
-                exam_view(page.workspaces)
+                exam_view(page)
         shown = [page.visitor, page.messages, self.monitor, page.frame]
         self.filled_in = {*self.form.all, self.pace}
         self.live = [*shown, self.start, self.pause, self.reset, self.stop, self.faster, self.rate]

@@ -11,7 +11,8 @@ import gradio as gr
 import torch
 from torch import Tensor
 
-from balcony.frame.page import Page, PageRequest
+from balcony.frame.page import Page
+from balcony.frame.page_request import PageRequest
 from balcony.frame.question import TEXTS
 from balcony.frame.tab import Tab
 from balcony.parts.controls import control
@@ -92,7 +93,7 @@ def lay_out(page: Page) -> None:
         code=lambda asked: contexts_code(*given(asked)),
     )
     hint(HINT)
-    page.on("contexts", (*TEXTS, "word", "contexts", "level", "pooling"), show, nothing)
+    page.answer("contexts", (*TEXTS, "word", "contexts", "level", "pooling"), show, nothing)
 
 
 TAB = Tab(

@@ -18,7 +18,7 @@ from playwright.sync_api import Error as PlaywrightError
 from balcony.server.scripts import sources
 
 WAIT_MS = 45_000
-QUESTIONS = re.compile("/(run/predict|component_server)")  # requests to which a handler answers
+QUESTIONS = re.compile("/(run/predict|balcony/ask)")  # requests to which a handler answers
 VIEWPORT: ViewportSize = {"width": 1600, "height": 900}
 # The question of a new visitor: the first two sentences of the dialogue, and of their words the longest hidden.
 FIRST = {

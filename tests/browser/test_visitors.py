@@ -173,11 +173,11 @@ def test_a_page_without_a_server_says_for_how_long_its_run_goes_on(
 
 
 def test_where_news_are_blocked_the_page_says_so_and_its_buttons_work(page: Page, complaints: list[str]) -> None:
-    page.route("**/balcony/news", lambda route: route.abort("blockedbyclient"))
+    page.route("**/balcony/ask", lambda route: route.abort("blockedbyclient"))
     change_setting(page, "steps", "20")
     page.locator("#start").click()
     reason = page.locator("#run-monitor .b-reason")
-    expect(reason).to_contain_text("blocks /balcony/news")
+    expect(reason).to_contain_text("blocks /balcony/ask")
     expect(reason).to_be_visible()
     expect(page.locator("#run-status")).to_have_text("Finished")
     expect(page.locator("#start")).to_be_enabled()

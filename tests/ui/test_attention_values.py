@@ -180,12 +180,12 @@ def test_the_python_gives_the_same_numbers(tiny_checkpoint, tmp_path, hide):
 
 
 def test_a_heads_vectors_give_its_weights(tiny_checkpoint):
-    question = Question("hello romeo", "thank you", hidden=(0,), head=(1, 2))
-    value = values.head_value(tiny_checkpoint, question)
+    question = Question("hello romeo", "thank you", hidden=(0,))
+    value = values.head_value(tiny_checkpoint, question, (1, 2))
     assert value["tokens"] == ["[CLS]", "[MASK]", "romeo", "[SEP]", "thank", "you", "[SEP]"]
     assert value["words"] == [1, 2, 4, 5]
     query, key = (numbers(value[name], "<f4", 7, 4) for name in ("query", "key"))
     expected = attention(tiny_checkpoint, "[MASK] romeo", "thank you").weights[1, 2]
     torch.testing.assert_close((query @ key.T / 2).softmax(-1), expected, rtol=0, atol=1e-5)
     with pytest.raises(InputError, match="no head 4"):
-        values.head_value(tiny_checkpoint, dataclasses.replace(question, head=(0, 3)))
+        values.head_value(tiny_checkpoint, question, (0, 3))

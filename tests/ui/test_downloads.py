@@ -10,7 +10,7 @@ import pytest
 from helpers import make_model
 
 from balcony.attention.tab import CLEAR, clear_model
-from balcony.frame.page import PageRequest
+from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
 from balcony.next_sentence.pair_views import pair_rows
 from balcony.next_sentence.tab import OTHER, VERDICT, judge_and_cross

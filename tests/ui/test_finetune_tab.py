@@ -22,7 +22,7 @@ from balcony.finetune.answers import (
 )
 from balcony.finetune.tab import UNKNOWN, TaskForm, sample_of, task_facts
 from balcony.finetune.transfer import Mark, answer, figure, measured, start_transfer
-from balcony.frame.page import PageRequest
+from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
 from balcony.frame.shown_model import choices, description, shown_model
 from balcony.models.tab import model_facts

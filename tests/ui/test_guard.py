@@ -30,7 +30,7 @@ from balcony.server.guard import (
 from balcony.server.probe_lock import asker
 from bert_core.config import LOCAL, PUBLIC
 
-QUESTION, UPLOAD = "/gradio_api/component_server", "/gradio_api/upload"
+QUESTION, UPLOAD = "/balcony/ask", "/gradio_api/upload"
 HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
@@ -92,7 +92,7 @@ def status(guard: Guard, path: str, messages: list[Any] | None = None, **options
     ["/", "/config", "/health", "/theme.css", "/assets/index-1.js", "/static/fonts/a.woff2",
      "/gradio_api/run/predict", "/gradio_api/call/fill_mask", "/gradio_api/call/fill_mask/1a2b", QUESTION,
      "/gradio_api/queue/join", "/gradio_api/queue/data", UPLOAD, "/gradio_api/info", "/gradio_api/heartbeat/1a2b",
-     "/balcony/news", "/gradio_api/file=/somewhere/plotly.min.js", "/gradio_api/file=C:/somewhere/plotly.min.js"],
+     "/gradio_api/file=/somewhere/plotly.min.js", "/gradio_api/file=C:/somewhere/plotly.min.js"],
 )  # fmt: skip
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_what_the_page_needs_passes(path: str, method: str) -> None:
@@ -103,7 +103,7 @@ def test_what_the_page_needs_passes(path: str, method: str) -> None:
     "path",
     ["/gradio_api/file=https://example.org/", "/gradio_api/file=http:x", "/gradio_api/file= https://example.org/",
      "/gradio_api/file/https://example.org/", "/gradio_api/file/etc/passwd", "/gradio_api/deep_link",
-     "/monitoring", "/monitoring/summary", "/gradio_api/dev/reload", "/gradio_api/proxy=https://x.hf.space/",
+     "/monitoring", "/monitoring/summary", "/gradio_api/component_server", "/gradio_api/dev/reload", "/gradio_api/proxy=https://x.hf.space/",
      "/gradio_api/vibe-edit/", "/gradio_api/undo-vibe-edit", "/gradio_api/vibe-code",
      "/gradio_api/stream/1", "/gradio_api/process_recording", "/pwa_icon", "/pwa_icon/20000", "/pwa_icon/192000"],
 )  # fmt: skip
@@ -117,7 +117,7 @@ def test_what_may_do_harm_is_closed(path: str, method: str) -> None:
 HARMLESS = re.compile(
     r"/(|config/?|theme\.css|favicon\.ico|manifest\.json|robots\.txt|pwa_icon/.*|(static|assets|svelte)/.*"
     r"|login/?|logout"  # there are no users
-    r"|gradio_api/((run|api|call)/.*|component_server/?|queue/(join|data|status)|upload|upload_progress|info/?|app_id/?"
+    r"|gradio_api/((run|api|call)/.*|queue/(join|data|status)|upload|upload_progress|info/?|app_id/?"
     r"|reset/?|cancel|startup-events|heartbeat/.*|file=.*|theme\.css|openapi\.json|login_check/?|token/?|user/?"
     r"|custom_component/.*"  # the page has none
     r"|runs/?|run-history/.*))"  # `launch` switches them off
@@ -211,14 +211,14 @@ def test_a_page_that_floods_leaves_the_others_at_its_address_alone() -> None:
     guard = Guard(app, clock=clock)
 
     async def asked(session: str, times: int) -> list[int]:
-        return [(await ask(guard, "/balcony/news", question({"session_hash": session})))[0] for _ in range(times)]
+        return [(await ask(guard, QUESTION, question({"session_hash": session})))[0] for _ in range(times)]
 
     most = int(PAGE_BURST)
     assert run(asked("a", most + 2)) == [200] * most + [429] * 2
     nobodys = [status(guard, QUESTION, question([])) for _ in range(most + 1)]
     assert nobodys.count(200) == most
     assert run(asked("", 1)) == [429]
-    visitors = [status(guard, "/balcony/news", question([f"visitor{n}", "run"])) for n in range(40)]
+    visitors = [status(guard, QUESTION, question({"visitor": f"visitor{n}"})) for n in range(40)]
     assert visitors == [200] * 40
     assert run(asked("b", 1)) == [200]
     assert status(guard, "/", method="GET") == 200

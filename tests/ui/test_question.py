@@ -6,7 +6,7 @@ import pytest
 from helpers import finished, wait
 from torch.testing import assert_close
 
-from balcony.frame.page import PageRequest
+from balcony.frame.page_request import PageRequest
 from balcony.frame.question import LONGEST, SCHEMA, Question
 from balcony.frame.shown_model import choices, comparisons, description, repeated_run, shown_model
 from balcony.server.workspace import NOT_YOURS, Workspace

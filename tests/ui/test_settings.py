@@ -12,6 +12,7 @@ import torch
 from helpers import finished, wait
 
 from balcony.finetune.tab import SHOWN as SHOWN_OF_A_TASK
+from balcony.frame.answers import Answers
 from balcony.frame.page import open_page
 from balcony.frame.shown_model import description, repeated_run
 from balcony.train.form import (
@@ -262,7 +263,7 @@ def prepare_without_weights(recipe: Recipe) -> Any:
 
 def test_the_estimated_time_counts_the_pace(workspaces, space) -> None:
     with gr.Blocks() as demo:
-        tab = TrainTab(open_page(demo, workspaces, []))
+        tab = TrainTab(open_page(demo, Answers(workspaces), []))
     form, short = tab.form, {"training.steps": "50"}
     values: dict = dict.fromkeys(tab.filled_in) | {form.source: OWN_TEXT, form.recipe: QUICK.name, form.initial: RANDOM}
     values |= {form.settings: settings_value(QUICK) | {"changed": short}, tab.page.visitor: space.token}
@@ -280,7 +281,7 @@ def test_the_estimated_time_counts_the_pace(workspaces, space) -> None:
 
 def test_the_list_has_every_recipe_the_default_first_and_that_of_a_file_last(workspaces) -> None:
     with gr.Blocks() as demo:
-        form = TrainingForm(open_page(demo, workspaces, []))
+        form = TrainingForm(open_page(demo, Answers(workspaces), []))
     names = [name for _, name in recipe_choices()]
     assert names == [QUICK.name, BY_SIZE, *recipe_names()[1:], OF_A_FILE]
     assert form.recipe.value == QUICK.name

@@ -14,6 +14,7 @@ import pytest
 from helpers import wait
 
 import balcony.app
+from balcony.frame.answers import MOST_ASKED, Answers
 from balcony.handlers import MALFORMED, SURPRISE
 from balcony.server.workspace import Model, Workspace
 from balcony.server.workspaces import Workspaces
@@ -26,19 +27,20 @@ SESSION = "thesessionofalice"
 
 
 @pytest.fixture(scope="module")
-def owner(service: TrainingService) -> Iterator[tuple[str, Workspaces, Workspace, Run]]:
+def owner(service: TrainingService) -> Iterator[tuple[str, Answers, Workspace, Run]]:
     """A server with a visitor, whose text has a secret word."""
-    made: list[Workspaces] = []
-    original = balcony.app.open_workspaces
+    made: list[Answers] = []
 
-    def remember(*arguments: Any, **named: Any) -> Workspaces:
-        made.append(original(*arguments, **named))
-        return made[0]
+    class Remembered(Answers):
+        def __init__(self, workspaces: Workspaces) -> None:
+            super().__init__(workspaces)
+            made.append(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(balcony.app, "open_workspaces", remember)
+        patch.setattr(balcony.app, "Answers", Remembered)
         app, url, _ = balcony.launch(service, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
-    [workspaces] = made
+    [answers] = made
+    workspaces = answers.workspaces
     text = Corpus([[f"{SECRET} {word} {SECRET}s {word}" for word in ("one", "two", "three", "four")]])
     space = workspaces.enter(None)
     run = workspaces.start(space, load_recipe("romeo-juliet"), text, paused=True)
@@ -47,7 +49,7 @@ def owner(service: TrainingService) -> Iterator[tuple[str, Workspaces, Workspace
     found = space.checkpoint(run)
     assert found is not None
     space.add_model(Model(SECRET, SECRET, found[1]))
-    yield url, workspaces, space, run
+    yield url, answers, space, run
     app.get_blocks().close(verbose=False)
 
 
@@ -94,8 +96,8 @@ def with_key(value: Any, key: str) -> Any:
     return key if isinstance(value, str) or value is None else value
 
 
-def test_no_event_of_the_page_gives_a_stranger_anything(owner: tuple[str, Workspaces, Workspace, Run]) -> None:
-    url, workspaces, space, run = owner
+def test_no_event_of_the_page_gives_a_stranger_anything(owner: tuple[str, Answers, Workspace, Run]) -> None:
+    url, server, space, run = owner
     config = json.loads(ask(url, "config"))
     components = {each["id"]: each for each in config["components"]}
     visitors = {number for number, each in components.items() if is_visitor(each)}
@@ -103,7 +105,7 @@ def test_no_event_of_the_page_gives_a_stranger_anything(owner: tuple[str, Worksp
     asked, answered = 0, 0
     for key in keys_of(space, run):
         for event in config["dependencies"]:
-            stranger = workspaces.enter(None).token
+            stranger = server.workspaces.enter(None).token
             for token in (stranger, run.id) if key == run.id else (stranger,):
                 data = [
                     token if number in visitors else with_key(components[number]["props"].get("value"), key)
@@ -139,10 +141,10 @@ def choices_of(radio: dict[str, Any]) -> list[Any]:
     return choices[:2] if "encoding" in radio["props"]["elem_id"] else choices
 
 
-def test_no_handler_gives_back_what_a_client_claims(owner: tuple[str, Workspaces, Workspace, Run]) -> None:
+def test_no_handler_gives_back_what_a_client_claims(owner: tuple[str, Answers, Workspace, Run]) -> None:
     """Whatever is in a view on the page, the server sends only what it has found itself. Texts are asked about, and
     come back as words; a naughty one is answered as any other."""
-    url, workspaces, _, _ = owner
+    url, server, _, _ = owner
     config = json.loads(ask(url, "config"))
     components = {each["id"]: each for each in config["components"]}
     uploaded = {kind: uploaded_file(url, f"a{kind}") for kind in (".txt", ".json")}
@@ -157,7 +159,7 @@ def test_no_handler_gives_back_what_a_client_claims(owner: tuple[str, Workspaces
             for each in inputs:
                 kind, value = each["type"], each["props"].get("value")
                 if is_visitor(each):
-                    value = workspaces.enter(None).token
+                    value = server.workspaces.enter(None).token
                 elif kind == "textbox":
                     value = NAUGHTY
                 elif kind == "radio":
@@ -180,10 +182,10 @@ def test_no_handler_gives_back_what_a_client_claims(owner: tuple[str, Workspaces
     assert answered > asked / 2, "the questions reach the handlers"
 
 
-def test_a_naughty_text_in_every_field_is_answered(owner: tuple[str, Workspaces, Workspace, Run]) -> None:
+def test_a_naughty_text_in_every_field_is_answered(owner: tuple[str, Answers, Workspace, Run]) -> None:
     """Every handler that reads a field or the question, in which the other fields go, gets the text and has a sentence
     for it."""
-    url, workspaces, _, _ = owner
+    url, server, _, _ = owner
     config = json.loads(ask(url, "config"))
     components = {each["id"]: each for each in config["components"]}
     asked = naughty_questions()
@@ -201,7 +203,7 @@ def test_a_naughty_text_in_every_field_is_answered(owner: tuple[str, Workspaces,
         reached |= fields.intersection(event["inputs"])
         for question in asked if event["backend_fn"] else ():
             session = f"{SESSION}8{event['id']}"
-            special = {"visitor": workspaces.enter(None).token, "question": question}
+            special = {"visitor": server.workspaces.enter(None).token, "question": question}
             data = [
                 special.get(
                     each["props"].get("elem_id"), NAUGHTY if each["type"] == "textbox" else each["props"].get("value")
@@ -222,64 +224,77 @@ def naughty_questions() -> list[dict[str, Any]]:
     return [texts | more for more in ({"contexts": [NAUGHTY] * 2, "hidden": [1]}, {"choices": [NAUGHTY] * 2})]
 
 
-def names_of_answers(config: dict[str, Any]) -> list[str]:
-    """The answers that the tabs declare."""
+def asked(url: str, visitor: Any, question: Any, *asks: list[Any]) -> list[str]:
+    """The answers as JSON, in the order of what is asked."""
+    sent = {"visitor": visitor, "question": question, "asks": asks}
+    lines = [json.loads(line) for line in ask(url, "balcony/ask", sent).split("\n") if line]
+    return [json.dumps(value, ensure_ascii=False) for _, value in sorted(lines, key=lambda line: line[0])]
+
+
+def declared(url: str) -> list[str]:
+    """The answers that views of the tabs show."""
+    config = json.loads(ask(url, "config"))
     [bar] = (each for each in config["components"] if each["props"].get("elem_id") == "question")
     names = [name for name, answer in bar["props"]["props"]["options"]["answers"].items() if answer["views"]]
-    assert len(names) > 10
+    assert len(names) > 8
     return names
 
 
 def test_every_answer_to_a_naughty_question_is_what_the_server_has_found(
-    owner: tuple[str, Workspaces, Workspace, Run],
+    owner: tuple[str, Answers, Workspace, Run],
 ) -> None:
-    url, workspaces, _, _ = owner
-    config, mark = json.loads(ask(url, "config")), "claimed7f3"
-    [bar] = (each["id"] for each in config["components"] if each["props"].get("elem_id") == "question")
-    for name, question in itertools.product(names_of_answers(config), naughty_questions()):
+    url, server, _, _ = owner
+    mark, names = "claimed7f3", [[name] for name in declared(url)]
+    for question in naughty_questions():
         question |= {key: [mark] for key in ("facts", "notes", "error", "html", "values")}
-        data = [workspaces.enter(None).token, name, question]
-        body = {"component_id": bar, "fn_name": "answer", "data": data, "session_hash": f"{SESSION}7{name}"}
-        answer = ask(url, "gradio_api/component_server", body)
-        assert isinstance(json.loads(answer), dict)
-        assert mark not in answer
-        assert SURPRISE[:20] not in answer
-        assert MALFORMED not in answer
+        found = asked(url, server.workspaces.enter(None).token, question, *names)
+        assert len(found) == len(names)
+        for answer in found:
+            assert isinstance(json.loads(answer), dict)
+            assert mark not in answer
+            assert SURPRISE[:20] not in answer
+            assert MALFORMED not in answer
 
 
-def test_no_function_of_a_view_gives_a_stranger_anything(owner: tuple[str, Workspaces, Workspace, Run]) -> None:
-    url, workspaces, space, run = owner
-    config = json.loads(ask(url, "config"))
-    asked, owners, names = 0, {}, names_of_answers(config)
-    for component in config["components"]:
-        for name in component["props"].get("server_fns") or []:
-            stranger = workspaces.enter(None).token
-            of_function = {"component_id": component["id"], "fn_name": name, "session_hash": f"{SESSION}{asked // 20}"}
-            for row in ([space.token, run.id, None], [space.token, "matrix", {"model": run.id}]):
-                found = ask(url, "gradio_api/component_server", of_function | {"data": row})
-                owners[name] = owners.get(name, "") + found
-            for key in keys_of(space, run):
-                question = {"model": key, "other": key, "text": "hello [MASK]", "step": None, "run": key}
-                shapes = [[], [None], [0, True], [None, True], [{}], ["json"], [[0, -1, 0]], [question]]
-                rows = [[stranger, key, *rest] for rest in (shapes if key == run.id else [[None]])]
-                rows += [[stranger, question, None], [stranger, None, question], [key, key, None, True]]
-                if name == "answer":
-                    rows += [[token, event, question] for event in names for token in (stranger, key)]
-                for row in rows:
-                    answer = ask(url, "gradio_api/component_server", of_function | {"data": row})
-                    asked += 1
-                    assert SECRET not in answer, name
-                    assert space.token not in answer, name
-    assert asked > 50
-    assert SECRET in owners["answer"], "the owner gets it"
-    assert sum(SECRET in found for found in owners.values()) > 1
+def test_no_answer_gives_a_stranger_anything(owner: tuple[str, Answers, Workspace, Run]) -> None:
+    url, server, space, run = owner
+    own = {}
+    for name in server:
+        rows = [[], [run.id, None], [run.id, False, [0, -1, 0]]]
+        own[name] = "".join(
+            asked(url, space.token, {"model": run.id}, *([name, *row] for row in rows if name != "stop"))
+        )
+        for key in keys_of(space, run):
+            question = {"model": key, "other": key, "text": "hello [MASK]", "step": None, "run": key}
+            shapes = [[], [None], [0], [0, 0], [True], [None, True], [{}], ["json", None], [[key], "json"], [key, key]]
+            shapes += [[key, *rest] for rest in ([], [None], [0], [None, True], ["json"], [False, [0, -1, 0]])]
+            for token, some in ((server.workspaces.enter(None).token, shapes), (key, shapes[-2:])):
+                found = asked(url, token, question, *([name, *values] for values in some))
+                assert len(found) == len(some)
+                assert SECRET not in "".join(found), name
+                assert space.token not in "".join(found), name
+    assert len(own) > 30
+    assert SECRET in own["matrix"], "the owner gets it"
+    assert sum(SECRET in found for found in own.values()) > 2
     assert (run.status, run.steps_done, len(space.runs), len(space.models)) == ("paused", 1, 1, 1)
 
 
-def test_no_route_and_no_endpoint_gives_a_stranger_anything(owner: tuple[str, Workspaces, Workspace, Run]) -> None:
-    url, workspaces, space, run = owner
-    stranger = workspaces.enter(None).token
-    answers = [ask(url, "balcony/news", [token, run.id, True, [0, -1, 0]]) for token in (stranger, run.id, None)]
+def test_a_request_asks_for_so_much_and_no_more(owner: tuple[str, Answers, Workspace, Run]) -> None:
+    url, server, _, _ = owner
+    visitor = server.workspaces.enter(None).token
+    assert asked(url, visitor, {}, *[["models"]] * MOST_ASKED)[-1].startswith('{"models"')
+    for asks in ([["models"]] * (MOST_ASKED + 1), [[]], ["models"], [3], None):
+        body = {"visitor": visitor, "question": {}, "asks": asks}
+        assert json.loads(ask(url, "balcony/ask", body)) == {"error": MALFORMED}
+    for one in (["none"], [3], [{}], ["news"], ["news", 3, 3, 3], ["model", "", None, 1], ["__init__"]):
+        assert asked(url, visitor, {}, one) == [json.dumps({"error": MALFORMED})]
+
+
+def test_no_route_and_no_endpoint_gives_a_stranger_anything(owner: tuple[str, Answers, Workspace, Run]) -> None:
+    url, server, space, run = owner
+    stranger = server.workspaces.enter(None).token
+    news = ["news", run.id, True, [0, -1, 0]]
+    answers = [each for token in (stranger, run.id, None) for each in asked(url, token, {}, news)]
     for name in ("training_status", "stop_training", "download"):
         answers.append(ask(url, f"gradio_api/run/{name}", {"data": [run.id]}))
     answers.append(ask(url, "gradio_api/run/fill_mask", {"data": [f"{SECRET} [MASK]"[8:], "", 5, run.id]}))

@@ -14,12 +14,11 @@ from helpers import make_model, wait
 from safetensors.torch import load_file
 
 from balcony.frame.masking import mask_words, words_value
-from balcony.frame.page import PageRequest, corpus_of
+from balcony.frame.page_request import PageRequest, corpus_of
 from balcony.frame.question import Question
 from balcony.frame.shown_model import first_pair, shown_model
 from balcony.masked_words.closer_view import LENS, MATTERED, SWEEP, closer_code, closer_rows, closer_value
 from balcony.masked_words.tab import (
-    GUESSES,
     beside_value,
     first_right,
     guess_rows,
@@ -539,7 +538,7 @@ def test_a_word_is_first_right_at_the_first_kept_step_with_that_guess(service: T
     assert set(first) - {None}
     workspaces = Workspaces(service, {})
     hidden = Question("Hello, my name is Romeo. [MASK]", hidden=(4,), model=finished.id)
-    value = first_right(PageRequest(workspaces, space, hidden))[GUESSES]["first_right"]
+    value = first_right(PageRequest(workspaces, space, hidden))["steps"]
     texts = ("Hello, my name is [MASK]. [MASK]",)
     right = (
         step
