@@ -48,6 +48,8 @@ interface Window {
     /** At which others open the page, of a class. */
     address?: string;
     waiting: WaitingView[];
+    /** What the buttons of the run get, as Gradio's updates. */
+    buttons?: object[];
     /** The browser lets the page keep nothing. */
     forgets?: boolean;
     mount(...view: WaitingView): void;

@@ -204,7 +204,9 @@ class Frame {
   }
 
   listen() {
-    const renew = () => this.refresh().then(this.list).catch(console.warn);
+    const renew = () => {
+      for (const work of [this.refresh, this.list]) work().catch(console.warn);
+    };
     on("question", ({ changed }) => {
       if (changed.has("model")) renew();
       else if (changed.has("step")) {

@@ -69,7 +69,7 @@ function dashboard(root) {
   };
 }
 
-/** @typedef {{visitor: string, run: string, title: string, device: string, steps: number, isSlow: boolean}} ShownRun */
+/** @typedef {{visitor: string, run: string, title: string, device: string, steps: number, isSlow: boolean, rate: string}} ShownRun */
 
 class RunMonitor extends LiveRun {
   /** @type {string | null} */
@@ -86,6 +86,7 @@ class RunMonitor extends LiveRun {
   nextGuess = 0;
   verdict = "";
   isOtherList = changes(); // of the visitor's runs
+  isOtherState = changes(); // of the buttons
 
   /** @param {HTMLElement} root @param {ViewContext} context */
   constructor(root, context) {
@@ -138,19 +139,38 @@ class RunMonitor extends LiveRun {
     this.visitor = value?.visitor ?? null;
     if (!value?.run) {
       if (this.run) this.end();
+      this.allow();
       runs.show(this.visitor, null);
       return;
     }
     const isOther = this.isOtherList(value.listed);
     if (this.run?.run !== value.run) this.begin(value);
     else {
-      this.run.isSlow = value.isSlow;
+      Object.assign(this.run, { isSlow: value.isSlow, rate: value.rate });
       if (isOther) runs.show(this.visitor, value.run);
     }
+    this.allow(value.status);
     if (isOther) announce("status", null);
     if (this.isBlocked) return this.board.say(STATUS_NAMES[value.status], BLOCKED, value.status);
     this.eager = EAGER_POLLS;
     this.poll();
+  }
+
+  /** Let the buttons of the run be pressed, or not. @param {string} [status] none without a run */
+  allow(status) {
+    const { isSlow = false, rate = "" } = this.run ?? {},
+      isActive = status !== undefined && !hasEnded(status),
+      pause = status === "paused" ? "Resume" : "Pause";
+    if (!this.isOtherState(status, isSlow, rate)) return;
+    window.Balcony.buttons = [
+      { interactive: !isActive }, // in the order in which balcony/train/tab.py has them
+      { interactive: isActive, value: pause },
+      { interactive: status !== undefined },
+      { interactive: isActive },
+      { interactive: isActive && isSlow },
+      { placeholder: rate && `now ${rate}` },
+    ].map((update) => ({ ...update, __type__: "update" }));
+    this.trigger("status");
   }
 
   /** Show another run. @param {ShownRun} run */
@@ -189,7 +209,7 @@ class RunMonitor extends LiveRun {
 
   async wait() {
     await super.wait();
-    if (this.isBlocked) this.trigger("status"); // the buttons follow the run nevertheless
+    if (this.isBlocked) this.trigger("elsewhere"); // the buttons follow the run nevertheless
   }
 
   /** @param {string} why */
@@ -197,7 +217,7 @@ class RunMonitor extends LiveRun {
     if (runs.removed.has(this.run.run)) return this.end();
     const known = this.newest ? ` Its last known step was ${count(this.newest.step)}. ${this.options.losses}` : "";
     super.lose(why + known);
-    this.trigger("status");
+    this.trigger("elsewhere");
   }
 
   take(news) {
@@ -215,7 +235,7 @@ class RunMonitor extends LiveRun {
       this.verdict = "";
       this.next.show(news);
       runs.show(this.visitor, run.run);
-      this.trigger("status");
+      this.allow(news.status);
     }
     this.guess(run);
   }

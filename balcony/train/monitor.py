@@ -32,7 +32,7 @@ _boards: WeakKeyDictionary[Run, GuessBoard] = WeakKeyDictionary()  # of the runs
 def run_monitor(page: Page) -> gr.HTML:
     """The component. Value: {"visitor", "run", "steps", "device", ...}; run is None before the first.
 
-    `.status` fires when the status changes, `.elsewhere` when another browser tab of the visitor changed something,
+    `.status` fires when the buttons of the run change, `.elsewhere` when another browser tab changed something,
     `.limits` when a teacher has changed the limits of runs, `.fill` with {"values"} for the form, `.longer` with
     {"run", "steps"} when a person lets an ended run go on, `.slower` to start it with a smaller rate.
     """
@@ -107,5 +107,12 @@ def monitor_value(workspaces: Workspaces, space: Workspace, run: Run | None) -> 
         "step": run.progress().step,  # another value, so that the page asks at once after a button was pressed
         "status": run.status,
         "isSlow": run.pace is not None,
+        "rate": f"{rate_of(run):g}",
         "listed": [*space.runs],
     }
+
+
+def rate_of(run: Run) -> float:
+    """The learning rate of a run's last part."""
+    training = run.recipe.training
+    return (training.parts or (training,))[-1].learning_rate

@@ -72,9 +72,8 @@ class TrainTab:
                 self.monitor = run_monitor(page)
                 self._lay_out_changes()
                 exam_view(page)
-        shown = [page.visitor, page.messages, self.monitor, page.frame]
         self.filled_in = {*self.form.all, self.pace}
-        self.live = [*shown, self.start, self.pause, self.reset, self.stop, self.faster, self.rate]
+        self.live = [page.visitor, page.messages, self.monitor, page.frame]
         self._connect_form()
         self._connect_commands()
 
@@ -130,9 +129,9 @@ class TrainTab:
         follows(self.show_preview, form, self.preview, **FOLLOWING)
         self.monitor.longer(self.showing(more_steps), page.visitor, live, **QUIET)
         self.monitor.slower(self.train_slower, form, {self.form.settings, *live}, **QUIET)
-        # The status may change again before an event is answered; dropping the later one would leave the page behind.
-        for event in (self.monitor.status, self.monitor.elsewhere):
-            event(self.show, page.visitor, live, **FOLLOWING)
+        self.monitor.elsewhere(self.show, page.visitor, live, **FOLLOWING)
+        buttons = [self.start, self.pause, self.reset, self.stop, self.faster, self.rate]
+        self.monitor.status(None, None, buttons, js="() => Balcony.buttons", **QUIET)
 
     def _on_click(self, button: gr.Button, command: Callable[..., Any], *inputs: gr.components.Component) -> None:
         """Connect a button to a command for the visitor's current run. inputs: its further arguments."""
@@ -158,8 +157,6 @@ class TrainTab:
         """Values of `live` for a visitor: the current run as it is."""
         space, page = self.workspaces.enter(token), self.page
         run = space.current_run
-        is_active = run is not None and run.status in ACTIVE
-        is_paused = run is not None and run.status == "paused"
         is_variant = run is not None and bool(space.entries[run.id].variant)  # the page keeps the model it shows
         said = page.say(f"Your runs were interrupted. {self.workspaces.losses}") if space.is_readmitted else {}
         space.is_readmitted = False
@@ -167,12 +164,6 @@ class TrainTab:
             page.visitor: space.token,
             self.monitor: monitor_value(self.workspaces, space, run),
             page.frame: {"visitor": space.token} | ({} if is_variant else {"run": run.id if run else None}),
-            self.start: gr.update(interactive=not is_active),
-            self.pause: gr.update(interactive=is_active, value="Resume" if is_paused else "Pause"),
-            self.reset: gr.update(interactive=run is not None),
-            self.stop: gr.update(interactive=is_active),
-            self.faster: gr.update(interactive=run is not None and is_active and run.pace is not None),
-            self.rate: gr.update(placeholder=f"now {rate_of(run):g}" if run else ""),
         }
 
     def show_preview(self, values: dict[Any, Any]) -> dict[str, Any]:
@@ -366,12 +357,6 @@ def change_rate(run: Run, typed: str) -> None:
     if not typed.strip():
         raise InputError("Type the new learning rate first.")
     run.set_learning_rate(run.recipe.training.replace_by_texts({"learning_rate": typed}).learning_rate)
-
-
-def rate_of(run: Run) -> float:
-    """The learning rate of a run's last part."""
-    training = run.recipe.training
-    return (training.parts or (training,))[-1].learning_rate
 
 
 def slower(training: OptimizerConfig, asked: OptimizerConfig) -> dict[str, Any]:
