@@ -5,12 +5,13 @@ pages polls.
 """
 
 import asyncio
+import contextvars
 import functools
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import anyio
 from gradio.routes import ORJSONResponse
 from starlette.requests import Request
 from starlette.responses import JSONResponse, StreamingResponse
@@ -37,7 +38,7 @@ class Answers:
     def __init__(self, workspaces: Workspaces) -> None:
         self.workspaces = workspaces
         self._functions: dict[str, tuple[Callable[..., Any], list[inspect.Parameter]]] = {}
-        self._limiter = anyio.CapacityLimiter(MOST_THREADS)
+        self._threads = ThreadPoolExecutor(MOST_THREADS, "answer")
 
     def add(self, name: str, function: Callable[..., Any]) -> None:
         """Let the page ask a function by a name that no other has."""
@@ -92,8 +93,8 @@ class Answers:
             if inspect.iscoroutinefunction(function):
                 found = await function(asked, *values)
             else:
-                work = functools.partial(function, asked, *values)
-                found = await anyio.to_thread.run_sync(work, limiter=self._limiter)
+                work = functools.partial(contextvars.copy_context().run, function, asked, *values)
+                found = await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # the page must answer in any case, also to a panic of a library in Rust
