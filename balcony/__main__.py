@@ -182,6 +182,11 @@ class WaitingServer(http.server.ThreadingHTTPServer):
 
     allow_reuse_address = os.name == "posix"
 
+    def handle_error(self, *of: Any) -> None:
+        """Tell of an error, but not that a browser has gone away."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(*of)
+
 
 class WaitingPage(http.server.BaseHTTPRequestHandler):
     """The page while PyTorch and Gradio are imported. Its script opens the app once that answers."""

@@ -88,10 +88,13 @@ export class LiveRun {
   /** No news come. */
   async wait() {
     this.isLost = true;
-    const health = await fetch("health", { cache: "no-store" }).catch(() => null);
-    if (!health?.ok) this.board.say("Connection lost", `Trying again. ${this.options.alone}`);
+    const health = await fetch("health", { cache: "no-store" })
+      .then((answer) => answer.json())
+      .catch(() => null);
+    if (!health) this.board.say("Connection lost", `Trying again. ${this.options.alone}`);
+    else if (health.error) this.board.say("No news of the run", health.error);
     else if (!this.isBlocked) this.board.say("No news of the run", BLOCKED);
-    this.isBlocked = Boolean(health?.ok);
+    this.isBlocked = health?.status === "ok";
   }
 
   /** The server has no such run. @param {string} why */

@@ -67,6 +67,7 @@ class RunsList {
     this.compare = asking(this.differ, () => this.drawChosen());
     const refresh = asking(root, () => this.list());
     on("runs", () => refresh());
+    on("renamed", () => refresh());
     on("chosen", () => this.show());
     refresh();
     this.hide();

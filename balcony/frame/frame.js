@@ -353,7 +353,7 @@ class Frame {
     this.picker.hidden = this.rename.hidden = false;
     if (!isKept || name.value.trim() === shown.name) return;
     await answer("rename", shown.key, name.value);
-    announce("runs", null);
+    announce("renamed", null);
     await this.refresh();
     await this.list();
   }

@@ -30,6 +30,7 @@
  * @property {null} news the server has told of the run of the page
  * @property {null} runs the page shows another run, or its status changed
  * @property {string[]} effect what the heads that are off change: of which model, of what, and by how much; nothing where none is off
+ * @property {null} renamed a run or a model has another name
  * @property {null} heads the settings of the views of heads changed
  * @property {null} language the page is about to be shown in another language
  * @property {null} chosen other runs are chosen for the curves

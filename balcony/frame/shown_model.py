@@ -30,14 +30,14 @@ def choices(workspaces: Workspaces, space: Workspace) -> list[list[str]]:
     """All models that the visitor can choose: key, name and detail of each."""
     shipped = [[name, name, "comes with Balcony"] for name in workspaces.shipped_names]
     runs = [[run.id, space.title_of(run), STATUS_NAMES.get(run.status, run.status)] for run in space.runs.values()]
-    models = [[key, space.names.get(key) or model.title, model.detail] for key, model in list(space.models.items())]
+    models = [[key, space.names.get(key) or model.title, model.detail] for key, model in space.models.items()]
     return [*shipped, *reversed(runs), *models]
 
 
 def comparisons(workspaces: Workspaces, space: Workspace) -> list[list[str]]:
     """Models to compare with, key and caption of each; of a run some of its steps, the newest run and step first."""
     found = [[key, name] for key, name, _ in choices(workspaces, space) if key not in space.runs]
-    for run in reversed(list(space.runs.values())):
+    for run in reversed([*space.runs.values()]):
         steps = [snapshot.step for snapshot in run.snapshots]
         some = dict.fromkeys(steps[:: -(-len(steps) // MOST_STEPS) or 1] + steps[-1:])
         found += [[f"{run.id}@{step}", f"Step {step:,} · {space.title_of(run)}"] for step in reversed(some)]

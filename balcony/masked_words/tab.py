@@ -15,7 +15,7 @@ from balcony.frame.page_request import PageRequest
 from balcony.frame.question import TEXTS, Question
 from balcony.frame.shown_model import caption
 from balcony.frame.tab import Tab
-from balcony.handlers import on_error
+from balcony.handlers import MALFORMED, on_error
 from balcony.masked_words.closer_view import LABELS, VIEWS, closer_code, closer_rows, closer_value
 from balcony.parts.controls import control
 from balcony.parts.downloads import exporter
@@ -100,7 +100,10 @@ TAB = Tab(
 def put(asked: PageRequest, mask: int, piece: int, guess: str) -> dict[str, Any]:
     """The texts with a guess in them, and the words that stay hidden."""
     question, checkpoint = asked.question, asked.checkpoint
-    word = mask_words(checkpoint, question)[1][mask]
+    words = mask_words(checkpoint, question)[1]
+    if not (0 <= mask < len(words) and 0 <= piece < len(words[mask].word.pieces)):
+        raise InputError(MALFORMED)
+    word = words[mask]
     edited = put_guess(question, word, piece, guess[:200])
     return {"text": edited.text, "pair": edited.pair, "hidden": still_hidden(checkpoint, question, edited, word)}
 

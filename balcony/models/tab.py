@@ -114,7 +114,7 @@ class ModelsTab:
         return {self.page.visitor: space.token, self.page.frame: {"visitor": space.token, "show": key}}
 
     def drop(self, asked: PageRequest) -> str:
-        asked.space.models.pop(asked.question.model, None)
+        asked.space.remove_model(asked.question.model)
         return self.workspaces.shipped_names[0]
 
     def open_uploaded(self, values: Values) -> dict[Any, Any]:

@@ -104,7 +104,7 @@ class KeptRuns:
         """Save what is due, and remove what visitors have removed."""
         spaces = self._visitors()
         for visitor, space in spaces.items():
-            for run in list(space.runs.values()):
+            for run in space.runs.values():
                 self._save(self._folder / visitor / run.id, space, run, is_last)
         # Of a visitor who has left, the folder stays.
         self._saved = {folder: saved for folder, saved in self._saved.items() if folder.parent.name in spaces}

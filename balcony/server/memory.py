@@ -20,7 +20,7 @@ class Holder(Protocol):
     training itself is not counted."""
 
     limit: int
-    models: dict[str, Any]
+    models: Mapping[str, Any]
     is_away: bool
 
     @property

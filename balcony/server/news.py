@@ -23,6 +23,7 @@ POINTS_LIVE = 6
 POINTS_LIVE_MORE = 3  # of twice as many numbers
 POINTS_AT_FIRST = 300
 LAST_STEPS = 20  # whose means lists of runs show
+DEAD = "Training has stopped on this server, which has to be started again."
 CURVES = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")
 MORE_CURVES = ("learning_rate", "grad_norm", "masked_accuracy", "replaced_accuracy", "kept_accuracy")
 # Milliseconds until a page asks again: before the first point, while points come, paused, ended.
@@ -37,12 +38,10 @@ def health_route(workspaces: Workspaces) -> Route:
 
     async def answer(request: Request) -> JSONResponse:
         service = workspaces.service
-        found = {
-            "status": "ok" if service.is_alive else "training has stopped",
-            "queue": service.queue_length + probe_lock.waiting,
-            "bytes": workspaces.memory.used,
-        }
-        return JSONResponse(found, 200 if service.is_alive else 503)
+        found = {"queue": service.queue_length + probe_lock.waiting, "bytes": workspaces.memory.used}
+        if service.is_alive:
+            return JSONResponse({"status": "ok"} | found)
+        return JSONResponse({"status": "training has stopped", "error": DEAD} | found, 503)
 
     return Route("/health", answer)
 

@@ -8,7 +8,7 @@ import itertools
 import re
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
@@ -46,6 +46,10 @@ DIFFERENCES = {
 MOST_DIFFERENCES = 2
 MODEL_BYTES = 2**20  # of a model beside its weights: modules, tokenizer
 MOST_BUILT = 2  # checkpoints built from snapshots and kept: the newest and the selected one
+
+
+def _without(values: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {each: value for each, value in values.items() if each != key}
 
 
 def is_finetuning(run: Run) -> bool:
@@ -114,7 +118,8 @@ class Entry:
 
 @dataclass(eq=False)
 class Workspace:
-    """What one visitor has: runs by id, and loaded or kept models by key.
+    """What one visitor has: runs by id, and loaded or kept models by key. Other threads iterate over these mappings, so
+    a change puts another one in the place of one of them.
 
     token: "" until the visitor of a run that was kept on the disk comes back. caller: address of the program whose
     run it is, None for a page's.
@@ -127,11 +132,11 @@ class Workspace:
     token: str
     limit: int = memory.BUDGET_BYTES
     owner: object = field(default_factory=object)
-    runs: dict[str, Run] = field(default_factory=dict)
-    entries: dict[str, Entry] = field(default_factory=dict)
+    runs: Mapping[str, Run] = field(default_factory=dict)
+    entries: Mapping[str, Entry] = field(default_factory=dict)
     unlisted: list[Run] = field(default_factory=list)
-    models: dict[str, Model] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
+    models: Mapping[str, Model] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     dropped: list[str] = field(default_factory=list)
     last_seen: float = 0.0
     is_away: bool = False
@@ -141,13 +146,14 @@ class Workspace:
     _dropped_titles: dict[str, int] = field(default_factory=dict)  # the lowest number of each
     _built: dict[tuple[str, int], Checkpoint] = field(default_factory=dict)
     _building: threading.Lock = field(default_factory=threading.Lock)
+    _changing: threading.Lock = field(default_factory=threading.Lock)  # held while a mapping is replaced
     _left: list[Run] = field(default_factory=list)  # that were paused, because the visitor was away
 
     def touch(self, now: float) -> None:
         """Renew the lease; the runs that were paused at its end continue."""
         self.last_seen, self.is_away = now, False
-        while self._left:
-            run = self._left.pop()
+        left, self._left = self._left, []
+        for run in left:
             if run.status in ACTIVE:
                 run.resume()
 
@@ -211,7 +217,8 @@ class Workspace:
         """Give a run or a model another name, "" for its first one. RunError for another visitor's."""
         if key not in self.models:
             self.run(key)
-        self.names[key] = " ".join(name.split())[:LONGEST_NAME]
+        with self._changing:
+            self.names = {**self.names, key: " ".join(name.split())[:LONGEST_NAME]}
 
     @property
     def all_runs(self) -> list[Run]:
@@ -230,7 +237,7 @@ class Workspace:
     @property
     def finetuning_run(self) -> Run | None:
         """The newest listed run that fine-tunes."""
-        return next((run for run in reversed(self.runs.values()) if is_finetuning(run)), None)
+        return next((run for run in reversed([*self.runs.values()]) if is_finetuning(run)), None)
 
     @property
     def current_run(self) -> Run | None:
@@ -285,8 +292,9 @@ class Workspace:
         at = number % len(RUN_LOOKS)
         free = (look for look in RUN_LOOKS[at:] + RUN_LOOKS[:at] if look not in looks)
         look = next(itertools.chain(alike, free, RUN_LOOKS[at : at + 1]))
-        self.entries[run.id] = Entry(number, variant, *look, _named_settings(asked), base)
-        self.runs[run.id] = run
+        entry = Entry(number, variant, *look, _named_settings(asked), base)
+        with self._changing:
+            self.entries, self.runs = {**self.entries, run.id: entry}, {**self.runs, run.id: run}
         memory.make_room(self)
         ended = [other for other in self.runs.values() if other.status not in ACTIVE and other is not run]
         for old in (other for other in ended if not self.names.get(other.id)):
@@ -306,8 +314,9 @@ class Workspace:
     def _forget(self, run: Run) -> None:
         title, number = self.plain_title(run), self.entries[run.id].number
         self._dropped_titles[title] = min(number, self._dropped_titles.get(title, number))
-        del self.runs[run.id], self.entries[run.id]
-        self.names.pop(run.id, None)
+        with self._changing:
+            found = self.runs, self.entries, self.names
+            self.runs, self.entries, self.names = (_without(each, run.id) for each in found)
         with self._building:
             self._built = {key: built for key, built in self._built.items() if key[0] != run.id}
 
@@ -315,9 +324,15 @@ class Workspace:
         """Keep a loaded or saved model and return its key; RunError when it exceeds the limit."""
         memory.check_model(self, model.nbytes)
         key = secrets.token_hex(8)
-        self.models[key] = model
+        with self._changing:
+            self.models = {**self.models, key: model}
         memory.make_room(self)
         return key
+
+    def remove_model(self, key: str) -> None:
+        """Forget a loaded or kept model."""
+        with self._changing:
+            self.models = _without(self.models, key)
 
     def checkpoint(self, run: Run, step: int | None = None) -> tuple[int, Checkpoint] | None:
         """Step and checkpoint of the run's snapshot nearest to `step`, None for the newest; None before the first."""

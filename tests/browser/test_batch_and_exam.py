@@ -116,6 +116,16 @@ def test_the_dialogue_is_memorised_and_a_longer_text_has_held_out_sentences(page
     expect_seen(exam, "sign test")
     exam.locator("summary").click()
     expect(exam.get_by_role("columnheader")).to_have_text(["Step 110", "Training text"])
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.post_data or ""))
+    page.locator("#model-rename").click()
+    page.locator("#model-name").fill("Juliet's")
+    page.locator("#model-name").press("Enter")
+    open_tab(page, "Compare")
+    expect_seen(page.locator("#runs-list"), "Juliet's")
+    open_tab(page, "Train")
+    expect_seen(exam, "sign test")
+    assert not [body for body in asked if '"results"' in body], "a name changes nothing of the exam"
     words = ["one", "two", "three", "four", "five", "six", "seven"]
     paste(page, "\n".join(f"{words[i % 7]} {words[(i * j) % 7]} {words[j % 6]}" for i in range(30) for j in range(8)))
     change_setting(page, "steps", "20")

@@ -15,6 +15,8 @@ from browser_steps import (
 )
 from playwright.sync_api import Page, expect
 
+from balcony.server.news import DEAD
+
 ENDLESS = "500000"
 ATTEMPTS = 4  # requests that fail before the connection is back
 GOES_ON = "before => document.querySelector('#run-step').innerText !== before"
@@ -38,6 +40,19 @@ def hide(page: Page, state: str) -> None:
         }""",
         state,
     )
+
+
+def test_a_server_that_trains_no_more_says_so(page: Page, complaints: list[str]) -> None:
+    change_setting(page, "steps", ENDLESS)
+    start(page)
+    page.route("**/balcony/news", lambda route: route.abort())
+    page.route("**/health", lambda route: route.fulfill(status=503, json={"status": "...", "error": DEAD}))
+    expect_seen(page.locator("#messages .b-view"), DEAD)
+    expect_seen(page.locator("#run-monitor .b-reason").first, DEAD)
+    page.unroute_all()
+    wait_for_status(page, "Training")
+    stop(page)
+    complaints.clear()
 
 
 def test_a_run_continues_while_the_connection_is_lost(visit: Callable[[], Page], complaints: list[str]) -> None:

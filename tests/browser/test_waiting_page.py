@@ -1,6 +1,8 @@
 """The page that stands at the address while the app is loaded."""
 
 import http.server
+import socket
+import struct
 import threading
 
 import pytest
@@ -38,3 +40,14 @@ def test_the_waiting_page_is_readable_and_opens_the_app_where_the_address_points
         assert page.url.endswith("#tab=attention")
         page.close()
         ready.shutdown()
+
+
+def test_a_browser_that_goes_away_leaves_no_trace_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    waiting = command.serve_waiting_page("127.0.0.1", 0)
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", waiting.server_port)) as browser:
+            browser.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            browser.sendall(b"GET / HTTP/1.1\r\n\r\n")
+    waiting.shutdown()
+    waiting.server_close()  # waits for the answers
+    assert capsys.readouterr().err == ""

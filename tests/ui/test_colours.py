@@ -67,7 +67,7 @@ def test_curves_can_be_seen_in_both_themes() -> None:
 def ended_run(number: int) -> Run:
     recipe = recipe_named(DEFAULT_RECIPE)
     facts: dict[str, Any] = {"id": f"{number}", "status": "finished", "recipe": recipe, "asked": recipe}
-    facts |= {"snapshots": (), "training": None, "steps_done": 0, "text_bytes": 0}
+    facts |= {"snapshots": (), "training": None, "steps_done": 0, "text_bytes": 0, "free": lambda *_: None}
     return cast(Run, type("EndedRun", (), facts)())
 
 
@@ -87,7 +87,7 @@ def test_a_new_run_looks_like_no_other_after_old_ones_were_dropped_and_like_its_
         variant = "A" if number in (30, 33) else ""
         space.add_run(ended_run(number), variant)
         if number % 3 == 2 and number < 30:
-            del space.runs[f"{number - 1}"], space.entries[f"{number - 1}"]
+            space.remove(f"{number - 1}")
     looks = [(entry.colour, entry.is_dotted) for entry in space.entries.values()]
     assert len(set(looks)) == len(looks) - 1
     assert space.entries["30"].colour == space.entries["33"].colour

@@ -293,7 +293,7 @@ def test_one_budget_decides_over_models_and_snapshots(service: TrainingService, 
     with pytest.raises(RunError, match="is the limit"):
         space.add_model(model())
     assert run.snapshots == kept, "nothing goes for a model that does not fit"
-    del space.models[key]
+    space.remove_model(key)
     space.add_model(model())
     run.stop()
 
@@ -325,3 +325,19 @@ def test_the_slider_goes_to_a_snapshot_and_back_to_live(workspaces: Workspaces) 
     assert workspaces.model(space, run.id).title == "the first"
     space.rename(run.id, "")
     assert workspaces.model(space, run.id).title == "A recipe"
+
+
+def test_what_a_visitor_has_may_change_while_another_thread_reads_it(tiny_checkpoint: Checkpoint) -> None:
+    space = Workspace("")
+    for number in range(3):
+        space.add_run(FakeRun(f"{number}", "finished"))
+        space.add_model(Model("a copy", "", tiny_checkpoint))
+        space.rename(f"{number}", "My own")
+    for run_id, _, key, name in zip(space.runs, space.entries.values(), space.models, space.names.items()):
+        space.add_run(FakeRun(f"after {run_id}", "finished"))
+        space.rename(f"after {run_id}", name[1])
+        space.add_model(Model("another", "", tiny_checkpoint))
+        space.remove_model(key)
+        space.remove(run_id)
+    assert [*space.runs] == [*space.entries] == [*space.names] == ["after 0", "after 1", "after 2"]
+    assert [model.title for model in space.models.values()] == ["another"] * 3
