@@ -45,7 +45,7 @@ def hide(page: Page, state: str) -> None:
 def test_a_server_that_trains_no_more_says_so(page: Page, complaints: list[str]) -> None:
     change_setting(page, "steps", ENDLESS)
     start(page)
-    page.route("**/balcony/news", lambda route: route.abort())
+    page.route("**/balcony/ask", lambda route: route.abort())
     page.route("**/health", lambda route: route.fulfill(status=503, json={"status": "...", "error": DEAD}))
     expect_seen(page.locator("#messages .b-view"), DEAD)
     expect_seen(page.locator("#run-monitor .b-reason").first, DEAD)
