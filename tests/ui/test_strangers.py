@@ -104,7 +104,7 @@ def test_no_event_of_the_page_gives_a_stranger_anything(owner: tuple[str, Answer
     assert len(visitors) == 1
     asked, answered = 0, 0
     for key in keys_of(space, run):
-        for event in config["dependencies"]:
+        for event in [each for each in config["dependencies"] if each["backend_fn"]]:
             stranger = server.workspaces.enter(None).token
             for token in (stranger, run.id) if key == run.id else (stranger,):
                 data = [
