@@ -1,6 +1,6 @@
 // The browser's half of balcony/views.py, and what becomes of a view whose question has no answer.
 
-import { button, el, note } from "./parts/elements.js";
+import { button, el, keepingSelection, note } from "./parts/elements.js";
 import { announce, latest, NO_ANSWER, on } from "./frame/page.js";
 import { answer } from "./frame/server.js";
 
@@ -110,7 +110,7 @@ export function mount(name, view, component) {
   let shown;
   const redraw = (value, question) => {
     try {
-      draw?.(value, question);
+      keepingSelection(root, () => draw?.(value, question));
     } catch (error) {
       console.error(`Balcony.${name}`, error);
     }

@@ -35,9 +35,10 @@ const MEANS_HINTS = {
 };
 const MOST_OF_LINE = 5; // weights
 const AXES = "A row is the word that attends, a column the word it attends to.";
-const HINT = "Point at a cell to read the weight, click a word for its largest weights.";
+const HINT =
+  "Point at a cell to read the weight, click a word for its largest weights, Ctrl-click another one for both.";
 const LINES_HINT =
-  "Words on the left attend to words on the right; point at a word to see its lines alone, click it to keep them.";
+  "Words on the left attend to words on the right; point at a word to see its lines alone, click it to keep them, Ctrl-click another one to keep both.";
 const CHIPS_HINT = "Click a head to show or hide it; double-click or Shift-click it to see it alone";
 
 /** @param {number} weight */

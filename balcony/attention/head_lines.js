@@ -1,6 +1,7 @@
 // The heads of a layer as lines between its words: those that attend on the left, those attended to on the right.
 
 import { button, el, fill, roam, svg } from "../parts/elements.js";
+import { has, toggled } from "../parts/numbers.js";
 import { settings } from "./heads.js";
 
 /** @typedef {[side: 0 | 1, index: number]} Word on the left, which attends, or on the right, which is attended to */
@@ -14,9 +15,6 @@ const MANY = 40; // words, which stand closer
 
 /** @param {number} head */
 export const colourOf = (head) => `hsl(${(174 + 137.5 * head) % 360} 58% 44%)`;
-
-/** @param {Word | null} one @param {Word | null} other */
-const isSame = (one, other) => `${one}` === `${other}`;
 
 export const headLines = () => new HeadLines();
 
@@ -32,8 +30,8 @@ class HeadLines {
   /** Weights by head, word by word. @type {Map<number, Float32Array>} */
   heads = new Map();
   height = 0;
-  /** @type {Word | null} */
-  pinned = null;
+  /** The words that were pressed, two with Ctrl. @type {Word[]} */
+  pinned = [];
 
   /** @param {string[]} tokens @param {number[]} segments @param {Map<number, Float32Array>} heads */
   draw(tokens, segments, heads) {
@@ -58,9 +56,11 @@ class HeadLines {
 
   /** @param {0 | 1} side @param {number} index @param {string} token */
   word(side, index, token) {
-    const point = () => this.trace([side, index]);
-    const press = () => {
-      this.pinned = isSame(this.pinned, [side, index]) ? null : [side, index];
+    const point = () => this.trace([[side, index]]);
+    const press = (/** @type {MouseEvent} */ { ctrlKey, metaKey }) => {
+      const word = [side, index],
+        before = ctrlKey || metaKey || `${this.pinned}` === `${word}` ? this.pinned : [];
+      this.pinned = /** @type {Word[]} */ (toggled(before, word).slice(-2));
       this.trace(this.pinned);
     };
     const item = button([el("bdi", { title: token }, token), el("span.b-line-weight")], press, {
@@ -80,19 +80,24 @@ class HeadLines {
     return ["all words", `${from} → ${to}`].includes(settings.filter);
   }
 
-  /** Draw the lines of one word, or of all. @param {Word | null} word */
-  trace(word) {
-    const alone = word && word[1] < this.tokens.length ? word : null;
-    const paths = [...this.heads].map(([head, matrix]) => this.paths(head, matrix, alone)),
-      sums = this.sums(alone);
+  /** Draw the lines of these words, or of all. @param {Word[]} words */
+  trace(words) {
+    const shown = words.filter(([, index]) => index < this.tokens.length),
+      least = Math.max(settings.threshold, LEAST_SUM),
+      sums = shown.map((word) => this.sums(word));
+    const paths = [...this.heads].map(([head, matrix]) =>
+      (shown.length ? shown : [null]).map((word) => this.paths(head, matrix, word)),
+    );
     fill(this.drawing, paths);
     this.sides.forEach((list, side) =>
       list.querySelectorAll("button").forEach((item, index) => {
-        const sum = alone && alone[0] !== side ? sums[index] : 0,
-          isShown = sum >= Math.max(settings.threshold, LEAST_SUM);
-        item.children[1].textContent = isShown ? sum.toFixed(2) : "";
-        item.style.setProperty("--share", isShown ? Math.sqrt(sum).toFixed(2) : "0");
-        item.ariaPressed = `${isSame(this.pinned, [/** @type {0 | 1} */ (side), index])}`;
+        const own = sums.filter((_, k) => shown[k][0] !== side).map((each) => each[index]),
+          most = Math.max(0, ...own),
+          isShown = most >= least;
+        const texts = own.map((sum) => (sum >= least ? sum.toFixed(2) : "–"));
+        item.children[1].textContent = isShown ? texts.join(" · ") : "";
+        item.style.setProperty("--share", isShown ? Math.sqrt(most).toFixed(2) : "0");
+        item.ariaPressed = `${has(this.pinned, [side, index])}`;
       }),
     );
   }
@@ -130,11 +135,10 @@ class HeadLines {
     return curves;
   }
 
-  /** The mean weights of the words at the other ends of a word's lines. @param {Word | null} word */
+  /** The mean weights of the words at the other ends of a word's lines. @param {Word} word */
   sums(word) {
     const n = this.tokens.length;
     return this.tokens.map((_, other) => {
-      if (!word) return 0;
       const [i, j] = word[0] ? [other, word[1]] : [word[1], other];
       if (!this.passes(i, j)) return 0;
       return [...this.heads.values()].reduce((sum, matrix) => sum + matrix[i * n + j], 0) / this.heads.size;

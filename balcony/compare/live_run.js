@@ -26,7 +26,7 @@ export function statusLine(name, id) {
     bar,
     /** The status decides the title's colour. @param {string} words @param {string} text @param {string} [status] */
     say(words, text, status = "") {
-      title.textContent = words;
+      fill(title, words);
       fill(reason, text);
       title.dataset.status = status;
     },

@@ -54,7 +54,41 @@ export function el(tag, ...content) {
 export const svg = (tag, ...content) => complete(document.createElementNS("http://www.w3.org/2000/svg", tag), content);
 
 /** Give an element other children. @param {Element} element @param {...Child} children */
-export const fill = (element, ...children) => element.replaceChildren(...flat(children));
+export const fill = (element, ...children) =>
+  keepingSelection(element, () => element.replaceChildren(...flat(children)));
+
+/** A place in the text of an element, after its letter number `letter` or before it. @param {Element} element @param {number} letter @param {0 | 1} after */
+function placeIn(element, letter, after) {
+  const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+  for (let left = letter, text = texts.nextNode(); text; text = texts.nextNode()) {
+    const { length } = /** @type {Text} */ (text);
+    if (left < length) return /** @type {const} */ ([text, left + after]);
+    left -= length;
+  }
+  return /** @type {const} */ ([element, 0]);
+}
+
+/**
+ * Draw a part of the page again; what a person has selected in it stays selected, where its text is there again.
+ * @template Result
+ * @param {Element} part @param {() => Result} draw
+ */
+export function keepingSelection(part, draw) {
+  const selection = getSelection(),
+    range = selection && !selection.isCollapsed && selection.getRangeAt(0);
+  if (!range || !part.contains(range.commonAncestorContainer)) return draw();
+  const text = `${range}`,
+    before = document.createRange();
+  before.setStart(part, 0);
+  before.setEnd(range.startContainer, range.startOffset);
+  const start = `${before}`.length,
+    result = draw(),
+    now = part.textContent ?? "",
+    at = now.startsWith(text, start) ? start : now.indexOf(text);
+  if (text && at >= 0 && `${range}` !== text)
+    selection.setBaseAndExtent(...placeIn(part, at, 0), ...placeIn(part, at + text.length - 1, 1));
+  return result;
+}
 
 /** @param {Child} content @param {(event: any) => any} press @param {Attributes} [attributes] */
 export const button = (content, press, attributes = {}) =>

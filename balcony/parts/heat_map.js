@@ -2,6 +2,7 @@
 
 import { colours, legend, WEIGHTS } from "../colours.js";
 import { direction, el, fill, putBelow, svg } from "./elements.js";
+import { toggled } from "./numbers.js";
 
 /**
  * @typedef {object} Heat What a map draws.
@@ -208,14 +209,14 @@ class HeatMap {
   place;
   /** The cell under the pointer, or which the arrow keys have reached; -1 is the word of a line. @type {[number, number] | null} */
   chosen = null;
-  /** The cell or the line that was pressed, which stays marked. @type {[number, number] | null} */
-  pressed = null;
+  /** The cell or the lines that were pressed, which stay marked; two lines with Ctrl. @type {[number, number][]} */
+  pressed = [];
 
   constructor() {
     const { map } = this;
     map.addEventListener("pointermove", (event) => this.point(event));
     map.addEventListener("click", (event) => {
-      if (this.point(event)) this.press();
+      if (this.point(event)) this.press(event);
     });
     map.addEventListener("keydown", (event) => this.type(event));
     for (const end of ["pointerleave", "focusout"]) map.addEventListener(end, () => this.leave());
@@ -231,8 +232,8 @@ class HeatMap {
     const isSame =
       heat?.label === next.label && `${heat.rows}` === `${next.rows}` && `${heat.columns}` === `${next.columns}`;
     this.heat = next;
-    if (!isSame) this.chosen = this.pressed = null;
-    if (next.here !== undefined && `${next.here}` !== `${this.pressed}`) this.pressed = null;
+    if (!isSame) this.chosen = null;
+    if (!isSame || (next.here !== undefined && `${next.here}` !== `${this.pressed}`)) this.pressed = [];
     this.redraw();
   }
 
@@ -267,7 +268,7 @@ class HeatMap {
       least = heat?.line && Math.max(i, j) >= 0 ? -1 : 0;
     if (!heat || !place || Math.min(i, j) < least || i >= heat.rows.length || j >= heat.columns.length) return null;
     this.chosen = [i, j];
-    this.marked(i, j, true);
+    fill(this.frames, this.marked(i, j, true));
     fill(readout, this.said(i, j));
     putBelow(readout, this.mark.getBoundingClientRect(), this.element.getBoundingClientRect());
     return this.chosen;
@@ -284,7 +285,7 @@ class HeatMap {
     this.mark = framed("b-map-mark", { x, y, width: side, height: side, visibility });
     const row = framed("b-map-line", { x: left, y, width, height: side }),
       column = framed("b-map-line", { x, y: top, width: side, height });
-    fill(this.frames, hasLines && i >= 0 && row, hasLines && j >= 0 && column, this.mark);
+    return [hasLines && i >= 0 && row, hasLines && j >= 0 && column, this.mark];
   }
 
   /** Nothing is chosen; what was pressed stays marked, and the text above the map describes it. */
@@ -292,27 +293,30 @@ class HeatMap {
     const { heat, readout, pressed } = this;
     if (!heat) return;
     this.chosen = null;
-    fill(this.frames);
     fill(readout);
-    const marked = pressed ?? heat.here;
-    if (marked) this.marked(...marked);
+    const marked = pressed.length || !heat.here ? pressed : [heat.here];
+    fill(
+      this.frames,
+      marked.map((each) => this.marked(...each)),
+    );
     this.describe(heat);
   }
 
   /** The text above the map. @param {Heat} heat */
   describe(heat) {
     const { hint, guide, pressed } = this;
-    const isSaid = pressed && heat.here === undefined; // else the page shows it elsewhere
-    fill(hint, isSaid ? this.said(...pressed) : heat.hint);
+    const isSaid = pressed.length > 0 && heat.here === undefined; // else the page shows it elsewhere
+    fill(hint, isSaid ? pressed.map((each, k) => [k > 0 && el("br"), this.said(...each)]) : heat.hint);
     hint.toggleAttribute("data-no-picture", !isSaid);
     fill(guide, heat.axes && el("span", heat.axes), " ", hint);
   }
 
-  /** Press what is chosen, if something comes of it. */
-  press() {
+  /** Press what is chosen, if something comes of it. With Ctrl, a line that was pressed before stays. @param {MouseEvent | KeyboardEvent} event */
+  press({ ctrlKey, metaKey }) {
     const { heat, chosen } = this;
     if (!heat || !chosen || !(heat.press || isLine(...chosen))) return false;
-    this.pressed = chosen;
+    const isSecond = (ctrlKey || metaKey) && [...this.pressed, chosen].every((each) => isLine(...each));
+    this.pressed = isSecond ? /** @type {[number, number][]} */ (toggled(this.pressed, chosen).slice(-2)) : [chosen];
     this.describe(heat);
     if (!isLine(...chosen)) heat.press?.(...chosen);
     return true;
@@ -332,11 +336,11 @@ class HeatMap {
   type(event) {
     const { chosen } = this,
       step = MOVES[event.key];
-    const isPressed = (event.key === "Enter" || event.key === " ") && this.press();
+    const isPressed = (event.key === "Enter" || event.key === " ") && this.press(event);
     if (!isPressed && !step) return;
     if (step) {
       if (chosen) this.choose(chosen[0] + step[0], chosen[1] + step[1]);
-      else this.choose(...(this.pressed ?? /** @type {[number, number]} */ ([0, 0])));
+      else this.choose(...(this.pressed.at(-1) ?? /** @type {[number, number]} */ ([0, 0])));
       this.mark.scrollIntoView({ block: "nearest", inline: "nearest" });
     }
     event.preventDefault();

@@ -1,6 +1,6 @@
 // One training run, live: its numbers, its curves, its guesses, and what to do after it.
 
-import { changes, draws, el } from "../parts/elements.js";
+import { changes, draws, el, fill } from "../parts/elements.js";
 import { count, duration, loss } from "../parts/numbers.js";
 import { announce, choice, on, orError, say } from "../frame/page.js";
 import { question } from "../frame/question.js";
@@ -55,7 +55,10 @@ function dashboard(root) {
     /** @param {any} news @param {string} verdict on an ended run */
     show({ status, reason, step, steps, left, rate, precision, last, said: sentences = [] }, verdict) {
       say(STATUS_NAMES[status], reason || NEXT[status] || verdict, status);
-      said.replaceChildren(...sentences.map((/** @type {string} */ each) => el("p", each)));
+      fill(
+        said,
+        sentences.map((/** @type {string} */ each) => el("p", each)),
+      );
       bar.value = steps ? step / steps : 0;
       tiles.step.textContent = `${count(step)} of ${count(steps)}`;
       tiles.left.textContent = hasEnded(status) ? "–" : duration(left);

@@ -196,6 +196,36 @@ def test_lines_are_toggled_isolated_filtered_and_kept(page: Page) -> None:
     assert sum(float(weight or 0) for weight in weights) == pytest.approx(1, abs=0.1)
 
 
+def test_two_words_are_chosen_with_ctrl(page: Page) -> None:
+    detail = page.locator("#attention-map")
+    words, hint = detail.locator(".b-map-word"), detail.locator(".b-map-hint")
+    words.nth(2).click()
+    words.nth(3).click(modifiers=["Control"])
+    page.locator("#title").hover()
+    texts = [words.nth(k).locator("title").text_content() for k in (2, 3)]
+    for text in texts:
+        expect_seen(hint, f"{text} attends most to ", in_window=True)
+    expect(detail.locator(".b-map-line:not([visibility])")).to_have_count(2)
+    words.nth(3).click()
+    page.locator("#title").hover()
+    expect(hint).not_to_contain_text(f"{texts[0]} attends most to ")
+    mode(page, "Lines")
+    left = detail.get_by_role("group", name="Words that attend").get_by_role("button")
+    weights = detail.locator(".b-line-side:not(.is-left) .b-line-weight")
+    alone = []
+    left.nth(4).click()
+    for k in (2, 3):
+        left.nth(k).click()
+        alone.append(weights.all_inner_texts())
+    left.nth(2).click()
+    left.nth(3).click(modifiers=["Control"])
+    page.locator("#title").hover()
+    for k in (2, 3):
+        expect(left.nth(k)).to_have_attribute("aria-pressed", "true")
+    both = [f"{one or '–'} · {two or '–'}" if one or two else "" for one, two in zip(*alone)]
+    expect(weights).to_have_text(both)
+
+
 def test_averages_and_rollout(page: Page) -> None:
     mode(page, "Average")
     detail = page.locator("#attention-map")

@@ -189,6 +189,25 @@ def test_a_word_tells_when_it_was_first_right(trained: Page, complaints: list[st
     expect(ticks).to_have_attribute("d", re.compile("^[^v]+v-20$"))
 
 
+def test_a_selected_text_survives_an_update(page: Page) -> None:
+    change_setting(page, "steps", ENDLESS)
+    start(page)
+    word = page.locator("#run-guesses td").first
+    for tab, part in (("Train", word), ("Masked words", page.locator("#masked-guesses .b-filled").first)):
+        open_tab(page, tab)
+        expect(part).to_be_visible()
+        part.evaluate("part => { getSelection().selectAllChildren(part); part.isOld = true; }")
+        selected = page.evaluate("`${getSelection()}`")
+        assert len(selected) > 5
+        page.wait_for_function(
+            f"!document.querySelector('{'#run-guesses td' if tab == 'Train' else '#masked-guesses .b-filled'}').isOld"
+        )
+        page.wait_for_timeout(100)
+        assert page.evaluate("`${getSelection()}`") == selected
+    open_tab(page, "Train")
+    page.locator("#stop").click()
+
+
 def test_the_curve_above_the_slider_grows_with_the_run(page: Page) -> None:
     change_setting(page, "steps", "300")
     start(page)
