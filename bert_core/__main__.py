@@ -84,12 +84,8 @@ def _said_of(error: Exception) -> list[str]:
     """What to print of an error; nothing of a fault of the program."""
     if isinstance(error, ColumnsError):
         rows = ["  ".join(f"{i}: {quoted(field)}" for i, field in enumerate(row, 1)) for row in error.columns.first]
-        return [
-            *error.notes,
-            str(error),
-            *rows,
-            "Add --columns with their names, or with numbers from 1, such as --columns 1,2.",
-        ]
+        remedy = "Add --columns with their names, or with numbers from 1, such as --columns 1,2."
+        return [*error.notes, str(error), *rows, remedy]
     if isinstance(error, BertCoreError):
         return [*error.notes, str(error)]
     if isinstance(error, OSError):
@@ -176,7 +172,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_learning(add: Callable) -> None:
-    """The commands that train a model."""
     own, of_tasks = ", ".join(recipes.recipe_names()), ", ".join(each.name for each in recipes.finetuning_recipes())
     by_size = f"settings by the size of --corpus or, without it or with --start, {recipes.DEFAULT_RECIPE}"
     add(
@@ -199,7 +194,6 @@ def _add_learning(add: Callable) -> None:
 
 
 def _add_using(add: Callable) -> None:
-    """The commands that ask a trained model."""
     add(
         "exam",
         _exam,
@@ -331,14 +325,12 @@ def _prepare_task(options: argparse.Namespace, show_stage: _Show) -> _Prepared:
 
 
 def _settings(options: argparse.Namespace) -> dict[str, str]:
-    """What --set gives. Raises ConfigError where a value is missing."""
     pairs = [text.partition("=") for text in options.set]
     if wrong := next((name for name, equals, _ in pairs if not equals), None):
         raise ConfigError(f"--set {wrong} has no value; write it as training.steps=2000.")
     settings = {name: value for name, _, value in pairs}
-    if getattr(options, "start", None) and (
-        sizes := [n for n in settings if n.startswith("model.") and "dropout" not in n]
-    ):
+    sizes = [name for name in settings if name.startswith("model.") and "dropout" not in name]
+    if sizes and getattr(options, "start", None):
         raise ConfigError(
             f"{sizes[0]} cannot be set: the model of --start has its sizes; --max-positions adds positions."
         )
@@ -346,7 +338,6 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _read_saved(options: argparse.Namespace) -> TrainingState | None:
-    """The training of --resume, if it is given."""
     if not options.resume:
         if getattr(options, "more_steps", None) is not None:
             raise ConfigError("--more-steps goes on with a saved training; give --resume and its folder.")
@@ -507,7 +498,6 @@ def _exam(options: argparse.Namespace) -> None:
 
 
 def _read_examples(options: argparse.Namespace, *, labelled: bool) -> tuple[Checkpoint, TaskData]:
-    """A fine-tuned model, and the examples of --input."""
     if options.output:
         _check_file(options.output)
     checkpoint = _open(options, options.model).to(choose_device(options.device))
@@ -560,9 +550,8 @@ def _open(options: argparse.Namespace, name: str, random_weights: bool = False) 
                 bar.update(done - bar.n)
 
             folder = fetch_checkpoint(name, progress=show)
-    checkpoint = load_checkpoint(
-        folder, max_positions=getattr(options, "max_positions", None), random_weights=random_weights
-    )
+    positions = getattr(options, "max_positions", None)
+    checkpoint = load_checkpoint(folder, max_positions=positions, random_weights=random_weights)
     _tell(*checkpoint.notes)
     return checkpoint
 
@@ -586,7 +575,6 @@ def _print_result(content: Mapping[str, object]) -> None:
 
 
 def _write_lines(items: Iterable[object], path: Path | None) -> None:
-    """Write a line of JSON for each item to a file, or to standard output."""
     with path.open("w", encoding="utf-8") if path else contextlib.nullcontext(sys.stdout) as file:
         file.writelines(json.dumps(each, ensure_ascii=False) + "\n" for each in items)
 
@@ -617,7 +605,6 @@ def _lines() -> _Show:
 
 @contextlib.contextmanager
 def _stages() -> Iterator[_Show]:
-    """What shows the present stage of a preparation."""
     with _bar(bar_format="{desc}", leave=False) as bar:
         yield _lines() if bar.disable else bar.set_description_str
 

@@ -100,7 +100,6 @@ def limits_of(field: FieldInfo) -> tuple[float, float] | None:
 
 
 def _refusal(found: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> str:
-    """The sentence for what pydantic found first."""
     name = str(found["loc"][0] if found["loc"] else found["input"])  # a name that is no Unicode has no "loc"
     if found["type"] == "missing":
         return f"These settings are needed: {', '.join(each for each in fields if fields[each].is_required())}."
@@ -338,7 +337,6 @@ class OptimizerConfig(Schedule):
 
     @property
     def total_steps(self) -> int:
-        """Number of steps of all parts together."""
         return self.parts[-1].start + self.parts[-1].steps if self.parts else self.steps
 
     def then(self, start: int, steps: int, learning_rate: float | None = None) -> Self:

@@ -61,8 +61,6 @@ class Packing:
 
 @dataclass
 class BertOutput:
-    """What the encoder gives."""
-
     last_hidden_state: Tensor  # (B, T, D), or (M, D) at asked positions
     pooler_output: Tensor  # (B, D)
 
@@ -242,9 +240,8 @@ class BertModel(nn.Module):
             first = torch.arange(0, B * T, T, device=input_ids.device)
             kept = torch.cat([first, asked_positions.to(first.device)])
             kept = kept if packing.slot is None else packing.slot[kept]
-        needed = (
-            kept if self.config.pooler == "first" and watch is None else None
-        )  # if the last layer may skip the rest
+        may_skip = self.config.pooler == "first" and watch is None  # the last layer, all that is not needed
+        needed = kept if may_skip else None
 
         x = self.embeddings(input_ids, token_type_ids, packing, watch)  # (B, T, D), or (N, D) of a packing
         for i, layer in enumerate(self.encoder.layer):

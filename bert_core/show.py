@@ -37,9 +37,8 @@ class View:
     title: str
     html: str = field(repr=False)
 
-    def _repr_html_(
-        self,
-    ) -> str:  # a frame, so that styles and scripts of the page and those of the notebook don't meet
+    def _repr_html_(self) -> str:
+        # A frame, so that styles and scripts of the page and those of the notebook don't meet.
         frame = f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts" title="{html.escape(self.title)}" '
         return frame + 'style="width: 100%; height: 640px; resize: vertical; border: 0"></iframe>'
 

@@ -75,7 +75,6 @@ class PretrainingBatches:
         return self._sampler.pass_length / self.config.batch_size
 
     def __getitem__(self, k: int) -> Batch:
-        """The batch of step k (0, 1, 2, ...)."""
         group, number = divmod(k, self._group)
         if group != self._last_group[0]:
             self._last_group = group, self._draw_group(group)
@@ -84,11 +83,8 @@ class PretrainingBatches:
             rows[number * B : (number + 1) * B] for rows in self._last_group[1]
         )
         T = attended.sum(1).max()
-        arrays = [
-            *(np.ascontiguousarray(array[:, :T]) for array in (ids, segments, attended, labels)),
-            pair_labels.copy(),
-        ]
-        return Batch(*map(torch.from_numpy, arrays))
+        arrays = [np.ascontiguousarray(array[:, :T]) for array in (ids, segments, attended, labels)]
+        return Batch(*map(torch.from_numpy, (*arrays, pair_labels.copy())))
 
     def _draw_group(self, group: int) -> tuple[Array, ...]:
         """The five arrays of a `Batch` for all batches of a group, with R rows."""

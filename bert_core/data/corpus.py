@@ -52,7 +52,6 @@ class Corpus:
 
     @cached_property
     def sentences(self) -> list[str]:
-        """All sentences in reading order."""
         return [*itertools.chain.from_iterable(self.documents)]
 
     @cached_property

@@ -42,7 +42,6 @@ class EncodedCorpus:
     pair_labels: np.ndarray | None = None
 
     def __len__(self) -> int:
-        """Number of sentences."""
         return len(self.hashes)
 
     @cached_property

@@ -55,9 +55,9 @@ class PairSampler:
         neighbours = np.flatnonzero(encoded.has_next)  # (N,)
         sizes = encoded.lengths[neighbours] + encoded.lengths[neighbours + 1]
         self._can_end_a = neighbours[sizes <= self._most_tokens]  # sentences that another one follows
-        possible = (
-            self._can_end_a if needs_pairs or has_labels else np.flatnonzero(encoded.lengths <= self._most_tokens)
-        )
+        possible = self._can_end_a
+        if not (needs_pairs or has_labels):
+            possible = np.flatnonzero(encoded.lengths <= self._most_tokens)
         self._starts = {n: self._starts_of(possible, n) for n in (config.sequence_length, config.short_length) if n}
         if not self.pass_length:
             raise CorpusError(
@@ -71,17 +71,12 @@ class PairSampler:
 
     @property
     def pass_length(self) -> int:
-        """Number of pairs in one pass."""
         return len(self._starts[self.config.sequence_length])
 
     def _notes(self, sizes: Array) -> Iterator[str]:
         """What is cut or cannot be asked. sizes: (N,) tokens of neighbours."""
-        N, S, longest, pair_labels = (
-            len(sizes),
-            len(self.encoded),
-            self.config.sequence_length,
-            self.encoded.pair_labels,
-        )
+        N, S = len(sizes), len(self.encoded)
+        longest, pair_labels = self.config.sequence_length, self.encoded.pair_labels
         if N < _FEW_PAIRS * S and pair_labels is None:
             yield (
                 f"Only {N:,} of the {S:,} sentences have a next one in their document, so next sentence prediction "

@@ -63,9 +63,8 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
     frequent = int(np.bincount([row[0][position] for row, position in questions]).argmax()) if questions else 0
     if encoded.pair_labels is None:
         pairs = [*itertools.product(sentences, repeat=2)]
-        labels = (
-            label_pairs(encoded.hashes.tolist(), dict.fromkeys(followed.tolist(), 1), other=0).flatten().numpy() == 1
-        )
+        known = dict.fromkeys(followed.tolist(), 1)
+        labels = label_pairs(encoded.hashes.tolist(), known, other=0).flatten().numpy() == 1
     else:
         pairs, labels = [*zip(sentences[::2], sentences[1::2])], encoded.pair_labels == IS_NEXT
     mostly_next = bool(labels.mean() > 0.5) if len(labels) else False

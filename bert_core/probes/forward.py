@@ -156,8 +156,6 @@ def batches(checkpoint: Checkpoint, rows: Sequence[Row]) -> Iterator[tuple[list[
 
 
 def padded(checkpoint: Checkpoint, rows: Sequence[Row]) -> Inputs:
-    """Rows as the inputs of a pass, padded to the longest."""
-
     def pad(lists: Iterable[list[int]], value: int) -> Tensor:
         return pad_sequence([torch.tensor(each) for each in lists], True, value).to(checkpoint.model.device)
 

@@ -50,8 +50,6 @@ class LayerLens:
 
 @dataclass(frozen=True)
 class SweptWord:
-    """A word that was masked."""
-
     word: Word
     own: WordGuess | None  # the word itself at its position, None if the vocabulary lacks it
     rivals: tuple[tuple[Guess, ...], ...]  # the likeliest tokens for each piece
@@ -164,9 +162,8 @@ def leave_one_out(
     answer: the word that is rated; None takes the likeliest token. mask and errors as for `rate_guess`."""
     encoding, positions, ids, rated = _at_mask(checkpoint, text, text_pair, mask, answer)
     words, rows = _each_masked(checkpoint, encoding, text, text_pair)
-    without = word_scores(
-        checkpoint, rows, [positions] * len(rows), lambda _, scores: _rated(checkpoint, ids, scores).probability
-    )
+    asked = [positions] * len(rows)
+    without = word_scores(checkpoint, rows, asked, lambda _, scores: _rated(checkpoint, ids, scores).probability)
     return LeaveOneOut(rated.pieces, rated.probability, tuple(words), torch.tensor(without))
 
 

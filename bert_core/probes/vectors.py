@@ -27,8 +27,6 @@ class HiddenStates:
 
 @dataclass(frozen=True)
 class Occurrence:
-    """An occurrence of a word."""
-
     text: int  # its number
     start: int  # characters there, [start, end)
     end: int

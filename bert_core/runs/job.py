@@ -54,7 +54,6 @@ class Job(ABC):
         """Evaluate a snapshot on held-out data: yields None after each batch, and at the end the row of numbers."""
 
     def verdict(self, history: Sequence[StepRow], evaluations: Sequence[StepRow]) -> list[str]:
-        """What is to be known of the numbers at the end, one sentence each."""
         return []
 
     def trainer(self) -> Trainer:

@@ -355,7 +355,6 @@ class Run:
             self._resume()  # what is left is to evaluate
 
     def _keep_newest(self) -> None:
-        """Have a snapshot of the last step."""
         if self.training and self.training.newest.step < self.training.trainer.step:
             self._publish(self.training.take_snapshot())
 

@@ -46,8 +46,6 @@ class _Facts(BaseModel):
 
 @dataclass(frozen=True)
 class TrainingState:
-    """The state of a run after a step."""
-
     model: Checkpoint  # with the weights of this step
     recipe: Any  # a Recipe or, for a task, a FinetuningRecipe; with the seed and all parts of its training
     text: str  # fingerprint of the whole text or task

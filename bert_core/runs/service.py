@@ -134,12 +134,10 @@ class TrainingService:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the training thread lives."""
         return self._threads[-1].is_alive()
 
     @property
     def queue_length(self) -> int:
-        """The number of runs that wait to be prepared."""
         return len(self._plans)
 
     def close(self) -> None:

@@ -24,8 +24,6 @@ from bert_core.training.objective import StepRow
 
 @dataclass(frozen=True, eq=False)
 class TaskJob(Job):
-    """Fine-tuning on labelled examples."""
-
     is_text: ClassVar = False
 
     def first_model(self) -> nn.Module:
@@ -131,7 +129,6 @@ def _used_parts(recipe: FinetuningRecipe, given: TaskParts) -> tuple[TaskParts, 
 
 
 def _notes(parts: TaskParts, batches: TaskBatches, held_out: TaskBatches) -> tuple[str, ...]:
-    """What the readers changed, how many words are unknown, and what is cut."""
     notes, learned = list(parts.notes), {(each.texts, each.label) for each in parts.train.examples}
     for part in parts.others:
         if known := sum((each.texts, each.label) in learned for each in part.examples):

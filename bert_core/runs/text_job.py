@@ -141,7 +141,6 @@ def prepare_text(
 
 
 def _may_hold_out(text: Corpus) -> bool:
-    """Whether a text is long enough for a held-out part."""
     nbytes = sum(len(sentence.encode("utf-8", "surrogatepass")) for sentence in text.sentences)
     return len(text.documents) >= _DOCUMENTS or len(text.sentences) >= _SENTENCES or nbytes >= _BYTES
 

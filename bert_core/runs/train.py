@@ -117,7 +117,6 @@ class Training:
 
     @property
     def recipe(self) -> Recipe | FinetuningRecipe:
-        """The recipe, with every change of the schedule."""
         return self.job.recipe.replace(training=self.trainer.config)
 
     def add_part(self, steps: int, learning_rate: float | None) -> Recipe | FinetuningRecipe:
@@ -127,7 +126,6 @@ class Training:
 
     @property
     def is_trained(self) -> bool:
-        """Whether all steps are done."""
         return self.trainer.step >= self.trainer.config.total_steps
 
     @property

@@ -88,7 +88,6 @@ class TaskHead:
 
     @property
     def outputs(self) -> int:
-        """The number of outputs of each row or token."""
         return len(self.labels) or (2 if self.architecture == "BertForQuestionAnswering" else 1)
 
     @property
@@ -105,7 +104,6 @@ class TaskHead:
         return {**labels, "problem_type": "regression"} if self.is_regression else labels
 
     def add_to(self, model: BertForPreTraining) -> None:
-        """Add the layer to a model, on the meta device."""
         layer, _ = TASK_HEADS[self.architecture]
         model.add_module(layer, nn.Linear(model.config.hidden_size, self.outputs, device="meta"))
 

@@ -47,8 +47,6 @@ class _TokenizerJson(BaseModel):
 
 
 class _Flags(BaseModel):
-    """The settings of a BertTokenizer."""
-
     do_lower_case: bool = True
     strip_accents: bool | None = None
     tokenize_chinese_chars: bool = True

@@ -44,8 +44,6 @@ _COPIES = {
 
 @dataclass(frozen=True)
 class Stored:
-    """A tensor in an open file, not yet read."""
-
     dtype: str
     shape: tuple[int, ...]
     get: Callable[[], Tensor]

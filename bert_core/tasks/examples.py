@@ -126,10 +126,8 @@ class TaskBatches:
         self.data, self.layout, self.seed, self.rows = data, layout, seed, data.kind.rows(data.examples, layout)
         self.choices = len(data.examples[0].texts) - 1 if data.kind.has_choices else 1
         self._lengths = np.array([len(row.ids) for row in self.rows]).reshape(-1, self.choices).max(1)
-        self.longest, self.steps_per_epoch = (
-            int(self._lengths.max()),
-            -(-len(self._lengths) // layout.config.batch_size),
-        )
+        self.longest = int(self._lengths.max())
+        self.steps_per_epoch = math.ceil(len(self._lengths) / layout.config.batch_size)
         self._pass: tuple[int, list[np.ndarray]] = (-1, [])
 
     def cut(self) -> list[str]:
@@ -142,7 +140,6 @@ class TaskBatches:
         return [f"In {self.data.name}, {cut} and lose their ends, {percent(share)} of all tokens."] * bool(+lost)
 
     def measures(self, found: Sequence) -> Metrics:
-        """How good these labels of all examples are; see `Task.measures`."""
         return self.data.kind.measures([each.label for each in self.data.examples], found, self.layout.labels)
 
     def __getitem__(self, k: int) -> TaskBatch:
@@ -169,20 +166,16 @@ class TaskBatches:
 
 @dataclass(frozen=True)
 class TaskParts:
-    """The labelled examples of a task."""
-
     train: TaskData
     validation: TaskData | None = None  # by which the best epoch is chosen; None to hold a part of `train` out
     test: TaskData | None = None  # for the result
 
     @property
     def name(self) -> str:
-        """The name of the training file."""
         return self.train.name
 
     @property
     def others(self) -> list[TaskData]:
-        """The parts beside the training part."""
         return [part for part in (self.validation, self.test) if part]
 
     @property
@@ -201,7 +194,6 @@ class TaskParts:
 
     @property
     def nbytes(self) -> int:
-        """Estimated bytes of all examples."""
         parts = (self.train, *self.others)
         return sum(500 + sum(map(len, each.texts)) for part in parts for each in part.examples)
 

@@ -44,9 +44,8 @@ _Rows = Iterator[tuple[int, tuple[str, ...], str | None]]
 def _swag(file: TaskFile) -> _Rows:
     file.separator = file.separator or ","
     (_, header), *rows = ((line, row) for line, row in file.rows() if row)
-    endings = sorted(
-        (name for name in header if re.fullmatch("ending[0-9]{1,4}", name)), key=lambda name: int(name[6:])
-    )
+    endings = [name for name in header if re.fullmatch("ending[0-9]{1,4}", name)]
+    endings.sort(key=lambda name: int(name.removeprefix("ending")))
     if missing := {"sent1", "sent2", *["label"] * file.labelled} - {*header}:
         raise CorpusError(
             f"{file.name} has no column {min(missing)!r}; SWAG's csv has sent1, sent2, ending0, ... and label."

@@ -114,8 +114,6 @@ def _answers(checkpoint: Checkpoint, data: TaskData) -> tuple[list[Prediction], 
 
 @dataclass(frozen=True)
 class Judged:
-    """A labelled example beside its prediction."""
-
     example: Example
     prediction: Prediction
     is_right: bool | None  # in all tags, or as SQuAD's exact match; None for regression
@@ -126,8 +124,6 @@ class Judged:
 
 @dataclass(frozen=True)
 class Review:
-    """How a fine-tuned model does on labelled examples."""
-
     measures: Metrics
     always: Metrics  # what always giving the most frequent answer would get
     judged: tuple[Judged, ...]  # all examples, mistakes first and of these the worst first

@@ -119,7 +119,6 @@ class TaskFile:
         return max(";,", key=first.count) if is_table and "\t" not in first else "\t"
 
     def _split(self, mark: str) -> Rows:
-        """The rows as they are. With commas and semicolons, they are quoted as CSV is."""
         rows, end, between = list[tuple[int, Row]](), 0, mark if len(mark) == 1 else "\x1f"  # which no text has
         lines = io.StringIO(self.text.replace(mark, between), newline="")
         try:

@@ -188,11 +188,9 @@ class Task:
     has_words: ClassVar[bool] = False  # which have tags
 
     def read(self, file: TaskFile) -> Sequence[Example]:
-        """The examples of a file. Raises CorpusError."""
         raise NotImplementedError
 
     def rows(self, examples: Sequence[Example], layout: Layout) -> list[Row]:
-        """The rows of all examples, in their order."""
         encode, rows = plain(layout.tokenizer).encode_batch, list[Row]()
         for start in range(0, len(examples), _TEXTS_AT_ONCE):
             part = examples[start : start + _TEXTS_AT_ONCE]
@@ -204,7 +202,6 @@ class Task:
         return rows
 
     def rows_of(self, example: Example, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
-        """The rows of one example. number: its index. texts: encoded."""
         label = layout.ids.get(example.label, example.label)
         target = None if label is None else np.array([label], np.float32 if isinstance(label, float) else np.int64)
         pairs = [(texts[0], choice) for choice in texts[1:]] if self.has_choices else [texts]
@@ -256,7 +253,6 @@ class Task:
         return found.label == example.label, 1 - dict(zip(names, found.probabilities)).get(example.label, 0.0)
 
     def as_json(self, example: Example, found: Prediction, labels: Sequence[str]) -> Json:
-        """A prediction as JSON data."""
         names = labels or map(str, range(len(found.probabilities)))
         probabilities = {"probabilities": dict(zip(names, found.probabilities))} if found.probabilities else {}
         return {"label": found.label, **probabilities}
@@ -273,7 +269,6 @@ def names_of(label: Any) -> Sequence[str]:
 
 
 def ratio(part: float, whole: float) -> float:
-    """A fraction, 0 of nothing."""
     return float(part / whole) if whole else 0.0
 
 

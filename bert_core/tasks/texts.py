@@ -60,7 +60,6 @@ class TextClassification(Task):
         return examples
 
     def label_in(self, field: str, file: TaskFile, line: int) -> str | float:
-        """The label that a field names."""
         return field
 
     def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:

@@ -73,9 +73,8 @@ class Optimizer:
     def _adadelta(self, columns: _Columns, rate: float, decay: float, scale: Tensor | None, skip: Tensor) -> None:
         weights, gradients, first, second, counts = columns
         _scale(gradients, scale, skip)
-        adadelta(
-            weights, gradients, first, second, counts, lr=rate, rho=0.9, eps=1e-6, weight_decay=decay, maximize=False
-        )
+        settings: dict[str, Any] = {"rho": 0.9, "eps": 1e-6, "maximize": False}
+        adadelta(weights, gradients, first, second, counts, lr=rate, weight_decay=decay, **settings)
 
     def _muon(self, columns: _Columns, rate: float, decay: float, scale: Tensor | None, skip: Tensor) -> None:
         weights, gradients, momenta, *_ = columns

@@ -134,5 +134,4 @@ class Trainer:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of weights, gradients and the optimizers' averages."""
         return (2 + len(self._averages)) * sum(parameter.nbytes for parameter in self._parameters)
