@@ -1,8 +1,7 @@
 """Settings: frozen models that check themselves once; and `Limits`, what a visitor may ask for, by place.
 
 A field declares all that is known of a setting: its limits or choices, a hint of one line below it, and a title where
-its name in words is none. Checks, JSON, the command line's `--set` and the page's controls read it.
-"""
+its name in words is none. Checks, JSON, the command line's `--set` and the page's controls read it."""
 
 import json
 import math
@@ -50,8 +49,7 @@ PUBLIC = Limits(5 * 2**20, 250_000, 32_768, 50_000_000, 2.0, 20_000, 4, 10.0, 2.
 class Settings(BaseModel):
     """Base of all settings and recipes: what is made is valid, with values of the fields' own types (no "48" for 48).
 
-    Raises ConfigError for a value that a field does not allow, and for a name that is no field.
-    """
+    Raises ConfigError for a value that a field does not allow, and for a name that is no field."""
 
     model_config = ConfigDict(
         frozen=True, strict=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True

@@ -148,8 +148,7 @@ class Cost:
     that suit these, precision and seconds.
 
     lengths: (B,) real tokens of each row. asked: number of positions with word scores. is_step: with the gradients,
-    which take twice as much again.
-    """
+    which take twice as much again."""
 
     def __init__(self, config: BertConfig, lengths: Tensor, asked: float, device: str, *, is_step: bool = True) -> None:
         d, f, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers

@@ -101,8 +101,8 @@ def attention_values(
         "size": pictures.shape[-1],
         "weights": packed((pictures.sqrt() * 255).round().clamp(0, 255).byte()),
         "picked": [*picked],
-        "facts": {name: _numbers(values) for name, values in facts.facts.items()},
-        "most": {"entropy": round(facts.chance["entropy"], 4)},
+        "facts": {name: _numbers(values) for name, values in facts.items()},
+        "most": {"entropy": round(math.log(T), 4)},
         "names": (names or [[""] * H] * L)[some],
     }
     detail = {

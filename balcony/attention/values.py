@@ -99,7 +99,7 @@ def attention_code(checkpoint: Checkpoint, question: Question) -> str:
         checkpoint.name,
         ["attention", "head_facts", "head_names", "rollout", "without_special"],
         f"maps = attention(checkpoint, {texts})",
-        "facts = head_facts(maps)  # facts.facts['entropy'][layer, head]",
+        "facts = head_facts(maps)  # facts['entropy'][layer, head]",
         f"names = head_names(checkpoint, {texts})  # names[layer][head]",
         "flow = rollout(maps.weights)  # (layers, T, T)",
         *(["maps = without_special(maps)"] if question.hide_special else []),

@@ -284,7 +284,7 @@ def _sharpest_head(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str | None
         with contextlib.suppress(InputError):
             maps = attention(checkpoint, text, after)
             if len(maps.tokens) <= LONGEST:
-                entropy = head_facts(maps).facts["entropy"]
+                entropy = head_facts(maps)["entropy"]
                 layer, head = divmod(int(entropy.argmin()), entropy.shape[1])
                 rows = [*zip(maps.tokens, maps.weights[layer, head].tolist())]
                 shown = {"tokens": maps.tokens, "rows": rows, "entropy": f"{entropy.min():.2f}"}

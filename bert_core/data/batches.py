@@ -1,8 +1,7 @@
 """From pairs of sentences to batches: truncation and masking (Devlin et al. 2018, sections 3.1 and A.1-A.2).
 
 Batch k is a function of (seed, k) alone, so any batch can be drawn again, in any order, on any machine.
-Shapes: S sentences, G batches in a group, B pairs in a batch, R = G * B rows, T tokens, N positions to predict.
-"""
+Shapes: S sentences, G batches in a group, B pairs in a batch, R = G * B rows, T tokens, N positions to predict."""
 
 import copy
 from dataclasses import dataclass
@@ -27,8 +26,7 @@ class Batch:
     """Sentence pairs as int64 tensors, trimmed to the longest pair.
 
     input_ids, token_type_ids, attention_mask: (B, T). labels: (B, T), the original id at the positions to predict and
-    -100 elsewhere. next_sentence_label: (B,), 0 IsNext, 1 NotNext, -100 where it is not asked.
-    """
+    -100 elsewhere. next_sentence_label: (B,), 0 IsNext, 1 NotNext, -100 where it is not asked."""
 
     input_ids: Tensor
     token_type_ids: Tensor
@@ -46,8 +44,7 @@ class Batch:
 class PretrainingBatches:
     """An endless sequence of batches: `batches[k]` is the batch of step k, the same at every call.
 
-    needs_pairs: False without next sentence prediction, see `PairSampler`. Raises CorpusError as it does.
-    """
+    needs_pairs: False without next sentence prediction, see `PairSampler`. Raises CorpusError as it does."""
 
     def __init__(
         self, encoded: EncodedCorpus, tokenizer: Tokenizer, config: DataConfig, seed: int = 0, needs_pairs: bool = True
@@ -141,8 +138,7 @@ class PretrainingBatches:
 def truncated_lengths(length_a: Array, length_b: Array, room: int | Array) -> tuple[Array, Array]:
     """Lengths of both sides after the longer one loses one token at a time until a + b <= room.
 
-    Of equal sides the second loses a token, as in truncate_seq_pair of google-research/bert.
-    """
+    Of equal sides the second loses a token, as in truncate_seq_pair of google-research/bert."""
     half = (room + 1) // 2  # the larger one, for A
     a = np.minimum(length_a, np.maximum(room - length_b, half))
     return a, np.minimum(length_b, room - a)

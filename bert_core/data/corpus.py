@@ -40,8 +40,7 @@ class Corpus:
 
     documents: lists of sentences, each with at least one. name: for messages. notes: how it was read, one sentence
     each. labels: whether each pair is positive, if every document is a labelled pair; None if the positive pairs are
-    the neighbours in a document. kind, encoding: with which it was asked for, None where they were not given.
-    """
+    the neighbours in a document. kind, encoding: with which it was asked for, None where they were not given."""
 
     documents: list[list[str]]
     name: str = "the text"
@@ -82,8 +81,7 @@ class Corpus:
         kind: one of KINDS, in the first three of which a blank line ends a document, or "auto", see `kind_of`. name:
         for messages. encoding: see `decode`. limits: of a visitor. most_documents: read so many from the start. Raises
         CorpusError if the text is too large, not plain text, empty, or a line is not a pair; ConfigError for another
-        kind or encoding.
-        """
+        kind or encoding."""
         if kind not in CORPUS_KINDS:
             raise ConfigError(f"The corpus kind {kind!r} is unknown; it can be one of: {', '.join(CORPUS_KINDS)}.")
         if limits and len(data) > (most := limits.upload_bytes):
@@ -140,8 +138,7 @@ class Corpus:
 
         The shares are of the sentences. A cut is at the end of a document if that changes each part by less than half
         of the smallest, and of labelled pairs always. Raises CorpusError if a part has no pair or, where no pairs are
-        needed, no sentence.
-        """
+        needed, no sentence."""
         if not shares:
             return (self,)
         ends, count = [0, *itertools.accumulate(map(len, self.documents))], len(self.sentences)
@@ -168,8 +165,7 @@ def read_corpus(
     """Read a corpus from a file, or from a string, which is a path only if it is one line that names an existing file.
 
     For a visitor's text use `Corpus.from_text`, which never opens a file. The others: see `Corpus.from_bytes`; of a
-    file of more than 1 GB, most_documents has to be given, and that much is read.
-    """
+    file of more than 1 GB, most_documents has to be given, and that much is read."""
     if isinstance(path_or_text, str) and ("\n" in path_or_text or not os.path.isfile(path_or_text)):
         return Corpus.from_text(path_or_text, kind).first(most_documents)
     path = Path(path_or_text)
@@ -193,8 +189,7 @@ def kind_of(lines: Sequence[str]) -> str:
     if most lines that another one follows end without a sentence's mark, and the text has a mark at least every 25
     words (40 characters without spaces); else "lines". The first 1,000 lines decide.
 
-    lines: without white space at both ends.
-    """
+    lines: without white space at both ends."""
     lines = lines[:_LINES_TESTED]
     counts = [len(split_sentences(line, phrases=False)) for line in lines]
     if 2 * sum(count for count in counts if count >= _MANY_SENTENCES) > sum(counts):

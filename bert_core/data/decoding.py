@@ -32,8 +32,7 @@ def decode(
 
     name: for messages. encoding: one of ENCODINGS; without it, the text is UTF-8 or else what `likely_encoding` finds.
     keeps_characters: leave out controls alone. Raises ConfigError for another encoding, and CorpusError with a place
-    that is no text.
-    """
+    that is no text."""
     if encoding not in (None, *ENCODINGS):
         raise ConfigError(f"The encoding {encoding!r} is unknown; it can be one of: {', '.join(ENCODINGS)}.")
     notes = [f"Read as {encoding}."] if encoding else []

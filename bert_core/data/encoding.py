@@ -1,7 +1,6 @@
 """A corpus as flat arrays of token ids.
 
-Shapes: S sentences, D documents. Sentences without a token are left out, and documents without such a sentence.
-"""
+Shapes: S sentences, D documents. Sentences without a token are left out, and documents without such a sentence."""
 
 import itertools
 from array import array
@@ -31,8 +30,7 @@ class EncodedCorpus:
     sentence s is ids[offsets[s] : offsets[s + 1]]. document_offsets: (D + 1,); document d has the sentences
     document_offsets[d] to document_offsets[d + 1] - 1. hashes: (S,) of 64 bits, equal for sentences of the same tokens.
     unknown_share: fraction of the tokens that are [UNK]. pair_labels: for labelled pairs (S / 2,); pair p has the
-    sentences 2p and 2p + 1.
-    """
+    sentences 2p and 2p + 1."""
 
     ids: np.ndarray
     offsets: np.ndarray
@@ -60,8 +58,7 @@ class EncodedCorpus:
 def notes_on_unknown(share: float, name: str, remedy: str) -> tuple[str, ...]:
     """A note where more than MANY_UNKNOWN of a text's words are unknown to a vocabulary.
 
-    share: of the words that are [UNK]. Raises CorpusError above MOST_UNKNOWN: nothing would be left to learn.
-    """
+    share: of the words that are [UNK]. Raises CorpusError above MOST_UNKNOWN: nothing would be left to learn."""
     if share > MOST_UNKNOWN:
         raise CorpusError(
             f"{percent(share)} of the words of {name} are unknown to this vocabulary, so nothing can be learned; "
@@ -73,8 +70,7 @@ def notes_on_unknown(share: float, name: str, remedy: str) -> tuple[str, ...]:
 def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, *, progress: Callable[[float], None] = ignore) -> EncodedCorpus:
     """Turn every sentence into token ids, without special tokens; a "[MASK]" in the text is a word like any other.
 
-    progress: called with the encoded fraction.
-    """
+    progress: called with the encoded fraction."""
     unknown, dtype = tokenizer.token_to_id(UNK), np.min_scalar_type(tokenizer.get_vocab_size())
     tokenizer, sentences = plain(tokenizer), corpus.sentences
     ids, lengths, hashes = [np.empty(0, dtype)], array("q"), array("q")

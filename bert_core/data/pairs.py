@@ -5,8 +5,7 @@ one, except in the fraction OUTSIDE of the pairs and where all that follow anoth
 NotNext as well, is two neighbours in the wrong order (ALBERT, Lan et al. 2019, section 3.1). Where no B is found that
 never follows A, nothing is asked of the pair.
 
-Shapes: S sentences, N pairs of neighbours, G steps, R = G * batch_size pairs.
-"""
+Shapes: S sentences, N pairs of neighbours, G steps, R = G * batch_size pairs."""
 
 import functools
 from collections.abc import Iterator
@@ -44,8 +43,7 @@ class PairSampler:
     In each pass every sentence that can begin A does so once. Labelled pairs occur once too and keep their own balance.
     needs_pairs: False without next sentence prediction; a sentence that can be in no pair is then A alone, with an
     empty B. notes: what is cut or cannot be asked, one sentence each. Raises CorpusError if the text has no IsNext or
-    no NotNext pair that fits.
-    """
+    no NotNext pair that fits."""
 
     def __init__(self, encoded: EncodedCorpus, config: DataConfig, seed: int, needs_pairs: bool) -> None:
         self.encoded, self.config, self.seed = encoded, config, seed
@@ -105,8 +103,7 @@ class PairSampler:
         """The pairs of consecutive steps, (G,). longest: (G,) the most tokens that a pair of each step may have.
 
         Returns sentence numbers, (4, R): start and end of A, start and end of B, which may be empty; and IS_NEXT,
-        NOT_NEXT or IGNORED, (R,).
-        """
+        NOT_NEXT or IGNORED, (R,)."""
         B = self.config.batch_size
         start = np.concatenate([self._in_passes(*each) for each in zip(longest.tolist(), (steps * B).tolist())])
         if self.encoded.pair_labels is not None:

@@ -59,8 +59,7 @@ _FIRST_LETTER = 100  # characters, among which the first letter is looked for
 def split_sentences(paragraph: str, phrases: bool = True) -> list[str]:
     """Split a paragraph into sentences: after the marks of many scripts, in Thai and Lao also between phrases.
 
-    Closing quotes stay with their sentence. Common abbreviations, initials and ordinal numbers end none.
-    """
+    Closing quotes stay with their sentence. Common abbreviations, initials and ordinal numbers end none."""
     sentences: list[str] = []
     letters = (character for character in paragraph[:_FIRST_LETTER] if character.lower() != character.upper())
     start, has_capitals = len(paragraph) - len(paragraph.lstrip()), next(letters, "").isupper()

@@ -1,7 +1,6 @@
 """Tokenizers: trained on a text, or built from a vocabulary and a `Scheme`.
 
-The library's loader can abort the process on a malicious file, so `bert_core.storage` reads tokenizer.json as JSON.
-"""
+The library's loader can abort the process on a malicious file, so `bert_core.storage` reads tokenizer.json as JSON."""
 
 import json
 import unicodedata
@@ -45,8 +44,7 @@ class Scheme:
     model: "WordLevel", "WordPiece" or "BPE". form: "words" (drops marks, splits at white space), "spaces" (splits there
     and keeps all marks, for texts such as WikiText, whose "<unk>" is the unknown token), "bert" (Google's
     BasicTokenizer) or "pieces" (as "bert"; here, as in "words", characters are composed, and scripts without spaces are
-    split into them, not only Han). The others: as in `BertNormalizer`, where None follows lowercase.
-    """
+    split into them, not only Han). The others: as in `BertNormalizer`, where None follows lowercase."""
 
     model: str = "WordLevel"
     form: str = "words"
@@ -61,8 +59,7 @@ def train_tokenizer(corpus: Corpus, **settings: object) -> Tokenizer:
     settings: those of `TokenizerConfig`. Their kind is "word" (a token per word), "whitespace" (a token for what stands
     between spaces), "wordpiece" (Schuster & Nakajima 2012) or "bpe" (Sennrich et al. 2016); but for "whitespace", a
     character of a script without spaces, with its marks, is a word. Raises ConfigError for settings out of range,
-    CorpusError without a word.
-    """
+    CorpusError without a word."""
     config = TokenizerConfig().replace(**settings)
     model = {"wordpiece": "WordPiece", "bpe": "BPE"}.get(config.kind, "WordLevel")
     form = {"word": "words", "whitespace": "spaces"}.get(config.kind, "pieces")
@@ -150,8 +147,7 @@ def build_tokenizer(vocabulary: dict[str, int], scheme: Scheme, merges: Sequence
     """Build a tokenizer from a vocabulary (token -> id) and a scheme.
 
     merges: for BPE, the pairs of pieces in the order in which they are joined; they must fit the vocabulary. Raises
-    CheckpointError unless the vocabulary holds the five special tokens and uses every id from 0 once.
-    """
+    CheckpointError unless the vocabulary holds the five special tokens and uses every id from 0 once."""
     if not {*SPECIAL_TOKENS} <= vocabulary.keys() or sorted(vocabulary.values()) != [*range(len(vocabulary))]:
         raise CheckpointError(f"The vocabulary must have {', '.join(SPECIAL_TOKENS)}, and each id 0, 1, 2, ... once.")
     model: models.Model = models.WordLevel(vocabulary, unk_token=UNK)

@@ -39,21 +39,6 @@ class AttentionMaps:
 
 
 @dataclass(frozen=True)
-class HeadFacts:
-    """facts: "entropy" in nats, and the weight on each of TARGETS, (L, H); nan if no token has such a target. chance:
-    those of a uniform head."""
-
-    facts: dict[str, Tensor]
-    chance: dict[str, float]
-
-    @property
-    def above_chance(self) -> Tensor:
-        """How far each weight is from chance, 0, to 1, (targets, L, H); -1 if no token has the target."""
-        ways = [(self.facts[name] - self.chance[name]) / max(1 - self.chance[name], 1e-9) for name in TARGETS]
-        return torch.stack(ways).nan_to_num(-1)
-
-
-@dataclass(frozen=True)
 class Ablation:
     """A model's answers when one head at a time is switched off; see `answers`."""
 
@@ -69,15 +54,34 @@ def attention(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -
     return AttentionMaps(encoding.tokens, encoding.type_ids, torch.stack([*weights.values()]))
 
 
-def head_facts(maps: AttentionMaps) -> HeadFacts:
-    """How much each head attends to each kind of target in one input.
+def head_facts(maps: AttentionMaps) -> dict[str, Tensor]:
+    """How much each head attends to each kind of target in one input, (L, H) each; nan if no token has the target.
 
-    Entropy and the weights on [CLS] and [SEP] are means over all tokens. The others are means over the words that have
-    the target: a next or previous word, the same word anywhere (itself included), another sentence."""
-    weights, tokens, segments = maps.weights.double(), np.array(maps.tokens), np.array(maps.token_type_ids)
+    "entropy", in nats, and the weights on "cls" and "sep" are means over all tokens. The other TARGETS are means over
+    the words that have them: a next or previous word, the same word anywhere (itself included), another sentence."""
+    weights = maps.weights.double()
+    facts = {"entropy": torch.special.entr(weights).sum(-1).mean(-1)}
+    for name, target in _targets(maps).items():
+        facts[name] = weights.flatten(-2) @ (target.double() / target.any(1).sum()).flatten()
+    return facts
+
+
+def above_chance(maps: AttentionMaps) -> Tensor:
+    """How far each head's weight on each of TARGETS is from that of uniform attention, 0, to 1, (targets, L, H); -1 if
+    no token has the target."""
+    facts, ways = head_facts(maps), []
+    for name, target in _targets(maps).items():
+        chance = target[target.any(1)].double().mean()
+        ways.append((facts[name] - chance) / (1 - chance).clamp(min=1e-9))
+    return torch.stack(ways).nan_to_num(-1)
+
+
+def _targets(maps: AttentionMaps) -> dict[str, Tensor]:
+    """Whether a row has each of TARGETS in a column, (T, T) each."""
+    tokens, segments = np.array(maps.tokens), np.array(maps.token_type_ids)
     T, is_word = len(tokens), ~np.isin(tokens, SPECIAL)
     words = is_word[:, None] & is_word
-    targets = {  # (T, T), whether a row has the target in a column
+    there = {
         "next": words & np.eye(T, k=1, dtype=bool),
         "previous": words & np.eye(T, k=-1, dtype=bool),
         "same": words & (tokens[:, None] == tokens),
@@ -85,13 +89,7 @@ def head_facts(maps: AttentionMaps) -> HeadFacts:
         "sep": np.tile(tokens == SEP, (T, 1)),
         "other": words & (segments[:, None] != segments),
     }
-    facts, chance = {"entropy": torch.special.entr(weights).sum(-1).mean(-1)}, {"entropy": math.log(T)}
-    for name, there in targets.items():
-        target = torch.from_numpy(there)
-        rows = target.any(1)
-        facts[name] = weights.flatten(-2) @ (target.double() / rows.sum()).flatten()
-        chance[name] = target[rows].double().mean().item()
-    return HeadFacts(facts, chance)
+    return {name: torch.from_numpy(each) for name, each in there.items()}
 
 
 def head_names(
@@ -108,17 +106,17 @@ def head_names(
     at_once = max(1, _WEIGHTS_AT_ONCE // len(maps.tokens) ** 2)
     names = [[""] * maps.weights.shape[1] for _ in blocks]
 
-    def above_chance(weights: Tensor) -> Tensor:  # (H, T, T) -> (targets, H)
-        return head_facts(dataclasses.replace(maps, weights=weights[None])).above_chance[:, 0]
+    def above(weights: Tensor) -> Tensor:  # (H, T, T) -> (targets, H)
+        return above_chance(dataclasses.replace(maps, weights=weights[None]))[:, 0]
 
     for number in range(len(blocks)) if layers is None else layers:
         generator, limit = torch.Generator().manual_seed(number), torch.tensor(NAMED_FROM, dtype=torch.float64)
         for first in range(0, RANDOM_HEADS, at_once):
             heads = min(at_once, RANDOM_HEADS - first)
             random = _random_heads(blocks[number].attention.self, states[number], heads, generator)
-            limit = limit.maximum(above_chance(random).amax(1, keepdim=True))
-        above = above_chance(maps.weights[number])
-        best, which = above.where(above > limit, -1).max(0)  # (H,)
+            limit = limit.maximum(above(random).amax(1, keepdim=True))
+        ways = above(maps.weights[number])
+        best, which = ways.where(ways > limit, -1).max(0)  # (H,)
         names[number] = [TARGETS[i] if way > 0 else "" for way, i in zip(best.tolist(), which.tolist())]
     return names
 

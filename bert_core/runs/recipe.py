@@ -231,8 +231,7 @@ def recipe_for(corpus: Corpus) -> Recipe:
     cores. The same text has the same recipe everywhere.
 
     A short text is learned by heart as the dialogue of the default recipe is, in more steps. A longer one has pieces of
-    words, and by its size (assets/by_size.json) a larger vocabulary and model, fewer readings and less dropout.
-    """
+    words, and by its size (assets/by_size.json) a larger vocabulary and model, fewer readings and less dropout."""
     counted = corpus.sentences[:: math.ceil(len(corpus.sentences) / _COUNTED)]
     share = len(counted) / len(corpus.sentences)
     words = max(1, round(sum(len(_WORDS.findall(sentence)) for sentence in counted) / share))

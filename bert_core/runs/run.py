@@ -1,8 +1,7 @@
 """One training run: a status, facts to read, and a queue of commands that are carried out between its slices of time.
 
 The facts do not change: an append-only history, held-out numbers and snapshots of the weights. Readers never touch the
-model that is being trained.
-"""
+model that is being trained."""
 
 import logging
 import math
@@ -221,8 +220,7 @@ class Run:
         if it had not been stopped where these are the steps that it had left.
 
         learning_rate: peak of the new part; None for the present peak. Raises RunError where the run has not ended, has
-        failed or was freed, ConfigError for a number out of range.
-        """
+        failed or was freed, ConfigError for a number out of range."""
         with self._changed:
             if self.status not in ("finished", "stopped"):
                 raise RunError(f"Only a finished or stopped run can train more steps; this one is {self.status}.")

@@ -1,8 +1,7 @@
 """The training state that is saved beside a model, so that its training continues as if it had never stopped.
 
 It is one safetensors file and needs no other: weights, the contents of a model's small files, the optimizer's averages,
-the numbers of all steps so far, and the facts below. `transformers` and `load_checkpoint` do not read it.
-"""
+the numbers of all steps so far, and the facts below. `transformers` and `load_checkpoint` do not read it."""
 
 import math
 import os

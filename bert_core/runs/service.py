@@ -2,8 +2,7 @@
 
 The next slice is for the owner who has had the least time, so that a room of people share the machine fairly. The runs
 of one owner train one after the other, but for paused ones: twenty get no more of the machine than one. A second thread
-prepares new runs, first come, first served, so that a long text does not delay anybody's training.
-"""
+prepares new runs, first come, first served, so that a long text does not delay anybody's training."""
 
 import atexit
 import logging
@@ -47,8 +46,7 @@ class TrainingService:
 
     A program that serves many people may set two functions. tick: called about every TICK_SECONDS between two slices.
     admit: called with a run and the bytes that it needs, before it takes them; returns how many of them are missing
-    now, for which the run then waits, and raises RunError where it can never have them.
-    """
+    now, for which the run then waits, and raises RunError where it can never have them."""
 
     def __init__(
         self, device: str = "auto", *, clock: Callable[[], float] = time.monotonic, limits: Limits = LOCAL
@@ -93,8 +91,7 @@ class TrainingService:
 
         recipe: a recipe or its name. corpus, seed: None for the recipe's own. start: a model to go on from, see
         `Recipe.going_on_from`; None for random weights. options: of all runs, see `Run`. Raises ConfigError for an
-        unknown recipe or a seed out of range.
-        """
+        unknown recipe or a seed out of range."""
         recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
         if start is not None and recipe.start is None:
             recipe = recipe.going_on_from(start.name, start.config)
@@ -111,8 +108,7 @@ class TrainingService:
         """Queue a run that fine-tunes a model, and return at once.
 
         recipe: a recipe or its name. start: the model, which may be a snapshot's; it does not change. parts: None for
-        the recipe's own examples. seed, options: as for `start`, which also has the errors.
-        """
+        the recipe's own examples. seed, options: as for `start`, which also has the errors."""
         recipe = finetuning_recipe(recipe) if isinstance(recipe, str) else recipe
         return self._add(Run(recipe.with_seed(seed).replace(start=start.name), self, **options), parts, start)
 
@@ -120,8 +116,7 @@ class TrainingService:
         """Continue a run that `Run.save` wrote, bit for bit as if it had never stopped.
 
         corpus: its text, or a task's parts, if they are not the recipe's own. options: as for `start`. Raises
-        CheckpointError or ConfigError for unusable files, CorpusError for another text.
-        """
+        CheckpointError or ConfigError for unusable files, CorpusError for another text."""
         state = read_training_state(folder, self.limits)
         start = state.model if state.recipe.start is not None else None
         return self._add(Run(state.recipe, self, **options), state.matching(corpus), start, state)
@@ -265,8 +260,7 @@ class TrainingService:
     def _chosen_run(self, ready: Sequence[Run]) -> Run | None:
         """One without any steps, or else that of the owner who has had the least training time.
 
-        An owner who was away does not catch up on missed time: theirs is raised to that of the last one to train.
-        """
+        An owner who was away does not catch up on missed time: theirs is raised to that of the last one to train."""
         self._spent = {run.owner: max(self._spent.get(run.owner, 0.0), self._served) for run in self._runs}
         chosen = min(ready, key=lambda run: (run.steps_done > 0, self._spent[run.owner]), default=None)
         if chosen and chosen.steps_done:

@@ -32,8 +32,7 @@ class TaskJob(Job):
         Only the pooler of a fine-tuned start is kept: next-sentence training drives it to -1 and 1, where tanh passes
         on hardly any gradient (Zhang et al. 2021, "Revisiting Few-sample BERT Fine-tuning", draw it anew too). Its
         output layer is kept where it has learned the same labels. Raises ConfigError when more layers are to be kept
-        as they are than there are.
-        """
+        as they are than there are."""
         start, head, recipe = self.start, self.head, self.recipe
         assert start is not None
         assert head is not None

@@ -1,7 +1,6 @@
 """From a recipe to a job, and its training: `for event in Training(job)` yields rows, snapshots and held-out numbers.
 
-A training knows neither threads nor commands: pausing is not asking for the next event.
-"""
+A training knows neither threads nor commands: pausing is not asking for the next event."""
 
 import dataclasses
 import math
@@ -53,8 +52,7 @@ def prepare(
 
     source, seed: None for the recipe's own. device: see `choose_device`. start: the model to start from, which a task
     needs; without one, a tokenizer is trained on the text. progress: called with the present stage, such as "encoding
-    the text, 40 %". Raises BertCoreError for unusable data or sizes.
-    """
+    the text, 40 %". Raises BertCoreError for unusable data or sizes."""
     device, recipe = choose_device(device), recipe.with_seed(seed)
     if start is None and recipe.start:
         raise ConfigError(
@@ -78,8 +76,7 @@ class Training:
     is asked before each step, has refused one. The first of several processes evaluates. Raises RunError when the loss
     stops being a number, LostProcess when another process has ended, after the rows before it.
 
-    state: to continue from. Snapshots of a model on MPS are on the CPU, so that no other thread asks that device.
-    """
+    state: to continue from. Snapshots of a model on MPS are on the CPU, so that no other thread asks that device."""
 
     def __init__(
         self, job: Job, state: TrainingState | None = None, may_step: Callable[[], bool] = lambda: True
@@ -256,8 +253,7 @@ def finetune(
     """Fine-tune a model and wait for the result: that of the best epoch, unless the recipe keeps the last weights.
 
     task, validation, test: see `TaskParts`. recipe: None for the defaults. device: see `choose_device`. settings: see
-    `FinetuningRecipe.override`. Raises BertCoreError; RunError for a loss that is no number.
-    """
+    `FinetuningRecipe.override`. Raises BertCoreError; RunError for a loss that is no number."""
     recipe = recipe or FinetuningRecipe(name="own", task=task.task, title=task.name)
     parts = TaskParts(task, validation, test)
     training = Training(prepare(recipe.override(settings), parts, seed, device, start=checkpoint))

@@ -115,8 +115,7 @@ class Checkpoint:
     notes: what the files lacked, beside what files of such a model never have, one sentence each. missing: which of
     "pooler", "mlm" and "nsp" they lacked; these parts are random, and probes that need them raise an error. recipe: the
     settings of the training as JSON data, if known. head: of a fine-tuned model; its files have neither of the
-    pre-training heads. watch: what every probe lets its passes go through, see `BertModel.forward`; no file has it.
-    """
+    pre-training heads. watch: what every probe lets its passes go through, see `BertModel.forward`; no file has it."""
 
     model: BertForPreTraining  # while somebody trains it, a copy in eval mode with its weights, see `_in_eval_mode`
     tokenizer: Tokenizer
@@ -172,8 +171,7 @@ def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, also: Callabl
     also: called with a folder to add a file of MODEL_FILES, such as the training state. All files are written beside
     their places first. Then the config.json of a model with other settings or another tokenizer is removed, and the new
     one comes last, so that a folder has all files of one model or no config.json. Raises CheckpointError if weights are
-    not finite or the folder cannot be written.
-    """
+    not finite or the folder cannot be written."""
     folder = Path(folder).resolve()
     new = folder / _UNFINISHED
     try:
@@ -274,8 +272,7 @@ def load_checkpoint(
     missing; they are then drawn with a fixed seed and described in `notes`, without PyTorch's global generator.
     max_positions: the longest input in tokens, if it should exceed the number of positions in the weights; the new ones
     are drawn. random_weights: draw all weights; the folder needs none, and the model has no head of a task and no
-    recipe. limits: of its files, tokens and parameters. Raises CheckpointError with what differs or is over a limit.
-    """
+    recipe. limits: of its files, tokens and parameters. Raises CheckpointError with what differs or is over a limit."""
     path = model_folder(folder).resolve()
     if not os.path.isdir(path):  # no error where no folder can have this name
         raise CheckpointError(

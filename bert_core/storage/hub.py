@@ -31,8 +31,7 @@ def fetch_checkpoint(
 
     name: owner/model. progress: called with the downloaded and the total number of bytes, also from other threads.
     max_bytes: of all files together. cache: a folder; None means huggingface_hub's own. No credentials are sent: a
-    visitor of a shared page must not read its owner's private models. Raises CheckpointError.
-    """
+    visitor of a shared page must not read its owner's private models. Raises CheckpointError."""
     if not is_hub_name(name):
         raise CheckpointError(
             f"{quoted(name)} is not a model name of the Hub; give owner/model, such as google-bert/bert-base-uncased."

@@ -57,8 +57,7 @@ def read_tokenizer(files: Mapping[str, bytes], tokenizer_class: object = None, l
     CheckpointError with what cannot be used.
 
     tokenizer_class: if tokenizer_config.json has none. As in `transformers`, if it is BertTokenizer or missing, a
-    WordPiece vocabulary is read with the flags there; otherwise tokenizer.json says how a text is divided.
-    """
+    WordPiece vocabulary is read with the flags there; otherwise tokenizer.json says how a text is divided."""
     settings = parse_json(files.get(TOKENIZER_CONFIG, b"{}"), TOKENIZER_CONFIG)
     flags = parse_fields(_Flags, settings, TOKENIZER_CONFIG)
     bert = Scheme("WordPiece", "bert", flags.do_lower_case, flags.strip_accents, flags.tokenize_chinese_chars)

@@ -44,6 +44,8 @@ _COPIES = {
 
 @dataclass(frozen=True)
 class Stored:
+    """A tensor in an open file, not yet read."""
+
     dtype: str
     shape: tuple[int, ...]
     get: Callable[[], Tensor]
@@ -96,8 +98,7 @@ def read_weights(stored: Tensors, shapes: Shapes) -> tuple[dict[str, Tensor], fr
 
     stored: the tensors of its files; without the `bert.` prefix, under the old names gamma and beta, in float32,
     float16 or bfloat16 as well. shapes: every tensor of the model with its shape, under Hugging Face's names. Raises
-    CheckpointError with the first three differences; names and shapes are checked before any tensor is read.
-    """
+    CheckpointError with the first three differences; names and shapes are checked before any tensor is read."""
     entries = _with_current_names(stored, shapes)
     missing = frozenset(part for part, prefix in PARTS.items() if not any(name.startswith(prefix) for name in entries))
     left_out = tuple(PARTS[part] for part in missing)

@@ -225,8 +225,7 @@ def load_task(
     1, such as "review,sentiment"; else what the model or the training part learned from, usual names, or the order.
     has_header: None for a header with the chosen or usual names. separator: what stands between the columns, or "tab"
     or "space"; None for what is found. encoding: see `decode`. Raises CorpusError; `ColumnsError` if it is not clear
-    which columns to read.
-    """
+    which columns to read."""
     path, kind, most = Path(path), TASKS.get(task), min(MAX_BYTES, limits.upload_bytes)
     if kind is None:
         raise CorpusError(f"The task {quoted(task)} is unknown; it can be one of: {', '.join(TASKS)}.")

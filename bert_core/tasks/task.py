@@ -1,8 +1,7 @@
 """What all kinds of task share: examples, rows of tokens, batches, the model with an output layer, and the class of a
 kind of task (Devlin et al. 2018, 4).
 
-Shapes: R rows of a batch, C choices of an example, T tokens, D hidden size, M tagged words, L labels.
-"""
+Shapes: R rows of a batch, C choices of an example, T tokens, D hidden size, M tagged words, L labels."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -202,6 +201,7 @@ class Task:
         return rows
 
     def rows_of(self, example: Example, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
+        """The rows of one example. number: its index. texts: encoded."""
         label = layout.ids.get(example.label, example.label)
         target = None if label is None else np.array([label], np.float32 if isinstance(label, float) else np.int64)
         pairs = [(texts[0], choice) for choice in texts[1:]] if self.has_choices else [texts]

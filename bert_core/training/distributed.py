@@ -1,8 +1,7 @@
 """Training on several processes that torchrun starts, one for each GPU or several on a CPU, on one machine or more.
 
 Every process draws the same whole batch, a function of seed and step, and runs its own rows of it in PyTorch's
-DistributedDataParallel. The loss is the mean over the asked positions of the whole batch, as of one process.
-"""
+DistributedDataParallel. The loss is the mean over the asked positions of the whole batch, as of one process."""
 
 import contextlib
 import os

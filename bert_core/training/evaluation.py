@@ -30,8 +30,7 @@ def evaluate(
     """Evaluate a model in eval mode, as it is after `step`: yields None after each batch, and at the end the row of
     numbers, each a sum over all batches divided by a count. mask_token_id: for the DETAILS, see `Pretraining`.
 
-    `*_, row = evaluate(model, batches)` takes the row.
-    """
+    `*_, row = evaluate(model, batches)` takes the row."""
     objective, total = Pretraining(mask_token_id), torch.zeros((), device=model.device)
     for batch in batches:
         cost = Cost(model.config, *objective.size(batch), str(model.device), is_step=False)

@@ -1,7 +1,6 @@
 """What a trainer minimises, the losses and accuracies of pre-training, and the row of numbers that each step gives.
 
-Shapes: B pairs, M asked positions, V vocabulary, K numbers of an objective.
-"""
+Shapes: B pairs, M asked positions, V vocabulary, K numbers of an objective."""
 
 import math
 from collections.abc import Sequence
@@ -32,8 +31,7 @@ class StepRow(SimpleNamespace):
     """The numbers of a training step, or of held-out data after it, by name: `row.step`, counted from 1, comes first.
 
     Losses are means in nats; accuracies are fractions. Numbers of a step that were computed on a GPU are still there,
-    as tensors (), until `read_rows` or float() waits for them.
-    """
+    as tensors (), until `read_rows` or float() waits for them."""
 
     @property
     def losses(self) -> dict[str, float]:
@@ -70,8 +68,7 @@ class Objective(Protocol):
     """What a trainer minimises. The types of batch and config are its own; a batch has attention_mask.
 
     names: of the K numbers of a step, the losses first. size: the tokens of each row, (B,), and how many positions are
-    asked. run: the numbers of a model on a batch. loss: to minimise, (), from the numbers (K,) of a step, from 0 on.
-    """
+    asked. run: the numbers of a model on a batch. loss: to minimise, (), from the numbers (K,) of a step, from 0 on."""
 
     @property
     def names(self) -> tuple[str, ...]: ...
@@ -86,8 +83,7 @@ class Pretraining:
 
     mask_token_id: the id of [MASK]; without it, masked_accuracy and replaced_accuracy are nan. These and kept_accuracy:
     fraction correct of the asked words shown as [MASK], as another word, and unchanged (a word replaced by itself
-    counts as kept); nan where the batch has none.
-    """
+    counts as kept); nan where the batch has none."""
 
     names: ClassVar[tuple[str, ...]] = (*HELD_OUT, *DETAILS)
     mask_token_id: int | None = None

@@ -1,8 +1,7 @@
 """From gradients to new weights: AdamW, Adam, Adadelta and Muon, and the learning-rate schedule.
 
 The updates are PyTorch's functions and not its classes: making the first of those imports PyTorch's compiler, which
-takes as long as PyTorch itself.
-"""
+takes as long as PyTorch itself."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -26,8 +25,7 @@ class Optimizer:
     the others. Biases and LayerNorm have no weight decay.
 
     parameters: with their names. config: of the next update; its `optimizer` stays. averages: by PyTorch's names, one
-    for each parameter. counts: of the updates of each.
-    """
+    for each parameter. counts: of the updates of each."""
 
     def __init__(self, parameters: Iterable[tuple[str, Tensor]], config: OptimizerConfig) -> None:
         self.config = config
@@ -50,8 +48,7 @@ class Optimizer:
         """Update the weights by their gradients, which come in the order of the parameters, at a learning rate.
 
         Parameters without a gradient do not change. scale: () divides the gradients; None means 1. skip: () whether to
-        ignore the gradients; on the CPU and CUDA, Adam and AdamW then change nothing. Both stay on the device.
-        """
+        ignore the gradients; on the CPU and CUDA, Adam and AdamW then change nothing. Both stay on the device."""
         columns: Any = (self._weights, gradients, *self.averages.values(), self.counts)
         for (is_matrix, update), numbers in self._groups.items():
             own = [[column[i] for i in numbers if gradients[i] is not None] for column in columns]

@@ -1,8 +1,7 @@
 """Training as an iterator: pre-training on masked words and next sentence, or another objective.
 
 `for row in trainer:` is the whole loop. The trainer needs no thread, page or file: each `next(trainer)` is a step,
-and a caller pauses or stops by not asking for another.
-"""
+and a caller pauses or stops by not asking for another."""
 
 import contextlib
 import time

@@ -17,6 +17,7 @@ from bert_core.probes.attention import (
     TARGETS,
     AttentionMaps,
     ablation_map,
+    above_chance,
     answers,
     head_facts,
     head_names,
@@ -77,8 +78,8 @@ def test_a_head_of_one_pattern_is_furthest_above_chance_there():
         "sep": one_hot([4, 6, 4, 6, 4, 6, 4]),
         "other": one_hot([5, 5, 5, 5, 5, 2, 1]),
     }
-    facts = head_facts(AttentionMaps(TOKENS, SEGMENTS, torch.stack([*made.values(), torch.full((7, 7), 1 / 7)])[None]))
-    above = facts.above_chance[:, 0]
+    weights = torch.stack([*made.values(), torch.full((7, 7), 1 / 7)])
+    above = above_chance(AttentionMaps(TOKENS, SEGMENTS, weights[None]))[:, 0]
     assert list(made) == list(TARGETS)
     assert above[:, :6].argmax(0).tolist() == list(range(6))
     assert above[:, :6].amax(0).tolist() == pytest.approx([1] * 6)
@@ -116,7 +117,7 @@ def test_facts_by_hand():
     weights[1] = torch.tensor([0, 0.1, 0.2, 0.3, 0, 0.4, 0])  # the first "to"
     weights[2] = torch.tensor([0, 0.5, 0, 0.25, 0, 0, 0.25])
     facts = head_facts(AttentionMaps(TOKENS, SEGMENTS, weights[None, None]))
-    found = {name: values.item() for name, values in facts.facts.items()}
+    found = {name: values.item() for name, values in facts.items()}
     assert found["next"] == pytest.approx((0.2 + 0.25) / 2)  # rows "to", "be": the next of the other "to" is [SEP]
     assert found["previous"] == pytest.approx((0.5 + 0) / 2)  # rows "be" and the second "to"
     assert found["same"] == pytest.approx((0.1 + 0.3) / 4)  # rows "to", "be", "to", "or"
@@ -126,14 +127,12 @@ def test_facts_by_hand():
     rows = [-(0.1 * math.log(0.1) + 0.2 * math.log(0.2) + 0.3 * math.log(0.3) + 0.4 * math.log(0.4))]
     rows.append(0.5 * math.log(2) + 0.5 * math.log(4))
     assert found["entropy"] == pytest.approx(sum(rows) / 7)
-    assert facts.chance["cls"] == pytest.approx(1 / 7)
-    assert facts.chance["entropy"] == pytest.approx(math.log(7))
 
 
 def test_a_single_sentence_has_no_weight_on_another():
     facts = head_facts(AttentionMaps(["[CLS]", "to", "[SEP]"], [0, 0, 0], torch.full((1, 1, 3, 3), 1 / 3)))
-    assert math.isnan(facts.facts["other"])
-    assert math.isnan(facts.facts["next"])
+    assert math.isnan(facts["other"])
+    assert math.isnan(facts["next"])
 
 
 def test_rollout_is_the_papers_formula():

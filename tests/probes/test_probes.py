@@ -24,7 +24,7 @@ from bert_core.data.encoding import encode_corpus
 from bert_core.device import Cost, processor_cores
 from bert_core.errors import InputError
 from bert_core.probes import reading
-from bert_core.probes.attention import ablation_map, attention, head_facts, head_names
+from bert_core.probes.attention import ablation_map, above_chance, attention, head_names
 from bert_core.probes.exam import exam
 from bert_core.probes.forward import word_scores
 from bert_core.probes.masked_words import fill_mask, layer_lens, rate_guess
@@ -318,7 +318,7 @@ def test_no_probe_asks_a_device_without_float64_for_it(there, tiny_checkpoint):
     encoded = encode_corpus(corpus, tiny_checkpoint.tokenizer)
     probes = [
         lambda each: head_names(each, *texts),
-        lambda each: head_facts(attention(each, *texts)).above_chance.tolist(),
+        lambda each: above_chance(attention(each, *texts)).tolist(),
         lambda each: ablation_map(each, *texts, position=2, batch=corpus_batch(each, corpus, rows=3)).changes,
         lambda each: fill_mask(each, "hello [MASK] are you"),
         lambda each: layer_lens(each, "hello [MASK] are you").ranks.tolist(),

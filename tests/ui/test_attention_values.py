@@ -75,7 +75,7 @@ def test_facts_are_those_of_the_whole_input(tiny_checkpoint):
     shown, hidden = (values.shown_attention(tiny_checkpoint, each)["grid"]["facts"] for each in (ASKED, ASKED_WORDS))
     assert shown == hidden
     assert shown["cls"][1][2] == pytest.approx(
-        head_facts(attention(tiny_checkpoint, *TEXTS)).facts["cls"][1, 2].item(), abs=1e-4
+        head_facts(attention(tiny_checkpoint, *TEXTS))["cls"][1, 2].item(), abs=1e-4
     )
 
 
@@ -174,7 +174,7 @@ def test_the_python_gives_the_same_numbers(tiny_checkpoint, tmp_path, hide):
     whole = maps_of(tiny_checkpoint, dataclasses.replace(asked, hide_special=False))
     torch.testing.assert_close(scope["one"], shown.weights[1, 2])
     torch.testing.assert_close(scope["mean"], shown.weights[1].mean(0))
-    torch.testing.assert_close(scope["facts"].facts["entropy"], head_facts(whole).facts["entropy"])
+    torch.testing.assert_close(scope["facts"]["entropy"], head_facts(whole)["entropy"])
     torch.testing.assert_close(scope["flow"], rollout(whole.weights))
     assert scope["maps"].tokens == shown.tokens
 
