@@ -99,8 +99,9 @@ class HeadSwitches {
         now = [after.toFixed(digits), signed(after - before, digits)];
       return [title, before.toFixed(digits), ...now.map((text) => (count === 0 ? "" : isMeasured ? text : "…"))];
     });
-    const [title, before, after, change] = lines[lines.length - 1]; // the loss, if the text has one
-    announce("effect", count ? [without, title, ` ${before} → ${after} (${change})`] : []);
+    // The loss, if the text has one; a model that was tuned for a task may have no answer here.
+    const [title, before, after, change] = lines.at(-1) ?? [];
+    announce("effect", count && title ? [without, title, ` ${before} → ${after} (${change})`] : []);
     fill(this.answers, table(["Answer", "All heads", without, "Difference"], lines));
   }
 
