@@ -154,10 +154,9 @@ class Endpoints:
 def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
     """Add the endpoints to the page; called inside its Blocks."""
     found = Endpoints(demo, workspaces)
-    probes, tasks = (found.fill_mask, found.next_sentence, found.attention), (found.classify, found.answer, found.tag)
-    runs = found.start_training, found.start_finetuning, found.training_status, found.stop_training
-    for function in (*probes, *tasks, *runs, found.remove_run, found.download):
-        gr.api(_for_programs(function), api_name=function.__name__, concurrency_limit=8)
+    for name in vars(Endpoints):
+        if not name.startswith("_"):
+            gr.api(_for_programs(getattr(found, name)), api_name=name, concurrency_limit=8)
 
 
 def _for_programs(function: Callable) -> Callable:

@@ -200,10 +200,11 @@ class Guard:
     ) -> None:
         """Hand a body to `keep` in parts. It may take `seconds`, and a second more for each `slowest` bytes."""
         too_large = _Refused(413, f"This has more than {megabytes(limit)}, which is the limit here.")
-        if any(name == b"content-length" and not value.isdigit() for name, value in scope["headers"]):
-            raise _Refused(400, "The length of this request is not a number.")
-        if any(name == b"content-length" and int(value[:20]) > limit for name, value in scope["headers"]):
-            raise too_large
+        for length in (value for name, value in scope["headers"] if name == b"content-length"):
+            if not length.isdigit():
+                raise _Refused(400, "The length of this request is not a number.")
+            if int(length[:20]) > limit:
+                raise too_large
         deadline, count = asyncio.get_running_loop().time() + seconds, 0
         while True:
             try:

@@ -71,7 +71,7 @@ class KeptRuns:
 
     def has(self, visitor: str) -> bool:
         """Whether the folder has runs of a visitor."""
-        return bool(visitor) and (self._folder / visitor).is_dir()
+        return (self._folder / visitor).is_dir()
 
     def list_again(self, visitor: str, space: Workspace, service: TrainingService) -> None:
         """Give a visitor who comes back the saved runs, stopped where they had not finished. One that cannot be read is

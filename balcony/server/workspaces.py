@@ -57,7 +57,7 @@ class Workspaces:
         self._load_shipped = shipped
         self._shipped: dict[str, Checkpoint] = {}
         self._loading = threading.Lock()
-        self._lease = lease
+        self._lease, self._free_after = lease, _duration(FREE_AFTER * (lease or 0))
         self._lock = threading.Lock()  # taken while the service's own is held, never the other way round
         self._spaces: dict[str, Workspace] = {}  # by digest of the token; the one seen last comes last
         self.kept: KeptRuns | None = None
@@ -87,10 +87,6 @@ class Workspaces:
             f"it pauses; after {self._free_after} it {'stops' if self.kept else 'is lost'}."
         )
 
-    @property
-    def _free_after(self) -> str:
-        return _duration(FREE_AFTER * (self._lease or 0))
-
     def enter(self, token: str | None) -> Workspace:
         """The workspace of a token, or a new one with a new token: a client never chooses its token."""
         return self.lookup(token) or self._add(Workspace(secrets.token_hex(16)))
@@ -101,20 +97,11 @@ class Workspaces:
             raise RunError(NOT_YOURS)
         return space
 
-    def start(
-        self,
-        space: Workspace,
-        recipe: Recipe,
-        corpus: Source = None,
-        seed: int = 0,
-        *,
-        variant: str = "",
-        **options: Any,
-    ) -> Run:
-        """Start a visitor's run, queued after the active ones. variant: title of its variant in an experiment. options:
-        as for `TrainingService.start`. RunError when too many visitors train already, or the visitor has named too
-        many runs."""
-        return self._begin(space, self.service.start, recipe, corpus, seed, variant=variant, **options)
+    def start(self, space: Workspace, recipe: Recipe, corpus: Source = None, seed: int = 0, **options: Any) -> Run:
+        """Start a visitor's run, queued after the active ones. options: as for `TrainingService.start`, and "variant",
+        the title of its variant in an experiment. RunError when too many visitors train already, or the visitor has
+        named too many runs."""
+        return self._begin(space, self.service.start, recipe, corpus, seed, **options)
 
     def _begin(self, space: Workspace, begin: Callable[..., Run], *what: Any, variant: str = "", **options: Any) -> Run:
         """Let the service begin a visitor's run, and list it."""
@@ -281,13 +268,15 @@ class Workspaces:
 
     def lookup(self, token: str | None) -> Workspace | None:
         """The workspace of a token, None for an unknown or expired one."""
-        key = digest(token) if isinstance(token, str) else ""
+        if not isinstance(token, str):
+            return None
+        key = digest(token)
         with self._lock:
             if (space := self._spaces.pop(key, None)) is not None:
                 self._spaces[key] = space
         if space is None and self.kept and self.kept.has(key):
             space = self.readmit(key)
-        if space is not None and isinstance(token, str):
+        if space is not None:
             space.token = token
             space.touch(self.service.now())
         return space
