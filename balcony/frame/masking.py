@@ -27,6 +27,16 @@ class MaskedWord:
     mask: int
     masks: int
 
+    @property
+    def is_lacking(self) -> bool:
+        """Whether the vocabulary lacks the hidden word."""
+        return self.index is not None and not self.word.is_known
+
+    @property
+    def answer(self) -> str:
+        """The hidden word; "" for a typed [MASK] and where the vocabulary lacks it."""
+        return "" if self.index is None or self.is_lacking else self.word.text
+
 
 def words_value(checkpoint: Checkpoint, question: Question, before: dict[str, Any] | None) -> dict[str, Any]:
     """The words of the question's texts that can be hidden; those hidden `before` an edit that did not change stay so.
@@ -108,6 +118,11 @@ def mask_words(
         index += not word.is_special
     text, pair = (done + source[end:] for done, source, end in zip(texts, sources, ends))
     return dataclasses.replace(question, text=text, pair=pair), found
+
+
+def shown_mask(question: Question, words: list[MaskedWord]) -> int:
+    """Number of the masked word that a view shows: the chosen one, or the nearest one that exists."""
+    return min(max(question.mask, 0), len(words) - 1)
 
 
 def asked_of(first: Checkpoint, other: Checkpoint, question: Question) -> Question:

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
-from balcony.frame.masking import MaskedWord, mask_words, maskable, rated_guess
+from balcony.frame.masking import MaskedWord, mask_words, maskable, rated_guess, shown_mask
 from balcony.frame.question import Question
 from balcony.parts.export import Row, python_code
 from balcony.parts.notes import unknown_note
@@ -61,16 +61,13 @@ def closer_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     if not words:
         return {"kind": "", "text": NO_MASK}
     names = [word.word.text if word.index is not None else MASK for word in words]
-    number = shown_mask(question, words)
+    number, shown = shown_mask(question, words), {"masks": names}
     if question.view == SWAP:
-        return swap_value(checkpoint, question) | {"masks": names, "mask": number}
-    show = lens_value if question.view == LENS else mattered_value
-    return show(checkpoint, masked, words[number]) | {"masks": names, "mask": number}
-
-
-def shown_mask(question: Question, words: list[MaskedWord]) -> int:
-    """Number of the masked word that the view shows: the chosen one, or the nearest one that exists."""
-    return min(max(question.mask, 0), len(words) - 1)
+        shown |= swap_value(checkpoint, question, words)
+    else:
+        show = lens_value if question.view == LENS else mattered_value
+        shown |= show(checkpoint, masked, words[number])
+    return shown | {"mask": number}
 
 
 def lens_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> dict[str, Any]:
@@ -104,10 +101,8 @@ def lens_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> di
 def lens_words(word: MaskedWord, guess: str) -> list[str]:
     """The words that the lens shows besides the model's guesses, and of which it follows the first one that is a token:
     a guess that was pressed or typed, and the hidden word or its first piece."""
-    text, cuts = word.word.text, word.word.cuts
-    first = text[: cuts[1]] if word.masks > 1 else text
-    hidden = first if word.index is not None and word.word.is_known else ""
-    return [each for each in (guess.strip(), hidden) if each]
+    first = word.answer[: word.word.cuts[1]] if word.masks > 1 else word.answer
+    return [each for each in (guess.strip(), first) if each]
 
 
 def _token(checkpoint: Checkpoint, word: str, candidates: tuple[str, ...]) -> str:
@@ -124,8 +119,7 @@ def _not_followed(masked: Question, word: MaskedWord, answer: str) -> str:
     if guess == answer:
         return ""
     said = NOT_ASKED.format(guess=guess) if guess else ""
-    is_unknown = word.index is not None and not word.word.is_known
-    return said + (NOT_KNOWN.format(hidden=word.word.text, answer=answer) if is_unknown else "")
+    return said + (NOT_KNOWN.format(hidden=word.word.text, answer=answer) if word.is_lacking else "")
 
 
 def mattered_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> dict[str, Any]:
@@ -148,8 +142,7 @@ def mattered_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -
 def left_out(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> tuple[str | None, LeaveOneOut]:
     """The word whose probability is followed and its probabilities: a guess that was pressed or typed, else the hidden
     word, else None for the likeliest guess."""
-    hidden = word.word.text if word.index is not None and word.word.is_known else ""
-    for answer in filter(None, (masked.guess.strip(), hidden)):
+    for answer in filter(None, (masked.guess.strip(), word.answer)):
         with contextlib.suppress(InputError):  # a person's own guess that does not fit here
             return answer, leave_one_out(checkpoint, *masked.texts, mask=word.mask, answer=answer)
     return None, leave_one_out(checkpoint, *masked.texts, mask=word.mask)
@@ -187,10 +180,9 @@ class Swap:
     answers: tuple[str, ...]
 
 
-def chosen_swap(checkpoint: Checkpoint, question: Question) -> Swap:
+def chosen_swap(checkpoint: Checkpoint, question: Question, words: list[MaskedWord]) -> Swap:
     """What the question asks for; where it says nothing, an example: known persons in the place of a person, else the
     model's own guesses there. Raises InputError where all words are hidden, and for too long lists."""
-    words = mask_words(checkpoint, question)[1]
     number, seen = shown_mask(question, words), maskable(checkpoint, question)
     places = {i: word for i, word in enumerate(seen) if i not in question.hidden}
     if not places:
@@ -236,11 +228,10 @@ def swapped(checkpoint: Checkpoint, question: Question, place: int, word: Word, 
     return dataclasses.replace(edited, hidden=tuple(i + added * (i > place) for i in question.hidden))
 
 
-def swap_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
+def swap_value(checkpoint: Checkpoint, question: Question, words: list[MaskedWord]) -> dict[str, Any]:
     """The words that stand in the place of one, each with the probability of every answer at the shown mask; None for
     an answer that the model cannot give there."""
-    chosen = chosen_swap(checkpoint, question)
-    number = shown_mask(question, mask_words(checkpoint, question)[1])
+    chosen, number = chosen_swap(checkpoint, question, words), shown_mask(question, words)
     word, rows = chosen.places[chosen.place], []
     for other in chosen.words:
         asked = swapped(checkpoint, question, chosen.place, word, other)
@@ -273,15 +264,15 @@ def closer_rows(value: dict[str, Any]) -> list[Row]:
 
 def closer_code(checkpoint: Checkpoint, question: Question) -> str:
     """Python code that computes the same numbers. Raises InputError without a mask."""
-    if question.view == SWAP and question.text.strip():
-        return swap_code(checkpoint, question)
     if question.view == SWEEP:
         function, options, fields = "sweep", "", ["words", "mean_log_probability"]
     else:
-        question, words = mask_words(checkpoint, question)
+        masked, words = mask_words(checkpoint, question)
         if not words:
             raise InputError(NO_MASK)
-        word = words[shown_mask(question, words)]
+        if question.view == SWAP:
+            return swap_code(checkpoint, question, words)
+        question, word = masked, words[shown_mask(question, words)]
         if question.view == LENS:
             function, fields = "layer_lens", ["candidates", "probabilities", "ranks", "best"]
             options = f", mask={word.mask}, words={lens_words(word, question.guess)!r}"
@@ -297,11 +288,8 @@ def closer_code(checkpoint: Checkpoint, question: Question) -> str:
     )
 
 
-def swap_code(checkpoint: Checkpoint, question: Question) -> str:
-    words = mask_words(checkpoint, question)[1]
-    if not words:
-        raise InputError(NO_MASK)
-    chosen, mask = chosen_swap(checkpoint, question), words[shown_mask(question, words)].mask
+def swap_code(checkpoint: Checkpoint, question: Question, words: list[MaskedWord]) -> str:
+    chosen, mask = chosen_swap(checkpoint, question, words), words[shown_mask(question, words)].mask
     word, mark = chosen.places[chosen.place], "{word}"
     texts = mask_words(checkpoint, swapped(checkpoint, question, chosen.place, word, mark))[0].texts
     written = ", ".join(f"{text!r}.replace({mark!r}, word)" for text in texts if text is not None)

@@ -135,7 +135,7 @@ def first_right(asked: PageRequest) -> dict[str, Any]:
     if run is None:
         raise RunError(NOT_YOURS)
     masked, words = mask_words(checkpoint, asked.question)
-    known = [each for each in words if each.index is not None and each.word.is_known]
+    known = [each for each in words if each.answer]
     encoding = encode_text(checkpoint, *masked.texts)
     masks = [position for position, token in enumerate(encoding.tokens) if token == MASK]
     places = [masks[each.mask : each.mask + each.masks] for each in known]
@@ -192,7 +192,7 @@ def guesses_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
         masks.append(
             {
                 "word": "" if word.index is None else word.word.text,
-                "is_lacking": word.index is not None and not word.word.is_known,
+                "is_lacking": word.is_lacking,
                 "pieces": [{"answer": answer, "guesses": each} for answer, each in zip(answers, listed)],
                 "own": own,
             }
@@ -218,7 +218,7 @@ def hidden_pieces(
     guesses: those listed for each piece.
     """
     pieces = word.word.pieces
-    if word.index is None or not word.word.is_known:
+    if not word.answer:
         return [None] * len(pieces)
     found: list[list[Any] | None] = [
         next(([token, p, rank] for rank, (token, p) in enumerate(listed, 1) if token == piece), None)

@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from balcony.frame.masking import mask_words
+from balcony.frame.masking import mask_words, shown_mask
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import TEXTS, Head, Question
@@ -256,9 +256,9 @@ def selection_of(checkpoint: Checkpoint, question: Question) -> Selection:
     masked, words = mask_words(checkpoint, question)
     tokens, asked, answer = encode_text(checkpoint, *masked.texts).tokens, None, None
     if words:
-        word = words[min(max(question.mask, 0), len(words) - 1)]
+        word = words[shown_mask(question, words)]
         asked = [i for i, token in enumerate(tokens) if token == MASK][word.mask]
-        answer = word.word.pieces[0] if word.index is not None and word.word.is_known else None
+        answer = word.word.pieces[0] if word.answer else None
     token = question.token if question.token is not None else asked if asked is not None else 1
     layer, head = (max(0, min(number, most - 1)) for number, most in zip(question.head, (L, H)))
     off, there = tuple(question.heads_off(checkpoint)), parts_of(L)
