@@ -10,6 +10,10 @@ from balcony.frame.question import SCHEMA
 from balcony.server.scripts import tag
 
 SYSTEM_FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif"]
+# As Gradio's, in lengths that follow the browser's font size.
+LETTERS = gr.themes.Size(
+    *("0.5625rem", "0.625rem", "0.75rem", "0.875rem", "1rem", "1.375rem", "1.625rem"), name="text_of_browser"
+)
 SYSTEM_MONO = ["ui-monospace", "SF Mono", "Consolas", "monospace"]
 
 
@@ -21,6 +25,7 @@ def theme() -> gr.themes.Base:
         neutral_hue=gr.themes.colors.slate,
         font=SYSTEM_FONTS,
         font_mono=SYSTEM_MONO,
+        text_size=LETTERS,
         radius_size=gr.themes.sizes.radius_md,
         spacing_size=gr.themes.sizes.spacing_md,
     ).set(

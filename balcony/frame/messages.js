@@ -6,7 +6,7 @@ import { button, draws, el, note, putBelow } from "../parts/elements.js";
 import { announce, NO_ANSWER, on, orError, say } from "./page.js";
 import { answer } from "./server.js";
 
-/** @typedef {"press" | "answer" | "closed"} Until when a sentence goes, if nobody closes it: at the next press, at the next answer of the server, never */
+/** @typedef {"press" | "answer" | "closed"} Until when a sentence goes, if nobody closes it: at the next press or what a person types, at the next answer of the server, never */
 
 const LOST = "The server does not answer. Check that it still runs and that this machine is online.";
 const FORGETS =
@@ -45,10 +45,15 @@ class Messages {
     on("said", (said) => this.say(said));
     on("reached", () => this.end("answer"));
     addEventListener("click", ({ target }) => this.press(target), true);
-    const forget = () => {
+    const change = () => {
       this.pressed = null;
+      this.end("press");
     };
-    addEventListener("input", forget, true);
+    addEventListener("input", change, true);
+    // The run because of which another one was refused has ended.
+    on("status", () => {
+      for (const text of this.shown.keys()) if (text.includes(options.active)) this.remove(text);
+    });
     addEventListener("keydown", ({ key }) => {
       if (key === "Escape") for (const text of this.shown.keys()) this.remove(text);
     });

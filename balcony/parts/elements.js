@@ -231,3 +231,6 @@ export function changes() {
 
 /** The function that draws the values of a component. @param {{draw: (value: any) => void}} view */
 export const draws = (view) => (/** @type {any} */ value) => view.draw(value);
+
+/** A length that grows with the browser's font size. @param {number} pixels at its usual size */
+export const sized = (pixels) => (pixels * Number.parseFloat(getComputedStyle(document.documentElement).fontSize)) / 16;

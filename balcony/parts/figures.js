@@ -4,7 +4,7 @@
 import { colour } from "../colours.js";
 import { visitor } from "../frame/page.js";
 import { question } from "../frame/question.js";
-import { note } from "./elements.js";
+import { note, sized } from "./elements.js";
 
 const CONFIG = { responsive: false, displaylogo: false, displayModeBar: false, doubleClick: "reset" };
 /** @type {Promise<PlotlyLibrary> | null} */
@@ -33,9 +33,6 @@ const tabIsOpen = visitor.known.then(async () => {
 
 const CLEAR = "rgba(0,0,0,0)";
 const FAMILY = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
-
-/** A length that grows with the browser's font size. @param {number} pixels at its usual size */
-export const sized = (pixels) => (pixels * Number.parseFloat(getComputedStyle(document.documentElement).fontSize)) / 16;
 
 /** Text that Plotly shows as it is: no markup, no formula, no placeholder. @param {string} text */
 export const literal = (text) =>

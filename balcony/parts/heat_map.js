@@ -1,7 +1,7 @@
 // A table of numbers as colours, with words beside its rows and columns: attention, sentence pairs, similarities.
 
 import { colours, legend, WEIGHTS } from "../colours.js";
-import { direction, el, fill, putBelow, svg } from "./elements.js";
+import { direction, el, fill, putBelow, sized, svg } from "./elements.js";
 import { toggled } from "./numbers.js";
 
 /**
@@ -84,19 +84,20 @@ function placed({ rows, columns, largest = LARGEST, letters = LETTERS }, room) {
     across = widest(rows, letters),
     downward = widest(columns, letters),
     free = room - AROUND - GAP,
+    high = sized(LARGEST_LETTERS),
     ratio = across / height,
     most = windowHeight();
   const fitting = Math.max(
     (free + ratio * BETWEEN) / (columns.length + ratio),
-    (free - across * LARGEST_LETTERS) / columns.length,
+    (free - across * high) / columns.length,
   );
   const of = (/** @type {number} */ side) => {
-    const size = Math.min(LARGEST_LETTERS, (side - BETWEEN) / height), // of the letters
+    const size = Math.min(high, (side - BETWEEN) / height), // of the letters
       isTurned = downward * size > side - GAP, // the words of the columns go upwards
       top = AROUND + (isTurned ? downward * size : size);
     return { side, size, isTurned, top, height: rows.length * side };
   };
-  let place = of(Math.max(SMALLEST, Math.min(largest, fitting)));
+  let place = of(Math.max(SMALLEST, Math.min(sized(largest), fitting)));
   const isHigh = () => place.top + place.height > most + 1;
   // With smaller cells the words above them may turn, which takes more of the height.
   for (let tries = 0; tries < 2 && isHigh(); tries += 1)

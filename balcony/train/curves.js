@@ -2,11 +2,11 @@
 // shows the earlier ones too. Live points extend the chart, so that zoom and hover survive.
 
 import { toggle } from "../controls.js";
-import { changes, el } from "../parts/elements.js";
+import { changes, el, sized } from "../parts/elements.js";
 import { say } from "../frame/page.js";
 import { saveMenu, saveText } from "../parts/downloads.js";
 import { colour } from "../colours.js";
-import { literal, newChart, sized } from "../parts/figures.js";
+import { literal, newChart } from "../parts/figures.js";
 import { skeleton } from "./panels.js";
 
 const NOTES = /** @type {[text: string, at: number, right: number, down: number][]} */ ([

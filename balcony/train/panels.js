@@ -1,7 +1,8 @@
 // The charts of curves over steps, without their points: panels below each other that share the steps.
 
 import { colour } from "../colours.js";
-import { axisOf, layoutOf, sized } from "../parts/figures.js";
+import { sized } from "../parts/elements.js";
+import { axisOf, layoutOf } from "../parts/figures.js";
 
 /** `axis`: what follows "x" and "y" in the names of its axes. `digits`: format of a value. `height`: beside other panels. `isLogarithmic`: may be shown on such a scale. @typedef {{axis: string, title: string, digits: string, height: number, scale: object, isLogarithmic?: boolean}} Panel */
 /** What a curve is about. `held`: its name on held-out text. @typedef {{key: string, hue: string, dash: string, held: string}} Subject */

@@ -1,8 +1,8 @@
 // Vectors as numbered points in two dimensions, with the same scale both ways.
 
 import { colour } from "../colours.js";
-import { el } from "../parts/elements.js";
-import { axisOf, layoutOf, literal, newChart, sized } from "../parts/figures.js";
+import { el, sized } from "../parts/elements.js";
+import { axisOf, layoutOf, literal, newChart } from "../parts/figures.js";
 
 /** `labels` are shown on hover, `names` beside the numbers. @typedef {{title: string, labels: string[], names: string[], points: [x: number, y: number][]}} Points */
 

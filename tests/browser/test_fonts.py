@@ -1,7 +1,7 @@
-"""The words of a saved picture keep their places with any fonts."""
+"""Letters follow the size that a browser has, tabs fit, and words of a saved picture keep their places."""
 
 import pytest
-from browser_steps import FIRST, picture, show
+from browser_steps import FIRST, VIEWPORT, picture, show
 from playwright.sync_api import Page, expect
 
 
@@ -25,3 +25,33 @@ def test_a_saved_picture_keeps_its_places_with_other_fonts(page: Page) -> None:
     own, other = (page.evaluate(widths, [text, family]) for family in ("sans-serif", "monospace"))
     assert len(own) > 20
     assert own == pytest.approx(other, abs=1)
+
+
+@pytest.mark.parametrize("language", ["en", "zh-CN", "ko"])
+def test_all_tabs_and_two_more_fit_into_a_small_window(page: Page, language: str) -> None:
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.locator("#language").select_option(language)
+    expect(page.locator("html")).to_have_attribute("lang", language)
+    expect(page.locator("#tabs > .tab-wrapper .overflow-menu")).to_be_hidden()
+    places = [tab.bounding_box() for tab in page.get_by_role("tab").all()]
+    ends = [place["x"] + place["width"] for place in places]
+    widest = max(place["width"] for place in places)
+    page.locator("#language").select_option("en")
+    assert max(ends) + 2 * widest < 1280
+
+
+def test_letters_are_twice_as_large_where_the_browser_s_font_size_is(page: Page) -> None:
+    page.set_viewport_size(VIEWPORT)  # an earlier test may have changed it
+    show(page, "attention", **FIRST)
+    parts = ["#title", "#tabs [role=tab]", "#start", "#preview-line", "#attention-map svg text", ".b-chips button"]
+    sizes = """parts => parts.map((part) =>
+        parseFloat(getComputedStyle(document.querySelector(part)).fontSize))"""
+    expect(page.locator("#attention-map svg text").first).to_be_visible()
+    usual = page.evaluate(sizes, parts)
+    page.evaluate("document.documentElement.style.fontSize = '200%'")
+    page.evaluate("dispatchEvent(new Event('resize'))")
+    expect(page.locator("#attention-map svg text").first).not_to_have_css("font-size", f"{usual[4]}px")
+    large = page.evaluate(sizes, parts)
+    page.evaluate("document.documentElement.style.fontSize = ''")
+    assert large[4] > usual[4], "as large as the map has room for"
+    assert large[:4] + large[5:] == [2 * each for each in usual[:4] + usual[5:]]

@@ -301,3 +301,5 @@ def test_a_refused_start_says_why_beside_its_button_and_beside_the_field(page: P
     page.get_by_label("Recipe", exact=True).select_option("A recipe file of your own")
     start.click()
     expect_seen(message, "Choose a recipe file first.", in_window=True)
+    page.get_by_label("Recipe", exact=True).select_option(index=0)
+    expect(message).to_have_count(0)  # it can start now
