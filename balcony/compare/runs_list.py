@@ -11,12 +11,11 @@ import torch
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
 from balcony.handlers import QUIET, own, sent
-from balcony.parts.export import file_text
+from balcony.parts.export import curve_rows, file_text
 from balcony.server.files import file_name
 from balcony.server.news import LAST_STEPS, POINTS_AT_FIRST, thin
 from balcony.server.workspace import Workspace, own_text_of
 from balcony.train.monitor import SERIES
-from balcony.train.saved_run import curve_rows
 from balcony.train.settings import in_words, label_of
 from balcony.train.tab import TrainTab
 from balcony.views import view

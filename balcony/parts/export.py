@@ -10,11 +10,14 @@ import csv
 import io
 import itertools
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from balcony.server.files import folder_name
 from bert_core.errors import InputError
+from bert_core.runs.run import Run
+from bert_core.training.objective import StepRow
 
 BYTE_ORDER_MARK = "\ufeff"
 NO_NUMBERS = "This view has no numbers to save yet."
@@ -41,6 +44,16 @@ def file_text(kind: str, values: Mapping[str, Any], rows: Callable[[Any], Iterab
         return _csv(itertools.chain([first], lines), list(first))
     content = values if len(values) > 1 else next(iter(values.values()))
     return json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def curve_rows(run: Run) -> list[Row]:
+    """A row for each step and for each evaluation on held-out text; None where nothing was measured."""
+    parts = {"training": run.history(), "held-out": run.evaluations()}
+    return [{"part": part, **_measured(record)} for part, records in parts.items() for record in records]
+
+
+def _measured(record: StepRow) -> Row:
+    return {name: value if math.isfinite(value) else None for name, value in vars(record).items()}
 
 
 def _lines(values: Mapping[str, Any], rows: Callable[[Any], Iterable[Row]]) -> Iterator[Row]:

@@ -10,7 +10,7 @@ from typing import Any
 import gradio as gr
 
 from balcony.frame.page import Page
-from balcony.parts.export import Row, file_text
+from balcony.parts.export import curve_rows, file_text
 from balcony.parts.report import report
 from balcony.server.files import file_name, pack, unpack
 from balcony.server.probe_lock import probe_lock
@@ -59,16 +59,6 @@ def run_file(page: Page, space: Workspace, run: Run, kind: str) -> dict[str, Any
     else:
         named = {"content": file_text(kind, {"": curve_rows(run)}, iter)}
     return {"name": _name(space, run, "curves")} | named
-
-
-def curve_rows(run: Run) -> list[Row]:
-    """A row for each step and for each evaluation on held-out text; None where nothing was measured."""
-    parts = {"training": run.history(), "held-out": run.evaluations()}
-    return [
-        {"part": part, **{name: None if value != value else value for name, value in vars(row).items()}}
-        for part, rows in parts.items()
-        for row in rows
-    ]
 
 
 def state_file(space: Workspace, run: Run) -> File:

@@ -106,7 +106,7 @@ def test_the_readmes_tab_answers_the_question_as_every_other(page: Page, address
 
     page.locator("#language").select_option("ko")
     expect(page.get_by_role("tab", name="이동")).to_have_attribute("aria-selected", "true")
-    expect(hint).to_have_text("각 층이 첫 문장의 단어들을 이동시킵니다.")
+    expect(hint).to_have_text("각 레이어가 첫 문장의 단어들을 이동시킵니다.")
     expect_seen(page.locator("#movement-map .b-map-hint"), "칸을 가리키면")
     page.locator("#language").select_option("zh-CN")
     expect(hint).to_have_text("每一层都会移动第一句话中的词。")

@@ -29,7 +29,7 @@ from balcony.masked_words.tab import (
 )
 from balcony.models.tab import model_facts, name_in_files, open_files
 from balcony.next_sentence.tab import verdict_value
-from balcony.parts.export import BYTE_ORDER_MARK, file_text
+from balcony.parts.export import BYTE_ORDER_MARK, curve_rows, file_text
 from balcony.parts.first_right import FirstRight
 from balcony.parts.notes import PAIRS_ONLY
 from balcony.server.news import POINTS_LIVE, poll_delay, run_news, status_line, thin
@@ -39,7 +39,6 @@ from balcony.train.form import encoding_of
 from balcony.train.guess_board import GuessBoard
 from balcony.train.monitor import baselines, run_guesses
 from balcony.train.preview import preview
-from balcony.train.saved_run import curve_rows
 from balcony.train.tab import preview_value
 from bert_core import TrainingService, load_checkpoint, load_recipe, save_checkpoint
 from bert_core.config import CHECKPOINTS, BertConfig
