@@ -295,11 +295,7 @@ def model_folder(name: str | Path) -> Path:
 
 
 def assemble(
-    files: dict[str, bytes],
-    stored: Tensors | None,
-    name: str,
-    max_positions: int | None = None,
-    limits: Limits = LOCAL,
+    files: dict[str, bytes], stored: Tensors | None, name: str, max_positions: int | None = None, limits: Limits = LOCAL
 ) -> Checkpoint:
     """Build a model from the contents of its files. files: of SMALL_FILES, by name. stored: its weights; None draws all
     of them, and leaves the recipe and the head of a task out. max_positions, limits, errors: see `load_checkpoint`."""
