@@ -40,7 +40,12 @@ def sentence_of(error: BaseException) -> str:
 
 def own(words: str) -> str:
     """A person's own words within a text of the page, marked so that the page does not translate them."""
-    return f"\u2068{words.translate(dict.fromkeys(map(ord, OWN)))}\u2069"
+    return f"{OWN[0]}{plain(words)}{OWN[1]}"
+
+
+def plain(text: str) -> str:
+    """The text without such marks."""
+    return text.translate(dict.fromkeys(map(ord, OWN)))
 
 
 def sent(event: gr.EventData, name: str, kind: type) -> Any:

@@ -36,7 +36,7 @@ class Shared:
         """Whether it is another than at the look before; a run that its person has removed stays as it was."""
         if not self.is_listed():
             return False
-        before, self.seen = self.seen, (self.run.status, f"{self.run.steps_done}", self.space.title_of(self.run))
+        before, self.seen = self.seen, (self.run.status, f"{self.run.steps_done}", self.space.title(self.run.id))
         return before != self.seen
 
     def described(self) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class Shared:
         run, recipe = self.run, self.run.recipe
         last = run.history(since=max(0, run.steps_done - LAST_STEPS))
         return {
-            "title": cleaned(self.space.title_of(run), LONGEST_TITLE),
+            "title": cleaned(self.space.title(run.id), LONGEST_TITLE),
             "recipe": f"{recipe.model.in_words}, {recipe.data.batch_size} pairs a step",
             "seed": str(recipe.seed),  # as text: a JavaScript number cannot hold every seed
             "rate": recipe.training.learning_rate,

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from balcony.parts.verdicts import MARGIN, Comparison, Spread, compare
+from balcony.parts.verdicts import Comparison, Spread, compare, learned
 from bert_core.config import ASSETS, DataConfig, read_json_file
 from bert_core.data.batches import IGNORED, PretrainingBatches
 from bert_core.data.corpus import Corpus
@@ -28,15 +28,18 @@ MAX_SENTENCES = 2000  # of the text, from its start
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of `Marks`."""
+    """A number of a trained model."""
 
     title: str  # of a column
     phrase: str  # in a sentence
-    objective: str  # "mlm", "nsp" or ""
-    unit: str  # "fraction", "nats" or "seconds"
+    objective: str  # "mlm", "nsp", "task" or ""
+    unit: str  # "fraction", "correlation", "nats" or "seconds"
 
 
-MEASURES = {  # by field of Marks, in the order of the columns
+MEASURES = {  # in the order of the columns; those of a task by its own name
+    "accuracy": Measure("Accuracy", "accuracy", "task", "fraction"),
+    "f1": Measure("F1", "F1", "task", "fraction"),
+    "pearson": Measure("Pearson", "Pearson", "task", "correlation"),
     "mlm_accuracy": Measure("Asked words right", "asked words right", "mlm", "fraction"),
     "masked_accuracy": Measure("At [MASK]", "right at [MASK]", "mlm", "fraction"),
     "replaced_accuracy": Measure("Replaced", "right where another word is shown", "mlm", "fraction"),
@@ -46,15 +49,18 @@ MEASURES = {  # by field of Marks, in the order of the columns
     "nsp_loss": Measure("NSP loss, same batches", "NSP loss", "nsp", "nats"),
     "seconds": Measure("Training", "training time", "", "seconds"),
 }
+ACCURACIES = {"mlm": "mlm_accuracy", "nsp": "nsp_accuracy"}  # of objectives; that of a task is its measure
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One side of an experiment. settings: as `Recipe.override` takes them. factors: of the recipe's own settings."""
+    """One side of an experiment. settings: as `Recipe.override` takes them. factors: of the recipe's own settings.
+    random_weights: whether a task begins with them."""
 
     title: str
     settings: dict[str, object] = field(default_factory=dict)
     factors: dict[str, float] = field(default_factory=dict)
+    random_weights: bool = False
 
     def apply(self, recipe: Recipe) -> Recipe:
         """The recipe with this variant's settings. Raises ConfigError where one exceeds its limit."""
@@ -64,17 +70,18 @@ class Variant:
 
 @dataclass(frozen=True)
 class Contrast:
-    """A comparison of another variant with the first one, and the conclusions from it.
+    """A comparison of two variants, and the conclusions from it.
 
-    fallback: for any number of seeds, if the other is no better than the most frequent answer while the first one is.
+    fallback: for any number of seeds, if no run of the other variant learned while those of the first one did.
     """
 
-    measure: str  # a key of MEASURES
+    measure: str  # a key of MEASURES; "task" stands for the measure of the task
     other: int  # index of the other variant
     higher: str  # if its number is higher
     alike: str  # if it is about the same
     lower: str
     fallback: str = ""
+    first: int = 0
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,8 @@ class Experiment:
     """A question that a few runs with the same recipe and seed answer, which differ in one thing.
 
     test: settings of the test that all variants get, if they are not the recipe's; its title says how they differ.
+    failing_counts: a variant that does not learn is an answer; else its learning rate may be to blame. of_task: the
+    runs learn the task of the Fine-tune tab.
     """
 
     name: str
@@ -90,13 +99,15 @@ class Experiment:
     variants: tuple[Variant, ...]
     contrasts: tuple[Contrast, ...]
     test: Variant = Variant("")
+    failing_counts: bool = False
+    of_task: bool = False
 
 
 @functools.cache
 def load_experiments() -> tuple[Experiment, ...]:
-    """The experiments of the program, in the order of their file names; a name is what follows the "-" there."""
+    """The experiments of the program, in the order of their files' numbers; a name is what follows the "-" there."""
     found = []
-    for path in sorted((ASSETS / "experiments").glob("*.json")):
+    for path in sorted((ASSETS / "experiments").glob("*.json"), key=lambda path: int(path.stem.partition("-")[0])):
         content = read_json_file(path, "experiment")
         content["variants"] = tuple(Variant(**each) for each in content["variants"])
         content["test"] = Variant(**content.get("test", {"title": ""}))
@@ -108,20 +119,21 @@ def load_experiments() -> tuple[Experiment, ...]:
 @dataclass(frozen=True)
 class Marks:
     """How a trained model answers the questions that all variants of an experiment get, with dropout off.
-    Losses are in nats, accuracies from 0 to 1, as in `Pretraining`."""
 
-    mlm_loss: float
-    nsp_loss: float
-    mlm_accuracy: float
-    nsp_accuracy: float
-    masked_accuracy: float
-    replaced_accuracy: float
-    kept_accuracy: float
-    seconds: float  # training time
-    pairs: int  # how many were judged
-    mlm_baseline: float  # accuracy of always the most frequent answer
-    nsp_baseline: float
-    trained: tuple[str, ...]  # the objectives, "mlm" and "nsp"
+    numbers: by measure, for the objectives that it was trained on; nan where nothing is asked. Losses are in nats,
+    accuracies from 0 to 1. baselines: the accuracy of always the most frequent answer, by objective. about: the
+    questions. is_enough: whether they are enough to measure something.
+    """
+
+    numbers: dict[str, float]
+    baselines: dict[str, float]
+    about: str
+    is_enough: bool = True
+
+    def learned(self, measure: str) -> bool:
+        """Whether the model learned what a measure asks."""
+        objective = MEASURES[measure].objective
+        return learned(self.numbers[ACCURACIES.get(objective, measure)], self.baselines[objective])
 
 
 def examine(
@@ -130,10 +142,12 @@ def examine(
     data: DataConfig,
     seconds: float = math.nan,
     trained: tuple[str, ...] = ("mlm", "nsp"),
+    name: str = "the text",
 ) -> Marks:
     """Test a model on about PAIRS pairs of a text, drawn and masked according to `data`; the same ones at every call.
 
-    seconds, trained: see `Marks`. Raises CorpusError for a text without pairs, unless the model is not trained on them.
+    seconds: its training time. trained: its objectives. name: of the text. Raises CorpusError for a text without
+    pairs, unless the model is not trained on them.
     """
     encoded, tokenizer = encode_corpus(text.part(0, MAX_SENTENCES), checkpoint.tokenizer), checkpoint.tokenizer
     try:
@@ -145,12 +159,13 @@ def examine(
     batches = [drawn[k] for k in range(max(1, PAIRS // data.batch_size))]
     *_, row = evaluate(checkpoint.model, batches, mask_token_id=tokenizer.token_to_id(MASK))
     return Marks(
-        **{name: getattr(row, name) for name in Pretraining.names},  # nan where nothing is asked
-        seconds=seconds,
-        pairs=len(batches) * data.batch_size,
-        mlm_baseline=_most_frequent([batch.asked()[1] for batch in batches]),
-        nsp_baseline=_most_frequent([batch.next_sentence_label for batch in batches]),
-        trained=trained,
+        {name: getattr(row, name) for name in Pretraining.names if MEASURES[name].objective in trained}
+        | {"seconds": seconds},
+        {
+            "mlm": _most_frequent([batch.asked()[1] for batch in batches]),
+            "nsp": _most_frequent([batch.next_sentence_label for batch in batches]),
+        },
+        f"{len(batches) * data.batch_size} pairs of {name}, masked by the recipe",
     )
 
 
@@ -161,21 +176,31 @@ def _most_frequent(labels: Sequence[Tensor]) -> float:
 
 
 def spread(marks: Sequence[Marks], measure: str) -> Spread:
-    return Spread(tuple(getattr(each, measure) for each in marks))
+    return Spread(tuple(each.numbers[measure] for each in marks))
 
 
-def outcome(contrast: Contrast, marks: Sequence[Sequence[Marks]]) -> Comparison | Literal["not trained", "fallback"]:
+def failed(marks: Sequence[Marks], measure: str) -> list[Marks]:
+    """Those of the runs that did not learn what is measured."""
+    return [each for each in marks if MEASURES[measure].objective and not each.learned(measure)]
+
+
+Outcome = Comparison | Literal["not trained", "too few", "failed", "fallback"]
+
+
+def outcome(experiment: Experiment, contrast: Contrast, marks: Sequence[Sequence[Marks]]) -> Outcome:
     """What the numbers say about a contrast. marks: for each variant those of its runs, one for each seed."""
-    measure, sides = MEASURES[contrast.measure], (marks[0], marks[contrast.other])
-    if measure.objective and not all(measure.objective in each.trained for side in sides for each in side):
+    measure, sides = contrast.measure, (marks[contrast.first], marks[contrast.other])
+    runs = [*sides[0], *sides[1]]
+    if not all(measure in each.numbers for each in runs):
         return "not trained"
-    baseline = baseline_of(marks[0][0], contrast.measure) if measure.unit == "fraction" else None
-    first, other = (spread(side, contrast.measure) for side in sides)
-    if contrast.fallback and baseline is not None and max(other.values) <= baseline + MARGIN < min(first.values):
+    if not all(each.is_enough for each in runs):
+        return "too few"
+    first, other = (spread(side, measure) for side in sides)
+    if not all(map(math.isfinite, first.values + other.values)):
+        return "not asked"
+    low, lower = (len(failed(side, measure)) for side in sides)
+    if contrast.fallback and not low and lower == len(sides[1]):
         return "fallback"
-    return compare(first, other, baseline)
-
-
-def baseline_of(marks: Marks, measure: str) -> float:
-    """The accuracy of always the most frequent answer, for a measure that is a fraction."""
-    return getattr(marks, f"{MEASURES[measure].objective}_baseline")
+    if not experiment.failing_counts and low + lower:
+        return "no better" if low + lower == len(runs) else "failed"
+    return compare(first, other, runs[0].baselines.get(MEASURES[measure].objective))

@@ -1,35 +1,26 @@
 """Experiments: one question, a few runs that differ in one setting, and the answer in numbers and a sentence."""
 
+import dataclasses
 import functools
-from collections.abc import Sequence
+import math
+import sys
 from typing import Any
 
 import gradio as gr
 
+from balcony.compare.conclusions import report
 from balcony.compare.definitions import (
-    MEASURES,
-    Contrast,
     Experiment,
     Marks,
-    baseline_of,
+    Variant,
     examine,
     load_experiments,
-    outcome,
-    spread,
 )
-from balcony.compare.trials import (
-    CONCLUSIONS,
-    Trial,
-    begun_trials,
-    failures,
-    format_number,
-    seeds_control,
-    sentences,
-    trial_view,
-)
+from balcony.compare.trials import Trial, newest_trial, trial_news
 from balcony.frame.page import Page
+from balcony.frame.page_request import PageRequest
 from balcony.handlers import QUIET, on_error
-from balcony.parts.verdicts import MARGIN, MARGIN_RATIO, SEEDS, STANDARD_ERRORS
+from balcony.parts.verdicts import FEWEST, MOST_JUDGED, SEEDS
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import Workspace
 from balcony.server.workspaces import Workspaces
@@ -37,35 +28,29 @@ from balcony.train.form import SHOWN_MODEL
 from balcony.train.preview import preview
 from balcony.train.settings import with_labels
 from balcony.train.tab import TrainTab
+from balcony.views import view
 from bert_core.config import DataConfig, check_seed
 from bert_core.data.corpus import Corpus
-from bert_core.errors import BertCoreError, ConfigError, CorpusError, percent
-from bert_core.runs.recipe import Recipe
+from bert_core.errors import BertCoreError, ConfigError, CorpusError
+from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.run import Run
+from bert_core.storage.checkpoint import Checkpoint
+from bert_core.tasks.examples import TaskParts
+from bert_core.tasks.prediction import review
 
-ALWAYS_SHOWN = ("mlm_accuracy", "mlm_loss", "nsp_accuracy", "nsp_loss", "seconds")
 MODELS_PER_RUN = 2  # that are never dropped: the first and the newest
+MOST_EPOCHS = 1_000
 HELLO = (
     "Choose a question and press Start experiment. Its models are trained one after the other; then a table and a "
-    "sentence answer the question here. They are trained on the text and with the settings of the Train tab."
+    "sentence answer the question here. They are trained on the text and with the settings of the Train tab, those of "
+    "the last question on the task of the Fine-tune tab."
 )
-NO_CONCLUSION = CONCLUSIONS | {  # by outcome; a contrast has the sentences for the others
-    "not asked": "not asked in this test",
-    "not trained": "not compared, because not every model is trained for it",
-    "no better": f"no model is more than {100 * MARGIN:g} points above always giving the most frequent answer; "
-    "take more steps",
-    "saturated": f"all models are within {100 * MARGIN:g} points of 100%, so this text cannot show a difference; "
-    "take a longer one",
-}
-RULE = (
-    f"Mean ± standard deviation over {{}} seeds. A difference counts if the means differ by more than "
-    f"{STANDARD_ERRORS} standard errors (Student's t, 95%). Results count as equal if they would differ by less "
-    f"than {100 * MARGIN:g} points (times: {MARGIN_RATIO:.0%}) even with {STANDARD_ERRORS} standard errors more."
-)
+SLOWER = "The same with a third of the learning rate"
+RATE = "training.learning_rate"
 
 
-def measured(data: DataConfig, run: Run) -> tuple[Marks, str]:
-    """How the newest model of a run answers the questions that `data` gives, and on which text. Raises CorpusError."""
+def measured(data: DataConfig, run: Run) -> Marks:
+    """How the newest model of a run answers the questions that `data` gives. Raises CorpusError."""
     weights = run.recipe.training
     trained = tuple(name for name in ("mlm", "nsp") if getattr(weights, f"{name}_weight"))
     seconds = run.history()[-1].seconds
@@ -73,34 +58,25 @@ def measured(data: DataConfig, run: Run) -> tuple[Marks, str]:
         if run.job is None:
             raise CorpusError("The text of this run is no longer kept; start it from the form.")
         training_text, held_out, _ = run.job.parts
-        text = held_out or training_text
+        text, name = (held_out, "held-out text") if held_out else (training_text, "the training text")
         with probe_lock:
-            marks = examine(run.snapshots[-1].checkpoint(), text, data, seconds=seconds, trained=trained)
+            return examine(run.snapshots[-1].checkpoint(), text, data, seconds, trained, name)
     except BertCoreError as error:
         raise CorpusError(f"Its model cannot be tested: {error}") from None
-    return marks, "held-out text" if held_out else "the training text"
 
 
-def report(experiment: Experiment, trial: Trial, space: Workspace) -> dict[str, Any] | None:
-    """A row for each variant and the answer, from the seeds with which all variants have finished."""
-    marks = trial.complete(*range(len(experiment.variants)))
-    if not marks[0]:
-        return None
-    contrasted = {contrast.measure for contrast in experiment.contrasts}
-    shown = [name for name in MEASURES if name in contrasted or name in ALWAYS_SHOWN]
-    looks = {entry.variant: {"colour": entry.colour, "isDotted": entry.is_dotted} for entry in space.entries.values()}
-    rows = [
-        {"title": title, "cells": [_cell(column, name) for name in shown], **looks.get(title, {})}
-        for title, column in zip(trial.variants, marks, strict=True)
-    ]
-    how = RULE.format(len(marks[0])) + " " if len(marks[0]) >= SEEDS else ""
-    how += f"Every model was tested on the same {marks[0][0].pairs} pairs of {trial.about}, masked by the recipe."
-    steps = {run.recipe.training.total_steps for run in space.all_runs if run.id in trial.runs}
-    how += f" Each was trained for {steps.pop():,} steps." if len(steps) == 1 else ""
-    if experiment.test.title:
-        how += f" {experiment.test.title}"
-    columns = [MEASURES[name].title for name in shown]
-    return {"columns": columns, "rows": rows, "answer": answer(experiment, marks), "how": how}
+def measured_task(run: Run) -> Marks:
+    """How the best model of a run does its task on examples from which it has not learned. Raises CorpusError."""
+    if run.job is None:
+        raise CorpusError("The examples of this run are no longer kept; fine-tune it again.")
+    parts = run.job.parts
+    part = (parts.test or parts.validation).sample(MOST_JUDGED, 0)
+    measure, count = part.kind.measure, len(part.examples)
+    with probe_lock:
+        found = review((run.best or run.snapshots[-1]).checkpoint(), part)
+    about = f"{count:,} {'test' if parts.test else 'held-out'} example{'s' * (count != 1)}"
+    numbers = {measure: found.measures[measure], "seconds": run.history()[-1].seconds}
+    return Marks(numbers, {"task": found.always[measure]}, about, is_enough=count >= FEWEST)
 
 
 def experiment_named(name: str) -> Experiment:
@@ -129,16 +105,59 @@ def start_experiment(
     recipes, service = [variant.apply(recipe) for variant in experiment.variants], workspaces.service
     vocabulary = preview(recipe, corpus or recipe.source(), service.device, service.limits).vocabulary
     _check_bytes(recipes, vocabulary, len(seeds), space.limit)
-    trial = Trial(
-        *("experiment", experiment.title, experiment.question, [variant.title for variant in experiment.variants]),
-        functools.partial(measured, experiment.test.apply(recipe).data),
-        functools.partial(report, experiment),
-    )
-    for seed in seeds:
-        for number, variant in enumerate(experiment.variants):
-            run = workspaces.start(space, recipes[number], corpus, seed, variant=variant.title)
-            trial.runs[run.id] = number, seed
-    trial.begin(space)
+
+    def start(variant: int, seed: int) -> Run:
+        return workspaces.start(space, recipes[variant], corpus, seed, variant=experiment.variants[variant].title)
+
+    def slower() -> None:
+        changed = recipe.override({RATE: recipe.training.learning_rate / 3})
+        start_experiment(workspaces, space, experiment, changed, corpus, seeds)
+
+    measure = functools.partial(measured, experiment.test.apply(recipe).data)
+    Trial(experiment, measure, None if experiment.failing_counts else slower).begin(space, start, seeds)
+
+
+def start_task_experiment(
+    workspaces: Workspaces,
+    space: Workspace,
+    experiment: Experiment,
+    recipe: FinetuningRecipe,
+    initial: Checkpoint,
+    parts: TaskParts,
+    seeds: range,
+) -> None:
+    """The same with runs that fine-tune the model `initial`, or one of its sizes; no list shows them.
+
+    All have the same number of steps, so that few examples are read more often. Raises BertCoreError.
+    """
+    space.refuse_if_active()
+    check_seed(seeds[-1])
+    train = parts.train if parts.validation else parts.train.split(recipe.data.validation_share, recipe.seed)[0]
+    everything = min(len(train.examples), recipe.data.most_examples or sys.maxsize)
+    recipes = [_sized(recipe, variant, everything) for variant in experiment.variants]
+    contrasts = [dataclasses.replace(each, measure=parts.train.kind.measure) for each in experiment.contrasts]
+
+    def start(variant: int, seed: int) -> Run:
+        return workspaces.finetune(space, recipes[variant].with_seed(seed), initial, parts, listed=False)
+
+    Trial(dataclasses.replace(experiment, contrasts=tuple(contrasts)), measured_task).begin(space, start, seeds)
+
+
+def _sized(recipe: FinetuningRecipe, variant: Variant, everything: int) -> FinetuningRecipe:
+    """The recipe with the examples of a variant, and as many steps as with everything. Raises ConfigError where there
+    are too few."""
+    batch, training = recipe.data.batch_size, recipe.training
+    size = int(str(variant.settings.get("data.most_examples", everything)))
+    if size > everything:
+        raise ConfigError(f"There are {everything} examples to learn from; this experiment needs {size}.")
+    ratio = math.ceil(everything / batch) / math.ceil(size / batch)
+    changed: dict[str, Any] = {
+        "data.most_examples": size,
+        "evaluate_every": min(MOST_EPOCHS, round(training.evaluate_every * ratio)),
+    }
+    if training.epochs is not None:
+        changed["epochs"] = min(MOST_EPOCHS, training.epochs * ratio)
+    return recipe.override(changed).replace(random_weights=variant.random_weights)
 
 
 def _check_bytes(recipes: list[Recipe], vocabulary: int, seeds: int, limit: int) -> None:
@@ -151,50 +170,27 @@ def _check_bytes(recipes: list[Recipe], vocabulary: int, seeds: int, limit: int)
         )
 
 
-def answer(experiment: Experiment, marks: Sequence[Sequence[Marks]]) -> str:
-    """Sentences that answer the experiment's question, as far as the numbers can.
-
-    marks: for each variant those of its runs, one for each seed.
-    """
-    conclusions = []
-    for contrast in experiment.contrasts:
-        verdict = outcome(contrast, marks)
-        conclusion = NO_CONCLUSION.get(verdict) or getattr(contrast, verdict)
-        seen = [_numbers(experiment, contrast, marks, verdict), *_failures(experiment, contrast, marks, verdict)]
-        conclusions.append((conclusion, len(marks[0]), seen))
-    return sentences(conclusions)
+def begun_trial(space: Workspace) -> dict[str, Any]:
+    """The value of the view: another one after each start, because a view is not told of the value it has."""
+    trial = newest_trial(space)
+    return {"visitor": space.token, "number": trial.number if trial else 0}
 
 
-def _numbers(experiment: Experiment, contrast: Contrast, marks: Sequence[Sequence[Marks]], verdict: str) -> str:
-    """What is compared, and the numbers of both variants unless nothing was asked."""
-    measure, phrase = contrast.measure, MEASURES[contrast.measure].phrase
-    if verdict in ("not asked", "not trained"):
-        return phrase
-    numbers = [f"{_cell(marks[n], measure)} ({experiment.variants[n].title})" for n in (0, contrast.other)]
-    if verdict in ("no better", "fallback"):
-        numbers.append(f"{percent(baseline_of(marks[0][0], measure))} (always the most frequent answer)")
-    return f"{phrase}: {', '.join(numbers)}"
-
-
-def _failures(experiment: Experiment, contrast: Contrast, marks: Sequence[Sequence[Marks]], verdict: str) -> list[str]:
-    """For both variants a sentence on runs that did not learn what is compared."""
-    measure, is_compared = contrast.measure, verdict not in ("not asked", "not trained")
-    if not is_compared or MEASURES[measure].unit != "fraction":
-        return []
-    baseline = baseline_of(marks[0][0], measure)
-    return [failures(experiment.variants[n].title, spread(marks[n], measure), baseline) for n in (0, contrast.other)]
-
-
-def _cell(marks: Sequence[Marks], measure: str) -> str:
-    if any(MEASURES[measure].objective not in ("", *each.trained) for each in marks):
-        return "not trained"
-    return format_number(spread(marks, measure), MEASURES[measure].unit)
+def start_slower(space: Workspace) -> None:
+    """Start the visitor's newest experiment again, with a third of the learning rate. Raises BertCoreError."""
+    trial = newest_trial(space)
+    if trial is None or trial.slower is None:
+        raise ConfigError("There is no such experiment; start one.")
+    trial.slower()
 
 
 class Experiments:
     """The controls, which start an experiment with the text and the recipe of the Train tab's form."""
 
     def __init__(self, page: Page, training: TrainTab) -> None:
+        def news(asked: PageRequest, number: int) -> dict[str, Any]:
+            return trial_news(asked.space, report, number)
+
         self.page, self.training, listed = page, training, load_experiments()
         gr.HTML("<h2>What does each part of BERT do?</h2>", elem_classes="b-heading", apply_default_css=False)
         with gr.Row(elem_id="experiments"):
@@ -208,28 +204,48 @@ class Experiments:
                     elem_classes="b-list",
                 )
                 with gr.Row(elem_id="experiment-start-row"):
-                    self.seeds = seeds_control("experiment-seeds")
-                    start = gr.Button("Start experiment", elem_id="experiment-start", min_width=160)
+                    self.seeds = gr.Radio(
+                        [("One seed", 1), ("Three seeds", SEEDS)],
+                        value=1,
+                        label="Seeds",
+                        show_label=False,
+                        container=False,
+                        min_width=200,
+                        elem_id="experiment-seeds",
+                    )
+                    self.button = gr.Button("Start experiment", elem_id="experiment-start", min_width=160)
             with gr.Column(scale=3, min_width=320):
-                self.result = trial_view(page, "experiment", "Progress of the experiment", HELLO)
+                page.answers.add("experiment", news)
+                options = {"hello": HELLO, "slower": SLOWER}
+                self.result = view("compare/trials", events=("slower",), options=options, elem_id="experiment")
         self.choice.change(
             lambda name: gr.update(info=experiment_named(name).question), self.choice, self.choice, **QUIET
         )
-        inputs = {page.visitor, self.choice, self.seeds, *training.form.all}
-        start.click(self.start, inputs, [self.result, *training.live], **QUIET)
+        self.result.slower(training.showing(start_slower), page.visitor, training.live, **QUIET)
+
+    def connect(self, task: Any) -> None:
+        """Connect the button. task: the form of the Fine-tune tab, which is laid out later."""
+        self.task = task
+        inputs = {*self.page.inputs, self.choice, self.seeds, *self.training.form.all, *task.all}
+        self.button.click(self.start, inputs, [self.result, *self.training.live], **QUIET)
 
     def start(self, values: dict[Any, Any]) -> dict[Any, Any]:
         """Start the chosen experiment; one that cannot be started says why."""
         space = self.page.workspaces.enter(values[self.page.visitor])
-        failed = on_error(lambda reason: self.page.say(with_labels(reason)))(self._start)(space, values)
-        return (failed or {self.result: begun_trials(space)}) | self.training.show(space.token)
+        problem = on_error(lambda reason: self.page.say(with_labels(reason)))(self._start)(space, values)
+        return (problem or {self.result: begun_trial(space)}) | self.training.show(space.token)
 
     def _start(self, space: Workspace, values: dict[Any, Any]) -> None:
-        filled, workspaces = self.training.form.read(values), self.page.workspaces
+        experiment, workspaces, count = experiment_named(values[self.choice]), self.page.workspaces, values[self.seeds]
+        if experiment.of_task:
+            tuning, parts = self.task.recipe(values), self.task.parts(values, workspaces)
+            initial, seeds = self.page.asked(values).checkpoint, range(tuning.seed, tuning.seed + int(count))
+            start_task_experiment(workspaces, space, experiment, tuning, initial, parts, seeds)
+            return
+        filled = self.training.form.read(values)
         if filled.initial == SHOWN_MODEL:
             raise ConfigError(
                 "An experiment begins with random weights; choose them as initial weights in the Train tab."
             )
-        recipe, seeds = filled.recipe(), range(filled.seed, filled.seed + int(values[self.seeds]))
-        corpus = filled.corpus(recipe)
-        start_experiment(workspaces, space, experiment_named(values[self.choice]), recipe, corpus, seeds)
+        recipe, seeds = filled.recipe(), range(filled.seed, filled.seed + int(count))
+        start_experiment(workspaces, space, experiment, recipe, filled.corpus(recipe), seeds)

@@ -1,9 +1,9 @@
-// The visitor's runs side by side: their last numbers, and of the ticked ones the curves and the settings that differ. A
-// run is ticked when it begins.
+// The visitor's runs side by side: what differs between them, their last numbers, and the curves of the ticked ones. A run
+// is ticked when it begins.
 
 import { saveMenu } from "../parts/downloads.js";
-import { asksFirst, keepingFocus, row, scrolling, table } from "../controls.js";
-import { button, disable, dot, el, fill, note, notes } from "../parts/elements.js";
+import { asksFirst, keepingFocus, row, table } from "../controls.js";
+import { button, disable, dot, el, fill, notes } from "../parts/elements.js";
 import { count, loss, percent } from "../parts/numbers.js";
 import { keep, kept, on, orError } from "../frame/page.js";
 import { answer } from "../frame/server.js";
@@ -22,21 +22,21 @@ const ALIKE = [
   "They did not all begin with the same weights.",
   "All of them began with the same weights, bit for bit.",
 ];
+const MOST_DIFFERING = 4; // settings of a run that are seen at once
 const [IN_THE_CURVES, AGAIN] = ["In the curves", "Again"].map((name) => el("span.b-unseen", name));
 
 /** A number, with its name where the head of the table has no room. @param {string} name @param {...import("../parts/elements.js").Child} content */
 const numberCell = (name, ...content) => el("td.b-number", { "data-name": name }, content);
 
-/** The settings that differ between runs, and whether they began alike. @param {any} answer */
-function difference({ runs: numbers, rows, alike }) {
-  const lines = rows.map(([label, name, ...values]) => [el("span", { title: name }, label), ...values]);
-  const head = ["Setting", ...numbers.map((number) => `Run ${number}`)];
+/** What a run has otherwise than others of the list. @param {[label: string, name: string, value: string][]} differs */
+function differing(differs) {
+  const lines = differs.map(([label, name, value]) =>
+      el("div", { title: name }, el("span", label), " ", el("b", value)),
+    ),
+    more = lines.slice(MOST_DIFFERING);
   return [
-    el("h3", "What differs"),
-    rows.length > 0
-      ? scrolling("What differs", table(head, lines, { numbers: Infinity, class: "b-table is-narrow" }))
-      : el("p", "Nothing: the same settings, text and seed."),
-    alike !== null && el("p.b-empty", { id: "runs-alike" }, ALIKE[+alike]),
+    lines.slice(0, MOST_DIFFERING),
+    more.length > 0 && el("details", el("summary", `and ${more.length} more`), more),
   ];
 }
 
@@ -45,14 +45,14 @@ class RunsList {
   rows = [];
   /** The curves of runs. @type {Record<string, any>} */
   fetched = {};
-  table = table([IN_THE_CURVES, "Run", "Seed", "Steps", ...Object.keys(COLUMNS), AGAIN], [], {
+  table = table([IN_THE_CURVES, "Run", "What differs", "Steps", ...Object.keys(COLUMNS), AGAIN], [], {
     class: "b-table b-runs",
     id: "runs-table",
-    numbers: 2,
+    numbers: 3,
   });
   empty = el("p.b-empty", "Each run that you start is listed here, with its last numbers.");
   notes = el("div", { id: "runs-notes" });
-  differ = el("div", { id: "runs-differ" });
+  alike = el("p.b-empty", { id: "runs-alike", hidden: "" });
   side = el("div");
 
   /** @param {HTMLElement} root @param {ViewContext} context */
@@ -60,11 +60,11 @@ class RunsList {
     this.trigger = trigger;
     this.hint = el("p.b-empty", options.hint);
     root.append(el("h2", "Which of your runs learned more?"), this.empty, this.notes, el("div.b-scroll", this.table));
-    root.append(this.hint, this.side, this.differ);
+    root.append(this.hint, this.side, this.alike);
     this.chart = new Curves(this.side, options);
     const kinds = { id: "compared", what: "the compared curves", kinds: ["png", "json", "csv"] };
     this.side.append(saveMenu(kinds, (kind) => this.save(kind)));
-    this.compare = asking(this.differ, () => this.drawChosen());
+    this.compare = asking(this.side, () => this.drawChosen());
     const refresh = asking(root, () => this.list());
     on("runs", () => refresh());
     on("renamed", () => refresh());
@@ -92,8 +92,9 @@ class RunsList {
     }
     const listed = await answer("listing");
     if (listed.error) return;
-    this.rows = listed.map((row) => ({ ...row, isShown: row.run === runs.shown }));
-    const ids = listed.map(({ run }) => run),
+    fill(this.notes, notes(listed.notes));
+    this.rows = listed.rows.map((row) => ({ ...row, isShown: row.run === runs.shown }));
+    const ids = this.rows.map(({ run }) => run),
       known = kept("listed", runs.visitor) ?? [];
     keep("listed", runs.visitor, ids);
     const ticked = ids.filter((run) => runs.chosen.has(run) || !known.includes(run));
@@ -106,18 +107,13 @@ class RunsList {
     const [body] = this.table.tBodies,
       lines = this.rows.map((row) => this.line(row));
     keepingFocus(body, () => fill(body, lines));
-    fill(this.notes, notes(this.rows[0]?.notes ?? []));
     this.hide();
     this.compare();
   }
 
   line(run) {
-    const { number, title, status, reason, seed, step, steps, numbers, held, isShown } = run;
-    const name = el(
-      "div",
-      `${number} · ${title}`,
-      el("small", { title: reason || null }, STATUS_NAMES[status].toLowerCase()),
-    );
+    const { title, status, reason, differs, step, steps, numbers, held, isShown } = run;
+    const name = el("div", title, el("small", { title: reason || null }, STATUS_NAMES[status].toLowerCase()));
     const measures = Object.entries(COLUMNS).map(([column, words], k) =>
       numberCell(column, numbers ? words(numbers[k]) : "–", held && el("small", `${words(held[k])} held-out`)),
     );
@@ -130,7 +126,7 @@ class RunsList {
       [
         el("td.b-tick", this.tick(run)),
         el("td.b-run-name", dot(run.colour, run.isDotted), name),
-        numberCell("Seed", `${seed}`),
+        el("td.b-differs", differing(differs)),
         numberCell("Steps", step === steps ? count(steps) : `${count(step)} of ${count(steps)}`),
         ...measures,
         el("td.b-again", again),
@@ -142,8 +138,8 @@ class RunsList {
   }
 
   /** Whether a run is drawn. @param {any} run */
-  tick({ run, number, canRepeat }) {
-    const tick = el("input", { type: "checkbox", "aria-label": `Run ${number} in the curves`, "data-key": number });
+  tick({ run, number, title, canRepeat }) {
+    const tick = el("input", { type: "checkbox", "aria-label": `In the curves: ${title}`, "data-key": number });
     tick.checked = runs.chosen.has(run);
     tick.disabled = !canRepeat;
     tick.addEventListener("change", () => {
@@ -154,9 +150,9 @@ class RunsList {
   }
 
   /** @param {any} run @param {string} label @param {boolean} paused @param {string} title */
-  again({ run, number, canRepeat }, label, paused, title) {
+  again({ run, number, title: name, canRepeat }, label, paused, title) {
     const item = button(label, () => this.trigger("select", { run, paused }), {
-      "aria-label": `${label}: run ${number}`,
+      "aria-label": `${label}: ${name}`,
       "data-key": `${label} ${number}`,
     });
     const isBusy = this.rows.some(({ status }) => !hasEnded(status));
@@ -164,13 +160,13 @@ class RunsList {
     return item;
   }
 
-  removal({ run, number, status }) {
+  removal({ run, number, title, status }) {
     const remove = () => {
       runs.remove(run);
       this.trigger("remove", { run });
     };
-    const asked = `Remove run ${number} with its curves and its model? It cannot come back.`,
-      item = asksFirst("Remove", { id: `remove-${number}`, "aria-label": `Remove: run ${number}` }, asked, remove);
+    const asked = `Remove “${title}” with its curves and its model? It cannot come back.`,
+      item = asksFirst("Remove", { id: `remove-${number}`, "aria-label": `Remove: ${title}` }, asked, remove);
     const opener = /** @type {HTMLButtonElement} */ (item.querySelector("button"));
     disable(opener, !hasEnded(status) && "Stop this run first", "Remove from the list");
     return item;
@@ -182,7 +178,7 @@ class RunsList {
     this.chart.save(kind, await orError(answer("table", ids, kind)));
   }
 
-  /** Draw the curves of the chosen runs, and what differs between these. */
+  /** Draw the curves of the chosen runs, and say whether these began alike. */
   async drawChosen() {
     const { fetched, ticked } = this,
       chosen = ticked.map((row) => row.run);
@@ -191,11 +187,12 @@ class RunsList {
       if (had?.status === status && had.title === title && hasEnded(status)) return; // that of an active run grows
       fetched[run] = { ...(await answer("curve", run)), status, title };
     });
-    const differing = chosen.length > 1 && answer("differing", chosen);
+    const alike = chosen.length > 1 ? answer("alike", chosen) : null;
     await Promise.all(curves);
     this.chart.change({ others: chosen.map((run) => fetched[run]).filter(({ error }) => !error) });
-    const found = await differing;
-    fill(this.differ, found && (found.error ? note(found.error, true) : difference(found)));
+    const isAlike = await alike;
+    this.alike.hidden = typeof isAlike !== "boolean";
+    this.alike.textContent = ALIKE[Number(isAlike)] ?? "";
   }
 }
 

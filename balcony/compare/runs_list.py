@@ -10,11 +10,12 @@ import torch
 
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
-from balcony.handlers import QUIET, own, sent
+from balcony.handlers import QUIET, own, plain, sent
 from balcony.parts.export import curve_rows, file_text
 from balcony.server.files import file_name
 from balcony.server.news import LAST_STEPS, POINTS_AT_FIRST, thin
-from balcony.server.workspace import Workspace, own_text_of
+from balcony.server.workspace import Workspace
+from balcony.train.form import SHOWN
 from balcony.train.monitor import SERIES
 from balcony.train.settings import in_words, label_of
 from balcony.train.tab import TrainTab
@@ -37,12 +38,14 @@ LONGEST_BEGIN = 40  # letters of a text
 def runs_list(page: Page, training: TrainTab) -> None:
     """Lay out the list and connect its buttons, which start a run like the chosen one."""
 
-    def listing(asked: PageRequest) -> list[dict[str, Any]]:
-        rows = [run_row(asked.space, run) for run in asked.space.pretraining_runs]
-        return [row | {"notes": asked.space.dropped_notes} for row in rows[:1]] + rows[1:]
+    def listing(asked: PageRequest) -> dict[str, Any]:
+        space, runs = asked.space, asked.space.pretraining_runs
+        differing = what_differs(runs)
+        rows = [run_row(space, run) | {"differs": differing.get(run, [])} for run in runs]
+        return {"rows": rows, "notes": space.dropped_notes}
 
-    def differing(asked: PageRequest, ids: list) -> dict[str, Any]:
-        return what_differs(asked.space, [asked.space.run(run_id) for run_id in ids])
+    def alike(asked: PageRequest, ids: list) -> bool | None:
+        return begin_alike([asked.space.run(run_id).snapshots for run_id in ids])
 
     def table(asked: PageRequest, ids: list, kind: str) -> dict[str, Any]:
         return curves_file(asked.space, [asked.space.run(run_id) for run_id in ids], kind)
@@ -57,7 +60,7 @@ def runs_list(page: Page, training: TrainTab) -> None:
         space.remove(sent(event, "run", str))
         give_back_memory()
 
-    for function in (listing, differing, curve, table):
+    for function in (listing, alike, curve, table):
         page.answers.add(function.__name__, function)
     options = {"series": SERIES, "hint": HINT}
     runs = view("compare/runs_list", events=("remove",), options=options, elem_id="runs-list")
@@ -69,7 +72,7 @@ def run_curve(space: Workspace, run: Run) -> dict[str, Any]:
     """A run's whole curve, thinned, to draw beside those of others."""
     entry = space.entries[run.id]
     return {
-        "name": space.shown_title(run.id, space.title_of(run)),
+        "name": space.title(run.id),
         "colour": entry.colour,
         "isDotted": entry.is_dotted,
         "steps": run.recipe.training.total_steps,
@@ -80,7 +83,10 @@ def run_curve(space: Workspace, run: Run) -> dict[str, Any]:
 def curves_file(space: Workspace, runs: Sequence[Run], kind: str) -> dict[str, Any]:
     """A file's name without its ending, which names the runs as the list does, and their numbers as its content, or the
     title of its picture. Raises RunError without a run that has numbers."""
-    named = {f"{space.entries[run.id].number} · {listed_title(space, run)}": run for run in runs if run.history()}
+    named: dict[str, Run] = {}
+    for run in (each for each in runs if each.history()):
+        title = plain(space.title(run.id))
+        named[f"{title} ({space.entries[run.id].number})" if title in named else title] = run
     if not named:
         raise RunError("No ticked run has numbers yet; tick one that has.")
     name = file_name(*named, "curves")
@@ -89,25 +95,17 @@ def curves_file(space: Workspace, runs: Sequence[Run], kind: str) -> dict[str, A
     return {"name": name, "content": file_text(kind, {title: curve_rows(run) for title, run in named.items()}, iter)}
 
 
-def listed_title(space: Workspace, run: Run) -> str:
-    """A run's title in the list, where its number has a place of its own."""
-    return space.names.get(run.id) or space.plain_title(run)
-
-
 def run_row(space: Workspace, run: Run) -> dict[str, Any]:
-    """A row of the list. title: without the number, which has a place of its own. numbers, held: of the last steps and
-    of the last held-out evaluation, in the order of CURVES; None where there are none. The seed is text: a JavaScript
-    number cannot hold every seed."""
+    """A row of the list. numbers, held: of the last steps and of the last held-out evaluation, in the order of CURVES;
+    None where there are none."""
     entry, progress = space.entries[run.id], run.progress()
     rows, evaluations = run.history(since=max(0, progress.step - LAST_STEPS)), run.evaluations()
     return {
         "run": run.id,
         "number": entry.number,
-        "variant": entry.variant,
         "colour": entry.colour,
         "isDotted": entry.is_dotted,
-        "title": space.shown_title(run.id, listed_title(space, run)),
-        "seed": str(run.recipe.seed),
+        "title": space.title(run.id),
         "status": progress.status,
         "reason": progress.reason,
         "step": progress.step,
@@ -118,42 +116,36 @@ def run_row(space: Workspace, run: Run) -> dict[str, Any]:
     }
 
 
-def what_differs(space: Workspace, runs: Sequence[Run]) -> dict[str, Any]:
-    """The settings that differ between runs as [label, name, a value for each run], and whether all began with the
-    same weights, None if that is unknown. Raises RunError for a run without a text."""
-    texts, settings = [], []
-    for run in runs:
-        if run.job is None:
-            raise RunError(f"Run {space.entries[run.id].number} is not prepared yet, or its text is no longer kept.")
-        texts.append(text := run.job.source)
-        begin = own(shorten(text.sentences[0], LONGEST_BEGIN, placeholder="…"))
-        first = {"text": "", "text_begins": begin, "vocabulary": f"{run.job.tokenizer.get_vocab_size():,}"}
-        settings.append(first | settings_of(run.recipe, text))
-    found = differences(settings)
+def what_differs(runs: Sequence[Run]) -> dict[Run, list[list[str]]]:
+    """For each run the settings that are not the same in all of them, as [label, name, value]. A run that is not
+    prepared, or whose text is no longer kept, is left out."""
+    texts = {run: job.source for run in runs if (job := run.job)}
+    found = differences([settings_of(run.recipe, text) for run, text in texts.items()])
     if "text" in found:
-        names = [own(text.name) if own_text_of(run) else text.name for run, text in zip(runs, texts, strict=True)]
-        found["text"] = [f"{name}, {len(text.sentences):,} sentences" for name, text in zip(names, texts, strict=True)]
+        begins = (own(shorten(text.sentences[0], LONGEST_BEGIN, placeholder="…")) for text in texts.values())
+        found["text"] = [f"{len(text.sentences):,} sentences: {begin}" for text, begin in zip(texts.values(), begins)]
     return {
-        "runs": [space.entries[run.id].number for run in runs],
-        "rows": [[label_of(name), name, *(in_words(value) for value in values)] for name, values in found.items()],
-        "alike": begin_alike([run.snapshots for run in runs]),
+        run: [[label_of(name), name, in_words(values[k])] for name, values in found.items()]
+        for k, run in enumerate(texts)
     }
 
 
 def settings_of(recipe: Recipe, corpus: Corpus) -> dict[str, Any]:
-    """All settings of a run with a prepared recipe, by names such as "data.batch_size"; the text by its fingerprint."""
+    """All settings of a run with a prepared recipe, by names such as "data.batch_size", after the fingerprint of its
+    text and its seed; those come first that people change most."""
     content = recipe.content()
-    flat = {"text": corpus.fingerprint, "seed": content.pop("seed")}
+    flat = {"text": corpus.fingerprint, "seed": str(content.pop("seed"))}
     content["training"]["steps"] = recipe.training.total_steps
     del content["title"], content["description"]
     for name in ("file", "kind", "needs"):  # the fingerprint says more
         del content["corpus"][name]
-    return flat | {f"{section}.{name}": value for section, values in content.items() for name, value in values.items()}
+    flat |= {f"{section}.{name}": value for section, values in content.items() for name, value in values.items()}
+    return {name: flat[name] for name in ("text", "seed", *SHOWN, *flat)}
 
 
 def differences(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """The settings that are not the same in all runs, with the value of each run."""
-    columns = {name: [each[name] for each in settings] for name in settings[0]}
+    columns = {name: [each[name] for each in settings] for name in settings[0]} if settings else {}
     return {name: values for name, values in columns.items() if any(value != values[0] for value in values)}
 
 

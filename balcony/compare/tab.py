@@ -7,10 +7,10 @@ from balcony.frame.tab import Tab
 from balcony.train.tab import TrainTab
 
 
-def compare_tab(page: Page) -> None:
+def compare_tab(page: Page) -> Experiments:
     training: TrainTab = page.laid_out["train"]
     runs_list(page, training)
-    Experiments(page, training)
+    return Experiments(page, training)
 
 
 TAB = Tab("compare", "Compare", compare_tab, story=(4, "Now change one setting and compare"))

@@ -10,6 +10,7 @@ from balcony.parts.export import Row
 from balcony.parts.labels import in_words
 from balcony.parts.notes import unknown_note
 from balcony.parts.report import task_report
+from balcony.parts.verdicts import FEWEST, MOST_JUDGED
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import Model, is_finetuning
 from bert_core.errors import InputError, RunError, percent
@@ -20,8 +21,6 @@ from bert_core.tasks.prediction import Judged, Review, predict, review, task_of
 from bert_core.tasks.task import Example, Prediction
 from bert_core.tasks.token_classification import divided, entities, spans_of
 
-MOST_JUDGED = 200  # examples
-FEWEST = 8  # held-out examples that measure something
 SAMPLES = 3
 MOST_SHOWN = 25
 MOST_BARS = 8
@@ -64,8 +63,7 @@ def task_model(asked: PageRequest) -> TaskModel | None:
     step = question.step if is_shown and question.step is not None else best
     if run is None or (found := space.checkpoint(run, step)) is None:
         return None
-    title = space.title_of(run)
-    model = Model(title, f"step {found[0]:,}", found[1], space.shown_title(run.id, title))
+    model = Model(space.title(run.id), f"step {found[0]:,}", found[1])
     return TaskModel(model, run.id, found[0], run.job.parts if run.job else None)
 
 

@@ -9,10 +9,8 @@ from typing import Any
 
 import gradio as gr
 
-from balcony.compare.trials import begun_trials, seeds_control, trial_view
 from balcony.finetune.answers import few_examples, result_rows, results_page, results_value, samples, tried_value
 from balcony.finetune.columns import chosen, columns_value
-from balcony.finetune.transfer import start_transfer
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import MODEL, Values
@@ -123,9 +121,6 @@ class FinetuneTab:
         with gr.Row(elem_classes="b-split"):
             with gr.Column(scale=4, min_width=320):
                 self.form = TaskForm()
-                with gr.Row():
-                    self.seeds = seeds_control("transfer-seeds")
-                    compare = gr.Button("What did pre-training buy?", elem_id="transfer-start", min_width=200)
             with gr.Column(scale=8, min_width=340):
                 for function in (results_value, tried_value, command):
                     page.answers.add(function.__name__, function)
@@ -147,7 +142,6 @@ class FinetuneTab:
                     title=(),
                     html=results_page,
                 )
-                self.transfer = trial_view(page, "transfer", "Progress of the comparison")
         form = self.form
         live = {form.facts, form.columns, self.samples, page.messages, page.visitor, page.frame}
         page.visitor.enter(self.restore, page.visitor, self.monitor, **FOLLOWING)
@@ -160,7 +154,7 @@ class FinetuneTab:
         form.sample.click(on_error(page.say)(self.save_sample), inputs, [page.file, page.messages], **QUIET)
         inputs = {*page.inputs, *form.all}
         form.start.click(self.start, inputs, {*live, self.monitor}, **QUIET)
-        compare.click(self.compare, {*inputs, self.seeds}, {*live, self.transfer}, **QUIET)
+        page.laid_out["compare"].connect(form)
 
     def restore(self, token: str | None) -> dict[str, Any] | None:
         """The run after a reload; the Train tab gives a new visitor a workspace."""
@@ -199,27 +193,19 @@ class FinetuneTab:
         return self.page.save(f"{path.parent.name}-{path.name}", lambda to: shutil.copyfile(path, to))
 
     def start(self, values: Values) -> dict[Any, Any]:
-        space, shown = self._started(values, self.workspaces.finetune)
-        return shown | {self.monitor: shown_run(space)}
-
-    def compare(self, values: Values) -> dict[Any, Any]:
-        """Start the runs that show what pre-training bought."""
-        begin = functools.partial(start_transfer, self.workspaces, seeds=values[self.seeds])
-        space, shown = self._started(values, begin)
-        return shown | {self.transfer: begun_trials(space)}
-
-    def _started(self, values: Values, begin: Callable[..., Any]) -> tuple[Workspace, dict[Any, Any]]:
-        """Begin with the workspace, recipe, model and examples of the form; the page says why that fails."""
+        """Fine-tune with the recipe, model and examples of the form; the page says why that fails."""
         space, page, form = self.workspaces.enter(values[self.page.visitor]), self.page, self.form
 
         def start() -> None:
-            begin(space, form.recipe(values), page.asked(values).checkpoint, form.parts(values, self.workspaces))
+            initial, parts = page.asked(values).checkpoint, form.parts(values, self.workspaces)
+            self.workspaces.finetune(space, form.recipe(values), initial, parts)
 
         problem, dropped = begun(space, start)
         shown = page.say(with_labels(problem)) if problem else self.describe(values)
         if not problem:
             shown[form.facts]["notes"][:0] = dropped
-        return space, shown | {page.visitor: space.token, page.frame: {"visitor": space.token}}
+        shown |= {page.visitor: space.token, page.frame: {"visitor": space.token}}
+        return shown | {self.monitor: shown_run(space)}
 
 
 TAB = Tab("fine-tune", "Fine-tune", FinetuneTab, hint="", reads_parts=True)

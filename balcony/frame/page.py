@@ -153,10 +153,8 @@ def models(asked: PageRequest) -> dict[str, Any]:
     """The models to choose, and those to compare with."""
     workspaces, space = asked.workspaces, asked.space
     return {
-        "models": [[key, space.shown_title(key, name), state] for key, name, state in choices(workspaces, space)],
-        "others": [
-            [key, space.shown_title(key.partition("@")[0], name)] for key, name in comparisons(workspaces, space)
-        ],
+        "models": choices(workspaces, space),
+        "others": comparisons(workspaces, space),
     }
 
 

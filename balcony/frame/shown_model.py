@@ -4,6 +4,7 @@ import itertools
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from balcony.handlers import plain
 from balcony.server.news import series_of, thin
 from balcony.server.workspace import Model, Workspace, is_finetuning
 from balcony.server.workspaces import Workspaces
@@ -23,14 +24,14 @@ STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the
 
 def caption(model: Model) -> str:
     """The model's name above its view."""
-    return f"{model.shown or model.title}, {model.detail}"
+    return f"{model.title}, {model.detail}"
 
 
 def choices(workspaces: Workspaces, space: Workspace) -> list[list[str]]:
     """All models that the visitor can choose: key, name and detail of each."""
     shipped = [[name, name, "comes with Balcony"] for name in workspaces.shipped_names]
-    runs = [[run.id, space.title_of(run), STATUS_NAMES.get(run.status, run.status)] for run in space.runs.values()]
-    models = [[key, space.names.get(key) or model.title, model.detail] for key, model in space.models.items()]
+    runs = [[run.id, space.title(run.id), STATUS_NAMES.get(run.status, run.status)] for run in space.runs.values()]
+    models = [[key, space.title(key), model.detail] for key, model in space.models.items()]
     return [*shipped, *reversed(runs), *models]
 
 
@@ -40,7 +41,7 @@ def comparisons(workspaces: Workspaces, space: Workspace) -> list[list[str]]:
     for run in reversed([*space.runs.values()]):
         steps = [snapshot.step for snapshot in run.snapshots]
         some = dict.fromkeys(steps[:: -(-len(steps) // MOST_STEPS) or 1] + steps[-1:])
-        found += [[f"{run.id}@{step}", f"Step {step:,} · {space.title_of(run)}"] for step in reversed(some)]
+        found += [[f"{run.id}@{step}", f"Step {step:,} · {space.title(run.id)}"] for step in reversed(some)]
     return found
 
 
@@ -56,7 +57,7 @@ def shown_model(workspaces: Workspaces, space: Workspace, key: str, step: int | 
         model = workspaces.model(space, key)
         is_own = key in space.models
         missing = f"It came from a file, the Hub or a kept step, which a link does not carry: {model.title}."
-        shown = {"key": key or workspaces.shipped_names[0], "name": model.title, "detail": model.detail}
+        shown = {"key": key or workspaces.shipped_names[0], "name": plain(model.title), "detail": model.detail}
         recipe = {"missing": missing} if is_own else None
         return {**shown, "own": is_own, "run": None, "steps": [], "at": None, "recipe": recipe}
     is_active = run.status in ACTIVE  # read first: the snapshots of a run that has ended are all there
@@ -65,7 +66,7 @@ def shown_model(workspaces: Workspaces, space: Workspace, key: str, step: int | 
     near = steps if steps and (not is_active or (step or 0) <= steps[-1]) else []
     return {
         "key": key,
-        "name": space.title_of(run),
+        "name": plain(space.title(key)),
         "detail": detail,
         "own": True,
         "run": run.id,

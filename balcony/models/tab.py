@@ -162,7 +162,7 @@ def show(asked: PageRequest) -> dict[str, Any]:
     """The list of models, and the facts of the shown one."""
     space, workspaces = asked.space, asked.workspaces
     models = choices(workspaces, space)
-    listed = [(key, f"{space.shown_title(key, name)} · {detail}") for key, name, detail in models]
+    listed = [(key, f"{name} · {detail}") for key, name, detail in models]
     first = asked.question.model or workspaces.shipped_names[0]
     card = card_of(CHECKPOINTS / first / CARD) if first in workspaces.shipped_names else {}
     return {CHOICE: {"choices": listed, "first": first}, FACTS: model_facts(asked.model) | card}
@@ -191,7 +191,7 @@ def model_facts(model: Model) -> dict[str, Any]:
     labels = f": {first_three(map(own, head.labels))}" if head and head.labels else ""
     return {
         "facts": [
-            ["Model", model.shown or model.title],
+            ["Model", model.title],
             ["State", model.detail],
             ["Task", task + labels],
             ["Layers", f"{config.num_hidden_layers}"],

@@ -9,7 +9,7 @@ from typing import Any
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
 from balcony.frame.shown_model import caption
-from balcony.handlers import MALFORMED
+from balcony.handlers import MALFORMED, plain
 from balcony.parts.export import Row, file_text
 from balcony.server.files import file_name
 from balcony.views import view
@@ -66,7 +66,7 @@ def by_title(asked: PageRequest, values: Sequence[Any]) -> dict[str, Any]:
     """
     if len(values) == 1 or (other := asked.other) is None:
         return {"": values[0]}
-    first, second = (f"{each.title}, {each.detail}" for each in (asked.model, other))
+    first, second = (plain(f"{each.title}, {each.detail}") for each in (asked.model, other))
     return {first: values[0], second + " (2)" * (second == first): values[1]}
 
 

@@ -15,6 +15,7 @@ SEEDS = 3  # the fewest for a comparison: with two, both runs of one side often 
 # Half the width of the 95 % interval around a difference, in standard errors: Student's t with 2 degrees of freedom,
 # the fewest that Welch's test can get from 3 runs on each side, so unequal spreads do not make it too narrow.
 STANDARD_ERRORS = 4.3
+FEWEST, MOST_JUDGED = 8, 200  # held-out examples: that measure something, that are asked
 MARGIN = 0.05  # accuracies that differ by less count as alike
 MARGIN_RATIO = 0.1  # of other numbers, as a fraction of the first
 # A diverged model's guesses contain fewer nats about the words around them; those of other models contain over 8e-5.
@@ -72,11 +73,9 @@ class Spread:
         return statistics.stdev(self.values) if len(self.values) > 1 else math.nan
 
 
-def failed(accuracies: Spread, baseline: float) -> tuple[float, ...]:
-    """The accuracies of runs that are no better than the best constant answer, where another seed of theirs is: then
-    the mean says little. None if all runs failed."""
-    low = tuple(value for value in accuracies.values if value <= baseline + MARGIN)
-    return low if len(low) < len(accuracies.values) else ()
+def learned(accuracy: float, baseline: float) -> bool:
+    """Whether a model is right clearly more often than always the most frequent answer."""
+    return accuracy > baseline + MARGIN
 
 
 def compare(first: Spread, other: Spread, baseline: float | None = None) -> Comparison:
@@ -89,7 +88,7 @@ def compare(first: Spread, other: Spread, baseline: float | None = None) -> Comp
     means = first.mean, other.mean
     if not all(map(math.isfinite, means)):
         return "not asked"
-    if baseline is not None and max(means) <= baseline + MARGIN:
+    if baseline is not None and not learned(max(means), baseline):
         return "no better"
     if baseline is not None and min(means) >= 1 - MARGIN:
         return "saturated"

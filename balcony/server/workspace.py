@@ -5,18 +5,16 @@ can see or stop another's run, and a wrong token and an unknown run give the sam
 """
 
 import itertools
-import re
 import secrets
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any
 
 from balcony.handlers import own
 from balcony.server import memory
 from bert_core.errors import RunError, first_three
-from bert_core.runs.recipe import FinetuningRecipe, Recipe, recipe_named, recipe_names
+from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.runs.run import ACTIVE, TRAINING, Run
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -31,19 +29,6 @@ RUN_COLOURS: tuple[str, ...] = ("#8b5cf6", "#0891b2", "#ec4899", "#65a30d", "#ef
 RUN_COLOURS += ("#08a07a", "#ff05ea", "#8f5095", "#67732b", "#9705ff", "#f06400")
 RUN_LOOKS = tuple((colour, dotted) for dotted in (False, True) for colour in RUN_COLOURS)  # one for each of MOST_RUNS
 PASTED_TEXT = "Your text"  # the name of a text that was pasted
-# In a run's name, settings that are not those of the first run of its kind: the most telling ones first.
-DIFFERENCES = {
-    "model.num_hidden_layers": "{} layers",
-    "training.learning_rate": "rate {:g}",
-    "data.mask_probability": "{:.0%} to predict",
-    "model.num_attention_heads": "{} heads",
-    "model.hidden_size": "hidden size {}",
-    "training.steps": "{:,} steps",
-    "training.epochs": "{} epochs",
-    "data.batch_size": "batch size {}",
-    "seed": "seed {}",
-}
-MOST_DIFFERENCES = 2
 MODEL_BYTES = 2**20  # of a model beside its weights: modules, tokenizer
 MOST_BUILT = 2  # checkpoints built from snapshots and kept: the newest and the selected one
 
@@ -65,37 +50,13 @@ def own_text_of(run: Run) -> str:
     return title if is_own and title != PASTED_TEXT else ""
 
 
-def difference(settings: dict[str, Any], first: dict[str, Any]) -> list[str]:
-    """The settings of a run, in words, that the first one has otherwise."""
-    others = {name: value for name, value in settings.items() if value is not None and value != first.get(name)}
-    found = (words.format(others[name]) for name, words in DIFFERENCES.items() if name in others)
-    return [re.sub("^(1 .*)s$", r"\1", each) for each in found][:MOST_DIFFERENCES]
-
-
-def _named_settings(recipe: Recipe | FinetuningRecipe) -> dict[str, Any]:
-    names = [name for name in DIFFERENCES if name == "seed" or name in recipe.settings()]
-    found = {name: attrgetter(name)(recipe) for name in names}
-    return found | {"training.steps": recipe.training.total_steps} if "training.steps" in found else found
-
-
-def _base(asked: Recipe | FinetuningRecipe) -> dict[str, Any]:
-    """What the settings of a recipe's runs are compared with in their names: those of the recipe as Balcony has it, so
-    that a run from a link or a file keeps its name, with the length and the seed of the first run."""
-    settings = _named_settings(asked)
-    if not isinstance(asked, Recipe) or asked.name not in recipe_names():
-        return settings
-    found = _named_settings(recipe_named(asked.name))
-    return settings | {name: found[name] for name in found if name not in ("training.steps", "training.epochs", "seed")}
-
-
 @dataclass(eq=False)
 class Model:
-    """A model that the probing tabs can use. shown: its title with a person's own words marked, "" without such."""
+    """A model that the probing tabs can use."""
 
     title: str
     detail: str
     checkpoint: Checkpoint
-    shown: str = ""
 
     @property
     def nbytes(self) -> int:
@@ -104,16 +65,13 @@ class Model:
 
 @dataclass(frozen=True)
 class Entry:
-    """A run in the visitor's list. number: in the list of its kind, from 1, never reused. variant: its title in an
-    experiment, else "". colour, is_dotted: of its curves over another run's; runs of one variant share them.
-    settings: those that names tell, as it was asked for. base: what they are compared with, see `_base`."""
+    """A run in the visitor's list. number: from 1, never reused. variant: its title in an experiment, else "".
+    colour, is_dotted: of its curves over another run's; runs of one variant share them."""
 
     number: int
     variant: str
     colour: str
     is_dotted: bool = False
-    settings: dict[str, Any] = field(default_factory=dict)
-    base: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -142,8 +100,7 @@ class Workspace:
     is_away: bool = False
     caller: str | None = None
     is_readmitted: bool = False
-    _numbers: list[Iterator[int]] = field(default_factory=lambda: [itertools.count(1), itertools.count(1)])
-    _dropped_titles: dict[str, int] = field(default_factory=dict)  # the lowest number of each
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _built: dict[tuple[str, int], Checkpoint] = field(default_factory=dict)
     _building: threading.Lock = field(default_factory=threading.Lock)
     _changing: threading.Lock = field(default_factory=threading.Lock)  # held while a mapping is replaced
@@ -178,40 +135,16 @@ class Workspace:
         except (KeyError, TypeError):
             raise RunError(NOT_YOURS) from None
 
-    def title_of(self, run: Run) -> str:
-        """The run's name on the page: the person's own, or what tells it from others, and then its text's or recipe's.
-        Its number comes first if an earlier run has the same, or had it before it was dropped."""
-        if own := self.names.get(run.id):
-            return own
-        title, number = self.plain_title(run), self.entries[run.id].number
-        alike = (self.entries[other.id].number for other in self.runs.values() if self.plain_title(other) == title)
-        first = min(*alike, number, self._dropped_titles.get(title, number))
-        return (f"Run {number} · " if first < number else "") + title
-
-    def shown_title(self, key: str, title: str) -> str:
-        """The title of a run or a model with the words marked that a person wrote: a name, or a file's."""
-        words = self.names.get(key, "")
-        if not words and (run := self.runs.get(key)):
-            words = own_text_of(run)
-        elif not words and (model := self.models.get(key)):
-            words = model.title
-        return title.replace(words, own(words), 1) if words else title
-
-    def plain_title(self, run: Run) -> str:
-        """The same without a number or a name of the person's: its variant or missing objective, the settings that
-        differ, its text or recipe."""
-        training, entry = run.recipe.training, self.entries[run.id]
-        if is_finetuning(run):
-            missing = ["random start"] * run.recipe.random_weights
-        else:
-            model = run.recipe.model
-            parts = {"MLM": training.mlm_weight, "NSP": training.nsp_weight, "positions": model.use_position_embeddings}
-            parts["segments"] = model.use_token_type_embeddings
-            missing = [f"without {name}" for name, is_there in parts.items() if not is_there]
+    def title(self, key: str) -> str:
+        """What the page calls a run or a loaded or kept model, with the words marked that a person wrote: the name that
+        the person gave, or a run's number and its recipe or text. RunError for another visitor's."""
+        if name := self.names.get(key):
+            return own(name)
+        if model := self.models.get(key):
+            return own(model.title)
+        run = self.run(key)
         title = run.recipe.title.removesuffix(".txt")
-        steps = {"training.steps": training.total_steps} if training.parts else {}  # it was asked for more
-        differing = difference(entry.settings | steps, entry.base)
-        return " · ".join([*([entry.variant] if entry.variant else missing), *differing, title])
+        return f"Run {self.entries[key].number} · {own(title) if own_text_of(run) else title}"
 
     def rename(self, key: str, name: str) -> None:
         """Give a run or a model another name, "" for its first one. RunError for another visitor's."""
@@ -257,8 +190,8 @@ class Workspace:
         """RunError while a run has not ended, which it names."""
         if (run := self.active_run) is None:
             return
-        known = run.id in self.runs  # the runs of a comparison are in no list
-        name = self.shown_title(run.id, self.title_of(run)) if known else "The comparison of initial weights"
+        known = run.id in self.runs  # the runs of an experiment with a task are in no list
+        name = self.title(run.id) if known else "The experiment"
         raise RunError(f"“{name}” has not ended. Stop it before you start another.")
 
     def refuse_if_full(self) -> None:
@@ -280,19 +213,13 @@ class Workspace:
 
     def add_run(self, run: Run, variant: str = "") -> None:
         """Keep a run. With too many runs or bytes, the oldest ended ones without a name of the person's are dropped."""
-        number, asked = next(self._numbers[is_finetuning(run)]), run.asked
-        alike_runs = (
-            self.entries[other.id]
-            for other in self.runs.values()
-            if (type(other.asked), other.asked.name) == (type(asked), asked.name)
-        )
-        base = next((entry.base for entry in alike_runs if entry.variant == variant), None) or _base(asked)
+        number = next(self._numbers)
         looks = {(entry.colour, entry.is_dotted): entry.variant for entry in self.entries.values()}
         alike = (look for look, of in looks.items() if variant and of == variant)
         at = number % len(RUN_LOOKS)
         free = (look for look in RUN_LOOKS[at:] + RUN_LOOKS[:at] if look not in looks)
         look = next(itertools.chain(alike, free, RUN_LOOKS[at : at + 1]))
-        entry = Entry(number, variant, *look, _named_settings(asked), base)
+        entry = Entry(number, variant, *look)
         with self._changing:
             self.entries, self.runs = {**self.entries, run.id: entry}, {**self.runs, run.id: run}
         memory.make_room(self)
@@ -300,7 +227,7 @@ class Workspace:
         for old in (other for other in ended if not self.names.get(other.id)):
             if len(self.runs) <= MOST_RUNS and self.used <= self.limit:
                 break
-            self.dropped.append(self.title_of(old))
+            self.dropped.append(self.title(old.id))
             self._forget(old)
 
     def remove(self, run_id: str) -> None:
@@ -312,8 +239,6 @@ class Workspace:
         run.free("Removed.")
 
     def _forget(self, run: Run) -> None:
-        title, number = self.plain_title(run), self.entries[run.id].number
-        self._dropped_titles[title] = min(number, self._dropped_titles.get(title, number))
         with self._changing:
             found = self.runs, self.entries, self.names
             self.runs, self.entries, self.names = (_without(each, run.id) for each in found)

@@ -218,14 +218,12 @@ class Workspaces:
         if not key or key in self._load_shipped:
             return self.shipped(key)
         if model := space.models.get(key):
-            title = space.names.get(key) or model.title
-            return Model(title, model.detail, model.checkpoint, space.shown_title(key, title))
+            return Model(space.title(key), model.detail, model.checkpoint)
         run = space.run(key)
         if (found := space.checkpoint(run, step)) is None:
             ended = f"This run ended before it had a model. {run.reason}"
             raise RunError(NO_MODEL_YET if run.status in ACTIVE else ended)
-        title = space.title_of(run)
-        return Model(title, f"step {found[0]:,}", found[1], space.shown_title(key, title))
+        return Model(space.title(key), f"step {found[0]:,}", found[1])
 
     def _add(self, space: Workspace) -> Workspace:
         space.touch(self.service.now())

@@ -18,6 +18,7 @@ from balcony.views import view
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.probes.exam import Tally
+from bert_core.runs.recipe import recipe_named, recipe_names
 from bert_core.runs.run import TRAINING, Run
 
 MOST_SENTENCES = 20_000  # of the held-out text, from its start
@@ -115,7 +116,8 @@ def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[
         if earlier and 0 < earlier[0] < step:  # else no step near the one where more were added is kept
             with probe_lock:
                 before = _before(earlier[0], examined(earlier[1], training).words, losses)
-        usual = space.entries[run.id].base.get("training.learning_rate", rate)
+        asked = run.recipe
+        usual = (recipe_named(asked.name) if asked.name in recipe_names() else asked).training.learning_rate
         sentence, advice = _word_verdict(*shown, rate=rate, usual=usual, losses=losses, before=before)
         sentences.append(sentence)
     if config.nsp_weight:

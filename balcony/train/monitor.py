@@ -101,7 +101,7 @@ def monitor_value(workspaces: Workspaces, space: Workspace, run: Run | None) -> 
     return {
         "visitor": space.token,
         "run": run.id,
-        "title": space.shown_title(run.id, space.title_of(run)),
+        "title": space.title(run.id),
         "steps": run.recipe.training.total_steps,
         "device": workspaces.service.device_name,
         "step": run.progress().step,  # another value, so that the page asks at once after a button was pressed

@@ -54,7 +54,7 @@ def run_file(page: Page, space: Workspace, run: Run, kind: str) -> dict[str, Any
     if kind in WHOLE:
         return page.kept_file(*WHOLE[kind](space, run))
     if kind == "png":
-        progress, shown = run.progress(), space.shown_title(run.id, space.title_of(run))
+        progress, shown = run.progress(), space.title(run.id)
         named = {"title": f"{shown}, step {progress.step:,} of {progress.steps:,}"}
     else:
         named = {"content": file_text(kind, {"": curve_rows(run)}, iter)}
@@ -84,7 +84,7 @@ WHOLE: Mapping[str, Callable[[Workspace, Run], File]] = {"zip": state_file, "htm
 
 
 def _name(space: Workspace, run: Run, what: str) -> str:
-    return file_name(space.title_of(run), f"step {run.progress().step}", what)
+    return file_name(space.title(run.id), f"step {run.progress().step}", what)
 
 
 def resumed(

@@ -331,7 +331,7 @@ class TrainTab:
         def resume() -> None:
             run = resumed(functools.partial(self.workspaces.resume, space), path, own_text, limits)
             run.set_pace(pace_of(values[self.pace] or 0))
-            said.append(f"“{space.shown_title(run.id, space.title_of(run))}” goes on where it was saved.")
+            said.append(f"“{space.title(run.id)}” goes on where it was saved.")
 
         problem = begun(space, resume)[0] if path else ""
         return {self.saved.problem: no_facts(problem, said), **self.show(space.token)}

@@ -153,7 +153,7 @@ def test_the_room_guesses_and_the_model_stands_beside_it(visit_class: Callable[.
         expect(right.locator("td").nth(1)).to_have_text("1")  # the room's
         expect(right.locator("td").nth(2)).to_have_text(re.compile("%$"))  # the model's
         expect(page.locator(".class-sentence")).to_be_visible()
-        expect(page.get_by_text("The model is Romeo and Juliet, quick, step 20.")).to_be_visible()
+        expect(page.get_by_text("The model is Run 1 · Romeo and Juliet, quick, step 20.")).to_be_visible()
     expect_seen(ada.locator(".class-histogram tr.is-own"), "your guess")
     for page in (teacher, bob):
         expect(page.locator("#masked-guesses ol li").first).to_be_visible()

@@ -276,29 +276,6 @@ def test_a_small_probability_has_the_digits_from_which_its_logarithm_follows(pag
     assert told == told_apart
 
 
-def test_the_runs_of_an_experiment_are_ticked_alone_when_it_begins(page: Page) -> None:
-    found = page.evaluate(
-        """async () => {
-            const { runs } = await import("/modules/compare/runs.js");
-            const { setVisitor } = await import("/modules/frame/page.js");
-            const { view: trial } = await import("/modules/compare/trials.js");
-            const news = { number: 1, of: 2, done: 2, runs: ["a", "b"], title: "", question: "" }, chosen = [];
-            setVisitor("v");
-            runs.choose(["c"]);
-            const options = { id: "experiment", label: "Progress", hello: "" }, server = { news: async () => news };
-            const draw = trial(document.createElement("div"), { server, options });
-            for (let asked = 0; asked < 2; asked += 1) {
-                draw(null);
-                await new Promise((resolve) => setTimeout(resolve, 50));
-                chosen.push([...runs.chosen]);
-                runs.choose(["b"]);  // by hand: that stays
-            }
-            return chosen;
-        }"""
-    )
-    assert found == [["a", "b"], ["b"]]
-
-
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_kinds_of_marked_words_have_colours_that_can_be_told_from_the_page(page: Page, theme: str) -> None:
     found = page.evaluate(

@@ -1,25 +1,21 @@
 """The page in Chinese and Korean: chosen by the browser, switched in the bar, without a reload."""
 
-import dataclasses
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from browser_steps import VIEWPORT, Tabs, expect_seen
 from playwright.sync_api import Page, expect
 from test_every_tab_translated import is_english
 
-from balcony.compare.definitions import Marks, load_experiments
-from balcony.compare.experiments import answer
-from balcony.compare.trials import Trial
-from balcony.finetune.transfer import Mark, measured
-from balcony.finetune.transfer import answer as transfer_answer
+from balcony.compare.conclusions import answer
+from balcony.compare.definitions import MEASURES, Experiment, Marks, load_experiments
 
 
 def each_marks(k: int) -> Marks:
     """Of a variant: each is better than the one before, and takes longer."""
-    names = [item.name for item in dataclasses.fields(Marks)]
-    numbers = dict.fromkeys(names, 0.3 + k / 5) | {"mlm_baseline": 0.1, "nsp_baseline": 0.2, "seconds": 1.0 + k}
-    return Marks(**numbers | {"pairs": 480, "trained": ("mlm", "nsp")})
+    numbers = dict.fromkeys(MEASURES, 0.3 + k / 10) | {"seconds": 1.0 + k}
+    return Marks(numbers, {"mlm": 0.1, "nsp": 0.2, "task": 0.1}, "questions")
 
 
 @pytest.fixture(scope="module")
@@ -89,13 +85,18 @@ def test_a_text_that_is_written_later_is_translated_before_it_is_painted(chinese
     ]
 
 
-def test_what_experiments_and_comparisons_answer_is_translated_as_a_whole(chinese: Page) -> None:
-    sides = [[[each_marks(k)] * n for k in range(3)] for n in (1, 3)]
-    said = [answer(each, side) for each in load_experiments() for side in sides]
-    trial = Trial("transfer", "A task", "", ["random", "pretrained"] * 2, measured, lambda trial, space: None)
-    for n in (1, 3):
-        trial.marks = {(k, seed): Mark(8, 74, [[4, 0.5]], 0.5 + k / 4, 0.5) for k in (0, 1) for seed in range(n)}
-        said.append(transfer_answer("accuracy", trial))
+def with_a_measure(experiment: Experiment) -> Experiment:
+    """As it has when it begins."""
+    contrasts = [replace(each, measure=each.measure.replace("task", "accuracy")) for each in experiment.contrasts]
+    return replace(experiment, contrasts=tuple(contrasts))
+
+
+def test_what_experiments_answer_is_translated_as_a_whole(chinese: Page) -> None:
+    better = [[[each_marks(k)] * n for k in range(6)] for n in (1, 3)]
+    failing = [[[each_marks(k)] * n for k in (3, -2, -2, -2, -2, -2)] for n in (1, 3)]
+    unsettled = [[each_marks(k + seed) for seed in (3, 0, 2)] for k in (0, 1, 0, 1, 0, 1)]
+    sides = [*better, *failing, unsettled]
+    said = [answer(with_a_measure(each), side) for each in load_experiments() for side in sides]
     shown = chinese.evaluate(
         """async (texts) => {
             const box = document.createElement("p"), all = [];

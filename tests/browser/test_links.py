@@ -125,7 +125,7 @@ def test_after_a_run_on_ones_own_text_every_tab_shows_its_words_and_a_link_says_
         open_tab(page, "Train")
         paste(page, "\n".join(sentences))
         train(page)
-        expect(shown_model(page)).to_have_text("Your text" if number == 1 else f"Run {number} · Your text")
+        expect(shown_model(page)).to_have_text(f"Run {number} · Your text")
         for tab, words in WORDS.items():
             open_tab(page, tab)
             expect(words_of(page).first).to_have_text(re.compile(f"^{letter}+$"))

@@ -73,7 +73,7 @@ def test_the_matrix_shows_a_window_of_a_long_text_whose_sentences_stand_in_the_b
     paste(page, "\n".join(f"sentence number {number} goes on" for number in range(1, 61)))
     change_setting(page, "steps", "20")
     page.locator("#start").click()
-    expect(shown_model(page)).to_have_text("Your text")
+    expect(shown_model(page)).to_have_text("Run 2 · Your text")
     wait_for_status(page, "Finished")
     open_tab(page, "Next sentence")
     chips = page.get_by_role("group", name="Words of: ")

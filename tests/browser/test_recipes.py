@@ -130,15 +130,15 @@ def test_an_example_is_taken_by_one_press_and_start_stays_in_sight(visit: Callab
     wait_for_status(page, "Finished")
     page.wait_for_function(f"() => {{ const {{ visible, x }} = ({HELD_OUT})(); return visible && x.length > 1; }}")
     expect(own).to_be_hidden()  # the form is folded, so that the run is in sight
-    title = "Wer klopft so fr…t an meine Tür?"  # without its middle
+    title = "Run 1 · Wer klo…t an meine Tür?"  # without its middle
     expect(shown_model(page)).to_have_text(title)
-    # As many more steps as a person types, and the name says how many there are.
+    # As many more steps as a person types, in the same run.
     page.get_by_label("More steps").fill("5")
     expect(page.locator("#go-on")).to_have_text("Train 5 more steps")
     page.locator("#go-on").click()
     expect(page.locator("#run-step")).to_have_text("25 of 25")
     wait_for_status(page, "Finished")
-    expect(shown_model(page)).to_have_text(f"25 steps · {title}")
+    expect(shown_model(page)).to_have_text(title)
     expect(page.get_by_label("More steps")).to_have_value("25")
     page.get_by_role("button", name="Text and settings").click()
     own.fill("one two three\nfour five six\nseven eight nine")

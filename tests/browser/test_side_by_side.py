@@ -11,6 +11,7 @@ from browser_steps import (
     expect_seen,
     open_tab,
     saved,
+    show,
     shown_model,
     start,
     wait_for_question,
@@ -20,13 +21,18 @@ from playwright.sync_api import Locator, Page, ViewportSize, expect
 
 LONG = 60_000
 DRAWN = "document.querySelector('#other-curves')?.data?.filter((trace) => trace.meta.kind === 'other').length === "
-NAMES = ["Romeo and Juliet, quick", "30% to predict · 40 steps · Romeo and Juliet, quick"]
+NAMES = ["Run 1 · Romeo and Juliet, quick", "Run 2 · Romeo and Juliet, quick"]
 LAPTOP: ViewportSize = {"width": 1366, "height": 657}
 
 
 def row(page: Page, number: int) -> Locator:
     """A run's line in the list."""
     return page.locator("#runs-table tbody tr").nth(number - 1)
+
+
+def differs(page: Page, number: int) -> Locator:
+    """The settings in which a run differs from others of the list."""
+    return row(page, number).locator(".b-differs div")
 
 
 def curves_of_others(page: Page) -> list[dict[str, Any]]:
@@ -63,7 +69,7 @@ def test_runs_are_drawn_over_each_other_and_differing_settings_are_listed(page: 
     expect_seen(page.locator(".b-message"), "none of your other runs", in_window=True)
     page.keyboard.press("Escape")
     for number in (1, 2):
-        expect(page.get_by_label(f"Run {number} in the curves")).to_be_checked()
+        expect(page.get_by_label(f"In the curves: Run {number}")).to_be_checked()
     page.wait_for_function(DRAWN + "8")
     table, chart = page.locator("#runs-table").bounding_box(), page.locator("#other-curves").bounding_box()
     assert table is not None
@@ -86,7 +92,7 @@ def test_runs_are_drawn_over_each_other_and_differing_settings_are_listed(page: 
         (NAMES[0], 30, 30),
         (NAMES[1], 40, 40),
     }
-    names = "1-Romeo-and-Juliet-quick-2-30-to-predict-40-steps-Romeo-and-Juliet-quick"
+    names = "Run-1-Romeo-and-Juliet-quick-Run-2-Romeo-and-Juliet-quick"
     page.evaluate("""() => { const draw = Plotly.downloadImage; Plotly.downloadImage = (figure, how) => {
         window.drawn = [figure.layout.title.text, ...figure.data.map((trace) => trace.name)];
         return draw(figure, how); }; }""")
@@ -95,21 +101,18 @@ def test_runs_are_drawn_over_each_other_and_differing_settings_are_listed(page: 
     table = Path(saved(page, "#compared-csv", "curves.csv").path()).read_text(encoding="utf-8-sig")
     rows = csv.DictReader(table.splitlines())
     steps = Counter(row["model"] for row in rows if row["part"] == "training")
-    assert steps == {f"1 · {NAMES[0]}": 30, f"2 · {NAMES[1]}": 40}
-    settings = page.locator("#runs-differ tbody tr")
-    expect(settings).to_have_count(2)
-    expect(settings.nth(0)).to_have_text(re.compile("Fraction to predict.*0.15.*0.3", re.DOTALL))
-    expect(settings.nth(1)).to_have_text(re.compile("Steps.*30.*40", re.DOTALL))
+    assert steps == {NAMES[0]: 30, NAMES[1]: 40}
+    expect(differs(page, 1)).to_have_text(["Steps 30", "Fraction to predict 0.15"])
+    expect(differs(page, 2)).to_have_text(["Steps 40", "Fraction to predict 0.3"])
     expect(page.locator("#runs-alike")).to_have_text("All of them began with the same weights, bit for bit.")
     page.reload()  # the ticks and the curves are kept
     page.wait_for_function(DRAWN + "8")
     assert curves_of_others(page) == others
     open_tab(page, "Compare")
-    expect(page.get_by_label("Run 1 in the curves")).to_be_checked()
-    expect(page.locator("#runs-differ tbody tr")).to_have_count(2)
-    page.get_by_label("Run 1 in the curves").uncheck()
+    expect(page.get_by_label("In the curves: Run 1")).to_be_checked()
+    page.get_by_label("In the curves: Run 1").uncheck()
     page.wait_for_function(DRAWN + "4")
-    expect(page.locator("#runs-differ table")).to_have_count(0)
+    expect(page.locator("#runs-alike")).to_be_hidden()
     page.locator("#model-rename").click()
     page.locator("#model-name").fill("My Juliet")
     page.locator("#model-name").press("Enter")
@@ -127,8 +130,8 @@ def test_runs_are_drawn_over_each_other_and_differing_settings_are_listed(page: 
     open_tab(page, "Compare")
     page.reload()
     open_tab(page, "Compare")
-    expect(page.get_by_label("Run 2 in the curves")).to_be_checked()
-    expect(page.get_by_label("Run 1 in the curves")).not_to_be_checked()
+    expect(page.get_by_label("His run with a higher rate than all others B").first).to_be_checked()
+    expect(page.get_by_label("In the curves: Run 1")).not_to_be_checked()
     page.wait_for_function(DRAWN + "4")
 
 
@@ -136,7 +139,7 @@ def test_a_tick_of_a_freed_run_is_dropped(page: Page) -> None:
     two_runs(page)
     open_tab(page, "Compare")
     expect(page.locator("#runs-table tbody tr")).to_have_count(2)
-    expect(page.get_by_label("Run 1 in the curves")).to_be_checked()
+    expect(page.get_by_label("In the curves: Run 1")).to_be_checked()
     kept = "JSON.parse(sessionStorage.getItem('balcony-ticks'))"
     page.evaluate(
         f"""() => {{ const [visitor, ticked] = {kept}, freed = "0123456789abcdef";
@@ -149,8 +152,7 @@ def test_a_tick_of_a_freed_run_is_dropped(page: Page) -> None:
     assert {other["name"] for other in curves_of_others(page)} == set(NAMES)
     open_tab(page, "Compare")
     page.wait_for_function(f"{kept}[1].length === 2")
-    expect(page.get_by_label("Run 1 in the curves")).to_be_checked()
-    expect(page.locator("#runs-differ tbody tr")).to_have_count(2)
+    expect(page.get_by_label("In the curves: Run 1")).to_be_checked()
     before = page.evaluate(kept)
     page.evaluate("localStorage.clear()")  # another visitor in the same browser tab begins with nothing ticked
     page.reload()
@@ -169,9 +171,10 @@ def test_a_run_is_run_again_over_its_own_curve_and_reset(page: Page) -> None:
     open_tab(page, "Compare")
     page.get_by_role("button", name="Run again: run 1").click()
     expect(page.locator("#runs-table tbody tr")).to_have_count(2)
-    expect(page.get_by_label("Run 1 in the curves")).to_be_enabled()
+    expect(page.get_by_label("In the curves: Run 1")).to_be_enabled()
     wait_for_status(page, "Finished")
-    expect_seen(page.locator("#runs-differ"), "Nothing: the same settings, text and seed.")
+    expect_seen(page.locator("#runs-alike"), "All of them began with the same weights, bit for bit.")
+    expect(differs(page, 2)).to_have_count(0)
     page.wait_for_function(DRAWN + "8")
     for name in ("MLM loss, last 20 steps", "NSP loss, last 20 steps"):
         number = row(page, 1).locator(f"[data-name='{name}']").inner_text()
@@ -199,7 +202,7 @@ def test_a_run_is_removed_after_a_question(page: Page) -> None:
     open_tab(page, "Compare")
     rows, question = page.locator("#runs-table tbody tr"), page.locator("#runs-table :popover-open")
     page.get_by_role("button", name="Remove: run 1").click()
-    expect_seen(question, "Remove run 1 with its curves and its model?", in_window=True)
+    expect_seen(question, "Remove “Run 1 · Romeo and Juliet, quick” with its curves and its model?", in_window=True)
     question.get_by_role("button", name="Cancel").click()
     expect(rows).to_have_count(3)
     for left, number in ((2, 1), (1, 3), (0, 2)):  # the shown one is the last
@@ -238,22 +241,22 @@ def test_an_experiment_answers_its_question_and_its_runs_are_drawn(page: Page) -
     expect(page.locator("#start")).to_be_enabled()
     open_tab(page, "Compare")
     expect(page.locator("#runs-table tbody tr")).to_have_count(7)
-    expect_seen(row(page, 7), "Without positions")
+    expect_seen(row(page, 7), "Use position embeddings no")
     page.wait_for_function(DRAWN + "24")
-    expect(page.get_by_label("Run 1 in the curves")).not_to_be_checked()
+    expect(page.get_by_label("In the curves: Run 1")).not_to_be_checked()
     mine = page.locator("#experiment-mine")
     mine.click()
-    expect(page.get_by_label("Run 1 in the curves")).to_be_checked()
-    expect(page.get_by_label("Run 2 in the curves")).not_to_be_checked()
+    expect(page.get_by_label("In the curves: Run 1")).to_be_checked()
+    expect(page.get_by_label("In the curves: Run 2")).not_to_be_checked()
     expect(mine).to_be_hidden()
     for number in range(1, 8):
-        page.get_by_label(f"Run {number} in the curves").set_checked(number > 2)
+        page.get_by_label(f"In the curves: Run {number}").set_checked(number > 2)
     page.reload()
     open_tab(page, "Compare")
     expect(page.locator("#experiment-answer")).to_be_visible()
     open_tab(page, "Compare")
     for number in range(1, 8):
-        expect(page.get_by_label(f"Run {number} in the curves")).to_be_checked(checked=number > 2)
+        expect(page.get_by_label(f"In the curves: Run {number}")).to_be_checked(checked=number > 2)
 
 
 def test_stop_ends_a_whole_experiment(page: Page) -> None:
@@ -272,3 +275,41 @@ def test_stop_ends_a_whole_experiment(page: Page) -> None:
     expect_seen(page.locator("#experiment-status"), "Run 1 of 3")
     page.locator("#experiment-stop").click()
     expect_seen(page.locator("#experiment-status"), "Stopped by you")
+
+
+def test_where_models_did_not_learn_the_same_is_offered_with_a_third_of_the_rate(page: Page) -> None:
+    change_setting(page, "steps", "20")
+    change_setting(page, "learning-rate", "0.9")
+    open_tab(page, "Compare")
+    page.set_viewport_size(LAPTOP)
+    page.get_by_role("radio", name="One layer or four").check()
+    page.get_by_role("button", name="Start experiment").click()
+    answer = page.locator("#experiment-answer")
+    expect_seen(answer, re.compile("did not learn|No model is more than 5 points"))
+    expect(answer).not_to_have_text(re.compile("Depth"))
+    page.get_by_role("button", name="The same with a third of the learning rate").click()
+    expect(page.locator("#runs-table tbody tr")).to_have_count(4)
+    expect(differs(page, 4).filter(has_text="Learning rate")).to_have_text("Learning rate 0.3")
+    expect(page.locator("#experiment-result tbody tr")).to_have_count(2)
+
+
+def test_what_pretraining_bought_is_an_experiment_on_the_task_of_fine_tuning(page: Page) -> None:
+    show(page, "fine-tune", model="english-mini")
+    page.get_by_role("button", name="Training settings").click()
+    epochs = page.locator("#task-epochs").locator("input, textarea")
+    open_tab(page, "Compare")
+    page.get_by_role("radio", name="What did pre-training buy?").check()
+    expect_seen(page.locator("#experiment-choice"), "how many labels does pre-training save?")
+    for count in ("-1", "1"):
+        open_tab(page, "Fine-tune")
+        epochs.fill(count)
+        open_tab(page, "Compare")
+        page.get_by_role("button", name="Start experiment").click()
+        if count == "-1":
+            expect_seen(page.locator(".b-message"), "Epochs is -1", in_window=True)
+    rows = page.locator("#experiment-result tbody tr")
+    expect(rows).to_have_count(6, timeout=LONG)
+    expect_seen(rows.nth(0), "8 examples, random weights")
+    expect_seen(rows.nth(5), "All examples, pre-trained weights")
+    expect_seen(page.locator("#experiment-answer"), re.compile(r"Accuracy: \d+% \(8 examples, random weights\)"))
+    expect(page.locator("#runs-table tbody tr")).to_have_count(0)

@@ -41,7 +41,7 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
     expect(page.locator("#run-guesses tbody tr[data-right=true]")).to_have_count(5)
     expect_seen(page.locator("#run-guesses"), "✓ right")
     expect(page.locator("#start")).to_be_enabled()
-    expect(shown_model(page)).to_have_text(RECIPE.title)
+    expect(shown_model(page)).to_have_text(f"Run 1 · {RECIPE.title}")
     expect(page.locator("#model-step")).to_have_text(f"step {STEPS}")
 
     open_tab(page, "Masked words")
@@ -197,11 +197,11 @@ def test_another_browser_tab_of_the_visitor_shows_the_run_without_a_reload(
     start(page)
     wait_for_points(other, 1)
     expect(other.locator("#stop")).to_be_enabled()
-    expect(shown_model(other)).to_have_text(RECIPE.title)
+    expect(shown_model(other)).to_have_text(f"Run 1 · {RECIPE.title}")
     open_tab(other, "Models")
     other.get_by_role("radio", name="comes with Balcony").check()
     expect(shown_model(other)).to_have_text("romeo-juliet")
-    expect(shown_model(page)).to_have_text(RECIPE.title)  # each browser tab has a question of its own
+    expect(shown_model(page)).to_have_text(f"Run 1 · {RECIPE.title}")  # each browser tab has a question of its own
     open_tab(other, "Train")
     other.locator("#stop").click()
     wait_for_status(page, "Stopped")

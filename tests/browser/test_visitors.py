@@ -88,7 +88,8 @@ def test_tabs_that_are_opened_at_once_are_one_visitor(served: tuple[Tabs, Any], 
         held.pop(0).continue_()
         pages[0].wait_for_timeout(100)
     profile.unroute(QUESTIONS)
-    for page, other, name in ((*pages, "Romeo and Juliet, quick"), (*pages[::-1], "Run 2 · Romeo and Juliet, quick")):
+    names = ("Run 1 · Romeo and Juliet, quick", "Run 2 · Romeo and Juliet, quick")
+    for (page, other), name in zip((pages, pages[::-1]), names, strict=True):
         wait_for_visitor(page)
         page.wait_for_timeout(500)
         train(page)
@@ -110,7 +111,7 @@ def test_tabs_that_outlive_the_server_are_one_visitor(served: tuple[Tabs, Any], 
         forget(served[1])
         train(first)
         assert first.evaluate(TOKEN) != before
-        expect(shown_model(second)).to_have_text("Romeo and Juliet, quick")
+        expect(shown_model(second)).to_have_text("Run 1 · Romeo and Juliet, quick")
         train(second)
         for page in (first, second):
             expect(shown_model(page)).to_have_text("Run 2 · Romeo and Juliet, quick")
@@ -126,7 +127,7 @@ def test_after_the_end_of_a_lease_the_page_goes_back_to_a_model_that_exists(
     with served[0].visits() as visit:
         page = visit()
         train(page)
-        expect(shown_model(page)).to_have_text("Romeo and Juliet, quick")
+        expect(shown_model(page)).to_have_text("Run 1 · Romeo and Juliet, quick")
         show(page, tab, **FIRST, model=page.evaluate("new URLSearchParams(location.hash.slice(1)).get('model')"))
         forget(served[1])
         if tab == "compare":

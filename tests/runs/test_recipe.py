@@ -361,7 +361,10 @@ def test_explicit_steps_override_epochs_and_parts(recipe):
     assert longer.override({"training.steps": "77"}).training.total_steps == 77
 
 
-@pytest.mark.parametrize("experiment", load_experiments(), ids=lambda experiment: experiment.name)
+OF_TEXTS = [experiment for experiment in load_experiments() if not experiment.of_task]
+
+
+@pytest.mark.parametrize("experiment", OF_TEXTS, ids=lambda experiment: experiment.name)
 def test_the_variants_of_an_experiment_train_and_differ_in_one_thing(recipe, experiment):
     assert experiment.question.endswith("?")
     prepared = [prepare(variant.apply(recipe), seed=3) for variant in experiment.variants]

@@ -62,15 +62,13 @@ def test_a_run_continues_from_its_zip_with_the_same_numbers(service, kept, text:
         run.step()
         wait(lambda step=step: run.progress().step == step)
     path = kept(state_file(of_visitor(run), run))
-    assert (
-        Path(path).name == f"rate-0.004-{'Your-text' if text else 'Romeo-and-Juliet-quick'}-step-9-training-state.zip"
-    )
+    assert Path(path).name == f"Run-1-{'Your-text' if text else 'Romeo-and-Juliet-quick'}-step-9-training-state.zip"
     kinds = []
     again = resumed(service.resume, path, lambda recipe: kinds.append(recipe.text_kind) or text)
     wait(lambda: again.status == "finished")
     assert losses(again) == losses(whole)
     assert kinds == ["auto"]
-    assert of_visitor(again).title_of(again) == of_visitor(run).title_of(run)
+    assert of_visitor(again).title(again.id) == of_visitor(run).title(run.id)
     run.stop()
 
 
@@ -192,7 +190,7 @@ def test_the_report_is_that_of_the_run(service, kept) -> None:
     wait(lambda: run.status == "finished")
     space.add_run(run)
     path, (_, verdict) = Path(kept(report_file(space, run))), exam_value(space, run)["verdict"]
-    assert path.name == "rate-0.004-Romeo-and-Juliet-quick-step-24-report.html"
+    assert path.name == "Run-1-Romeo-and-Juliet-quick-step-24-report.html"
     text = path.read_text(encoding="utf-8")
     assert verdict in text
     assert f"MLM loss {run.history()[-1].mlm_loss:.4f}" in text

@@ -257,7 +257,7 @@ def test_a_question_is_of_the_model_that_the_teacher_shows(room, workspaces):
     room.question(ASKED | {"model": run.id})
     room.teach("uncover")
     shown = room.ask("", "", 0)["round"]
-    assert shown["model"] == f"{workspaces.find(room.tokens[0]).title_of(run)}, step 3"
+    assert shown["model"] == f"{workspaces.find(room.tokens[0]).title(run.id)}, step 3"
     expected = rate_guess(run.snapshots[-1].checkpoint(), "romeo", "Hello, how are you? I am [MASK].", "hello [MASK]")
     assert [row[2] for row in shown["bars"][0] if row[3]] == [pytest.approx(expected.probability)]
     assert "Hide a word" in room.question({"text": "hello"})["error"]

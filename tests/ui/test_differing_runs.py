@@ -22,7 +22,7 @@ def test_exactly_the_settings_that_differ_are_named():
     assert differences([same, prepared_settings({})]) == {}
     others = [prepared_settings({"data.mask_probability": 0.4}), prepared_settings({"training.steps": 9}, seed=4)]
     assert differences([same, *others]) == {
-        "seed": [3, 3, 4],
+        "seed": ["3", "3", "4"],
         "data.mask_probability": [0.15, 0.4, 0.15],
         "training.steps": [7, 7, 9],
     }

@@ -5,9 +5,8 @@ import json
 
 import gradio as gr
 import pytest
-from helpers import finished, labelled, wait
+from helpers import finished, labelled
 
-from balcony.compare.trials import Trial, trial_news
 from balcony.finetune.answers import (
     PAIR_HINT,
     cut,
@@ -21,17 +20,17 @@ from balcony.finetune.answers import (
     tried_value,
 )
 from balcony.finetune.tab import UNKNOWN, TaskForm, sample_of, task_facts
-from balcony.finetune.transfer import Mark, answer, figure, measured, start_transfer
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
 from balcony.frame.shown_model import choices, description, shown_model
+from balcony.handlers import own
 from balcony.models.tab import model_facts
 from balcony.parts.export import BYTE_ORDER_MARK, file_text
 from balcony.server.news import run_news
 from balcony.server.workspace import Workspace
 from balcony.server.workspaces import Workspaces
 from bert_core import load_recipe
-from bert_core.errors import CorpusError, RunError
+from bert_core.errors import CorpusError
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.runs.run import Run
 from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task
@@ -55,13 +54,13 @@ def test_a_run_is_beside_those_of_the_train_tab_and_a_model_for_all_tabs(workspa
     run = tuned(workspaces, space, tiny_checkpoint)
     assert space.runs[run.id] is run is space.finetuning_run
     assert (space.current_run, space.pretraining_runs) == (None, [])
-    assert [run.id, "A task", "finished"] in choices(workspaces, space)
+    assert [run.id, f"Run 1 · {own('A task')}", "finished"] in choices(workspaces, space)
     shown = shown_model(workspaces, space, run.id, None)
     assert [step for step, loss in shown["curve"] if loss > 0] == [1, 2, 3, 4]
     assert "fine-tuned" in description(run)["missing"]
     pretraining = workspaces.start(space, load_recipe("romeo-juliet").override({"training.steps": 1}), None, 0)
     assert space.current_run is pretraining
-    assert [space.entries[each.id].number for each in (run, pretraining)] == [1, 1], "each list counts its own runs"
+    assert [space.entries[each.id].number for each in (run, pretraining)] == [1, 2]
     space.stop()
 
 
@@ -202,73 +201,3 @@ def test_each_file_is_read_in_its_own_encoding_and_says_so(workspaces, tiny_chec
     notes = task_facts(finetuning_recipe("subjects"), form.parts(values, workspaces), tiny_checkpoint)["notes"]
     said = "In validation.csv: It is not UTF-8 and was read as windows-1252; if letters are wrong, choose the encoding."
     assert said in notes
-
-
-@pytest.mark.parametrize("has_test", [False, True])
-def test_pretraining_is_compared_with_random_weights(workspaces, space, tiny_checkpoint, has_test) -> None:
-    others = [labelled("text-classification", seed=1)]
-    parts = TaskParts(labelled("text-classification"), *([None, *others] if has_test else others))
-    learned = "72 examples" if has_test else "80 examples"  # without those that are held out of them
-    start_transfer(workspaces, space, recipe_of("text-classification"), tiny_checkpoint, parts, 1)
-    assert (len(space.unlisted), space.runs) == (6, {})
-    news = wait(lambda: "result" in (fresh := trial_news("transfer", space)) and fresh)
-    assert (news["done"], news["of"], news["reason"]) == (6, 6, "")
-    assert space.unlisted == []
-    for words in ("8 examples", "32 examples", learned, "(random weights)"):
-        assert words in news["result"]["answer"]
-    assert f"80 {'test' if has_test else 'held-out'} examples" in news["result"]["how"]
-    assert ("The curve is of 8 held-out examples after each epoch" in news["result"]["how"]) == has_test
-    assert len(news["figure"]["data"]) == 4
-    json.dumps(news, allow_nan=False)
-    assert "figure" not in trial_news("transfer", space, news["number"], news["done"]), "the page has it"
-
-
-def test_a_comparison_is_stopped_and_the_next_one_begins_anew(workspaces, space, tiny_checkpoint) -> None:
-    recipe, parts = recipe_of("text-classification"), TaskParts(labelled("text-classification"))
-    assert trial_news("transfer", space) == {}
-    start_transfer(workspaces, space, recipe.override({"epochs": 1000}), tiny_checkpoint, parts, 3)
-    assert len(space.unlisted) == 18
-    assert 0 <= trial_news("transfer", space)["fraction"] < 1
-    with pytest.raises(RunError, match="has not ended"):
-        space.refuse_if_active()
-    space.stop()
-    wait(lambda: not space.active_run)
-    news = trial_news("transfer", space)
-    assert (news["done"], news["result"]) == (18, None)
-    assert "Stopped by you" in news["reason"]
-    start_transfer(workspaces, space, finetuning_recipe("subjects"), tiny_checkpoint, parts, 1)
-    news = trial_news("transfer", space)
-    assert (news["number"], news["of"], news["title"]) == (2, 6, f"{parts.name}, from tiny")
-    space.stop()
-
-
-def marks(variant: int, random: list[float], pretrained: list[float], examples: int) -> dict[tuple[int, int], Mark]:
-    return {
-        (variant + side, seed): Mark(examples, 74, [[4, value]], value, 0.5)
-        for side, values in enumerate((random, pretrained))
-        for seed, value in enumerate(values)
-    }
-
-
-def test_the_sentence_says_what_the_numbers_carry() -> None:
-    trial = Trial("transfer", "A task", "", ["random", "pretrained"] * 2, measured, lambda trial, space: None)
-    trial.marks = marks(0, [0.6, 0.61, 0.62], [0.8, 0.82, 0.81], 32) | marks(2, [0.5, 0.52, 0.51], [0.52, 0.5, 0.51], 8)
-    assert answer("accuracy", trial) == (
-        "8 examples: 51% ± 1 (random weights), 51% ± 1 (pre-trained weights). Neither is more than 5 points above "
-        "always giving the most frequent answer; take more epochs. 32 examples: 61% ± 1 (random weights), 81% ± 1 "
-        "(pre-trained weights). "
-        "Pre-training helps."
-    )
-    trial.marks = marks(0, [0.6], [0.8], 32)
-    assert answer("accuracy", trial).endswith(
-        "80% (pre-trained weights). With one seed this difference may be chance; run three."
-    )
-    assert answer("pearson", trial).endswith(
-        "0.80 (pre-trained weights). With one seed this difference may be chance; run three."
-    )
-    trial.marks = {at: mark._replace(judged=1) for at, mark in trial.marks.items()}
-    assert answer("accuracy", trial).endswith(
-        "Fewer than 8 held-out examples measure nothing; give a test file, or more examples."
-    )
-    chart = figure("accuracy", trial)
-    assert [trace["name"] for trace in chart["data"]] == 2 * ["Random weights"] + 2 * ["Pre-trained weights"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from helpers import finished, labelled, wait
 
+from balcony.handlers import own
 from balcony.server import kept as module
 from balcony.server.kept import INTERRUPTED, digest
 from balcony.server.workspace import NOT_YOURS
@@ -82,7 +83,7 @@ def test_runs_are_stopped_after_a_restart_and_go_on_bit_for_bit(recipe: Recipe, 
         assert space.is_readmitted, "so that the page says what was lost"
         assert list(space.runs) == [cut.id, done.id]
         assert [space.entries[run_id].variant for run_id in space.runs] == ["a", "b"]
-        assert space.title_of(space.run(done.id)) == "My own"
+        assert space.title(done.id) == own("My own")
         later.continue_for(23)
         assert losses(finished(later)) == whole == losses(finished(space.run(done.id)))
         for token in (spaces[0].token[:-1], "0" * 32, digest(spaces[0].token)):

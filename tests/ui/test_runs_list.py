@@ -1,18 +1,20 @@
 """The visitor's runs side by side: their rows in the list, running one again, and experiments from start to answer."""
 
 import dataclasses
+import functools
 import json
 import math
 
 import pytest
 import torch
-from helpers import finished, wait
+from helpers import finished, labelled, wait
 from torch.testing import assert_close
 
-from balcony.compare.definitions import Marks, load_experiments
-from balcony.compare.experiments import answer, experiment_named, start_experiment
-from balcony.compare.runs_list import curves_file, run_curve, run_row, what_differs
-from balcony.compare.trials import format_number, trial_news
+from balcony.compare.conclusions import answer, format_number, report
+from balcony.compare.definitions import MEASURES, Marks, load_experiments
+from balcony.compare.experiments import experiment_named, start_experiment, start_slower, start_task_experiment
+from balcony.compare.runs_list import begin_alike, curves_file, run_curve, run_row, what_differs
+from balcony.compare.trials import trial_news
 from balcony.frame.shown_model import choices
 from balcony.handlers import own
 from balcony.parts.verdicts import Spread
@@ -23,7 +25,9 @@ from balcony.train.settings import in_words, label_of
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError, RunError
+from bert_core.runs.recipe import finetuning_recipe
 from bert_core.runs.run import Run
+from bert_core.tasks.examples import TaskParts
 
 
 @pytest.fixture
@@ -53,9 +57,10 @@ def test_a_run_again_begins_with_the_same_weights_and_gives_the_same_losses(work
     assert_close(again.snapshots[0].weights, first.snapshots[0].weights, rtol=0, atol=0)
     assert losses(again) == losses(first)
     assert len(losses(again)) == 30
-    assert what_differs(space, [first, again]) == {"runs": [1, 2], "rows": [], "alike": True}
+    assert what_differs([first, again]) == {first: [], again: []}
+    assert begin_alike([first.snapshots, again.snapshots])
     saved = json.loads(curves_file(space, [first, again], "json")["content"])
-    assert [(name[:4], len(rows)) for name, rows in saved.items()] == [("1 · ", 30), ("2 · ", 30)]
+    assert [(name[:6], len(rows)) for name, rows in saved.items()] == [("Run 1 ", 30), ("Run 2 ", 30)]
     with pytest.raises(RunError, match="No ticked run has numbers yet"):
         curves_file(space, [], "csv")
 
@@ -75,32 +80,19 @@ def test_a_reset_waits_at_the_same_initial_weights(workspaces, space) -> None:
     assert reset.status == "stopped"
 
 
-def test_the_name_of_a_run_begins_with_what_tells_it_from_the_first(workspaces, space) -> None:
-    changes = [{}, {"model.num_hidden_layers": 1}, {"training.learning_rate": 0.5, "training.steps": 9}, {}]
-    changes[2] |= {"data.batch_size": 3}
-    runs = [workspaces.start(space, RECIPE.override(change), None, 0) for change in changes]
-    runs.append(workspaces.start(space, RECIPE, None, 5))
-    begins = ["", "1 layer · ", "rate 0.5 · 9 steps · ", "Run 4 · ", "seed 5 · "]
-    assert [space.title_of(run) for run in runs] == [f"{begin}Romeo and Juliet, quick" for begin in begins]
-    space.stop()
+def test_a_run_is_called_by_its_number_and_its_recipe_or_text(workspaces, space) -> None:
+    text = Corpus.from_text("one two three\nfour five\nsix seven eight\n", "lines", "mine.txt")
+    changed = RECIPE.override({"model.num_hidden_layers": 1, "training.learning_rate": 0.5})
+    runs = [
+        finished(workspaces.start(space, *each)) for each in ((RECIPE, None, 0), (changed, None, 5), (RECIPE, text, 0))
+    ]
+    first, second, own_text = [space.title(run.id) for run in runs]
+    assert (first, second) == ("Run 1 · Romeo and Juliet, quick", "Run 2 · Romeo and Juliet, quick")
+    assert own_text == f"Run 3 · {own('mine')}", "the page translates no words of a person's"
+    space.rename(runs[1].id, "the deep one")
+    assert space.title(runs[1].id) == own("the deep one")
     space.remove(runs[0].id)
-    assert [space.title_of(run).partition(" · ")[0] for run in runs[1:]] == ["1 layer", "rate 0.5", "Run 4", "seed 5"]
-
-
-def test_the_first_run_of_a_visit_is_named_by_what_its_recipe_has_otherwise(workspaces, space) -> None:
-    asked = RECIPE.override({"model.num_hidden_layers": 1, "training.learning_rate": 0.002})
-    runs = [workspaces.start(space, each, None, 3) for each in (asked, asked, RECIPE)]
-    named = "1 layer · rate 0.002 · Romeo and Juliet, quick"
-    assert [space.title_of(run) for run in runs] == [named, f"Run 2 · {named}", "Romeo and Juliet, quick"]
-    space.stop()
-
-
-def test_a_name_says_how_many_steps_a_run_has_got(workspaces, space) -> None:
-    first, second = [finished(workspaces.start(space, RECIPE.override({"training.steps": n}), None)) for n in (9, 4)]
-    assert space.title_of(second) == "4 steps · Romeo and Juliet, quick"
-    second.continue_for(3)
-    first.continue_for(2)
-    assert [space.title_of(run).partition(" · ")[0] for run in (first, second)] == ["11 steps", "7 steps"]
+    assert space.title(runs[2].id) == own_text, "also when another run is gone"
 
 
 def test_a_removed_run_is_forgotten_with_all_that_it_keeps(workspaces, space) -> None:
@@ -132,7 +124,7 @@ def test_a_row_of_the_list_has_the_means_of_the_last_steps(workspaces, space) ->
     for number, name in zip(row["numbers"], ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy"), strict=True):
         values = [value for each in last if math.isfinite(value := getattr(each, name))]
         assert number == pytest.approx(sum(values) / len(values), rel=1e-3)
-    assert (row["number"], row["seed"], row["status"]) == (1, str(2**60 + 1), "finished")
+    assert (row["number"], row["status"]) == (1, "finished")
     assert (row["step"], row["steps"], row["held"], row["canRepeat"]) == (25, 25, None, True)
     json.dumps(row)
     curve = run_curve(space, run)
@@ -143,28 +135,32 @@ def test_a_row_of_the_list_has_the_means_of_the_last_steps(workspaces, space) ->
 def test_what_differs_has_the_labels_of_the_form(workspaces, space) -> None:
     masks = RECIPE.override({"data.mask_probability": 0.4, "data.random_share": 0.05})
     text = Corpus.from_text("one two three\nfour five\nsix seven eight\n", "lines", "Your text")
-    runs = [
+    first, other, own_text = (
         finished(workspaces.start(space, *each)) for each in ((RECIPE, None, 7), (masks, None, 7), (RECIPE, text, 8))
-    ]
-    found = what_differs(space, runs[:2])
-    assert found["rows"] == [
-        ["Fraction to predict", "data.mask_probability", "0.15", "0.4"],
-        ["Random share", "data.random_share", "0.1", "0.05"],
-    ]
-    assert found["alike"] is True
-    found = what_differs(space, runs[1:])
-    first, begins, vocabulary, *others = found["rows"]
-    assert [row[1] for row in others] == ["seed", "data.mask_probability", "data.random_share"]
-    assert (first[3], begins[0], begins[3]) == ("Your text, 3 sentences", "Text begins", own("one two three"))
-    assert vocabulary == ["Vocabulary", "vocabulary", "41", "13"]
-    assert found["alike"] is False
+    )
+    assert what_differs([first, other]) == {
+        first: [
+            ["Fraction to predict", "data.mask_probability", "0.15"],
+            ["Random share", "data.random_share", "0.1"],
+        ],
+        other: [
+            ["Fraction to predict", "data.mask_probability", "0.4"],
+            ["Random share", "data.random_share", "0.05"],
+        ],
+    }
+    found = what_differs([other, own_text])[own_text]
+    assert [name for _, name, _ in found] == ["text", "seed", "data.mask_probability", "data.random_share"]
+    assert found[0] == ["Text", "text", f"3 sentences: {own('one two three')}"]
     # The same number of steps in all, of which one run has got some later.
     longer = finished(workspaces.start(space, RECIPE.override({"training.steps": 30}), None, 7))
-    runs[0].continue_for(5)
-    rows = what_differs(space, [finished(runs[0]), longer])["rows"]
+    first.continue_for(5)
+    rows = what_differs([finished(first), longer])[first]
     assert [row for row in rows if row[0] != "Warmup steps"] == [
-        ["Changed later", "training.parts", "from step 25: 5 steps, rate 0.009", "–"]
+        ["Changed later", "training.parts", "from step 25: 5 steps, rate 0.009"]
     ]
+    first.free("Removed.")
+    assert list(what_differs([first, other, longer])) == [other, longer], "its text is no longer kept"
+    assert what_differs([]) == {}
 
 
 def test_values_are_shown_in_words() -> None:
@@ -183,23 +179,27 @@ def test_runs_that_keep_more_than_a_visitor_may_make_room(workspaces, space, mon
     assert 2 <= len(space.runs) <= 4
     numbers = list(range(8 - len(space.runs), 8))
     assert [entry.number for entry in space.entries.values()] == numbers
-    names = [space.title_of(run) for run in space.runs.values()]
+    names = [space.title(run.id) for run in space.runs.values()]
     assert [name for key, name, _ in choices(workspaces, space) if key in space.runs] == names[::-1], "newest first"
     for run in space.runs.values():
         monkeypatch.setattr(run, "status", "running")
     assert choices(workspaces, space)[0][2] == "training", "as in the list of runs"
 
 
+def asked(space: Workspace, number: int = 0) -> dict:
+    return trial_news(space, report, number)
+
+
 def result_of(space: Workspace) -> dict:
-    wait(lambda: "fraction" not in trial_news("experiment", space))
-    return trial_news("experiment", space)
+    wait(lambda: "fraction" not in asked(space))
+    return asked(space)
 
 
 def test_an_experiment_runs_each_variant_with_each_seed_and_answers(workspaces, space) -> None:
     experiment = experiment_named("positions")
     start_experiment(workspaces, space, experiment, RECIPE, None, range(5, 8))
     assert space.current_run is next(iter(space.runs.values()))
-    news = trial_news("experiment", space)
+    news = asked(space)
     assert (news["of"], news["title"]) == (6, experiment.title)
     news = result_of(space)
     runs = list(space.runs.values())
@@ -215,9 +215,11 @@ def test_an_experiment_runs_each_variant_with_each_seed_and_answers(workspaces, 
     assert "the same 480 pairs of the training text" in result["how"]
     for row in result["rows"]:
         assert row["cells"][0] in result["answer"]
-    [row] = what_differs(space, runs[:2])["rows"]
-    assert row[1:] == ["model.use_position_embeddings", "yes", "no"]
-    assert [row[1] for row in what_differs(space, runs[::2])["rows"]] == ["seed"]
+    assert [row[1:] for [row] in what_differs(runs[:2]).values()] == [
+        ["model.use_position_embeddings", "yes"],
+        ["model.use_position_embeddings", "no"],
+    ]
+    assert [row[1] for [row] in what_differs(runs[::2]).values()] == ["seed"] * 3
 
 
 def test_the_news_of_an_experiment_are_small(workspaces, space) -> None:
@@ -228,9 +230,9 @@ def test_the_news_of_an_experiment_are_small(workspaces, space) -> None:
     stopped = list(space.runs.values())[:2]
     for run in stopped:
         run.stop()
-    first = trial_news("experiment", space)
+    first = asked(space)
     assert (first["runs"], first["done"]) == (list(space.runs), 2)
-    later = trial_news("experiment", space, first["number"], first["done"])
+    later = asked(space, first["number"])
     assert ("runs" in later, later["done"]) == (False, 2)
     assert len(json.dumps(later)) <= 512
     assert later["now"].startswith(tuple(variant.title for variant in load_experiments()[0].variants))
@@ -238,7 +240,7 @@ def test_the_news_of_an_experiment_are_small(workspaces, space) -> None:
         start_experiment(workspaces, space, load_experiments()[1], RECIPE, None, range(1))
     space.stop()
     assert {run.status for run in space.runs.values()} == {"stopped"}
-    assert "Stopped by you" in trial_news("experiment", space)["reason"]
+    assert "Stopped by you" in asked(space)["reason"]
 
 
 def test_a_variant_that_was_not_trained_on_a_task_has_no_number_for_it(workspaces, space) -> None:
@@ -282,9 +284,64 @@ def test_an_experiment_that_cannot_be_kept_starts_nothing(workspaces, space) -> 
     with pytest.raises(ConfigError, match="seed"):
         start_experiment(workspaces, space, experiment_named("layers"), RECIPE, None, range(2**63 - 1, 2**63 + 1))
     assert space.runs == {}
-    assert trial_news("experiment", space) == {}
+    assert asked(space) == {}
     with pytest.raises(ConfigError, match="no experiment"):
         experiment_named("../positions")
+
+
+def test_an_experiment_that_did_not_learn_is_started_again_with_a_third_of_the_rate(workspaces, space) -> None:
+    fast = RECIPE.override({"training.learning_rate": 0.9})
+    with pytest.raises(ConfigError, match="no such experiment"):
+        start_slower(space)
+    start_experiment(workspaces, space, experiment_named("layers"), fast, None, range(4, 5))
+    assert result_of(space)["result"]["slower"]
+    start_slower(space)
+    assert asked(space)["number"] == 2
+    again = list(space.runs.values())[2:]
+    assert [(run.asked.training.learning_rate, run.asked.seed) for run in again] == [(pytest.approx(0.3), 4)] * 2
+    assert [run.asked.model.num_hidden_layers for run in again] == [1, 4]
+    space.stop()
+
+
+EXAMPLES, OTHERS = (labelled("text-classification", seed=seed) for seed in (0, 1))
+
+
+@pytest.mark.parametrize("has_test", [False, True])
+def test_pretraining_is_compared_with_random_weights(workspaces, space, tiny_checkpoint, has_test) -> None:
+    parts = TaskParts(EXAMPLES, None, OTHERS) if has_test else TaskParts(EXAMPLES, OTHERS)
+    recipe = finetuning_recipe("subjects").override({"training.epochs": 2})
+    start_task_experiment(workspaces, space, experiment_named("pretraining"), recipe, tiny_checkpoint, parts, range(1))
+    assert (len(space.unlisted), space.runs) == (6, {})
+    news = result_of(space)
+    assert (news["done"], news["of"], news["reason"]) == (6, 6, "")
+    assert space.unlisted == [], "they are freed"
+    result = news["result"]
+    assert result["columns"] == ["Accuracy", "Training"]
+    titles = [row["title"] for row in result["rows"]]
+    assert titles[::2] == [f"{each} examples, random weights" for each in ("8", "32", "All")]
+    assert titles[1::2] == [f"{each} examples, pre-trained weights" for each in ("8", "32", "All")]
+    assert f"the same 80 {'test' if has_test else 'held-out'} examples" in result["how"]
+    for row in result["rows"]:
+        assert f"{row['cells'][0]} ({row['title']})" in result["answer"]
+    assert not result["slower"]
+    json.dumps(news, allow_nan=False)
+
+
+def test_a_comparison_with_random_weights_needs_examples_and_can_be_stopped(workspaces, space, tiny_checkpoint) -> None:
+    recipe, experiment = finetuning_recipe("subjects"), experiment_named("pretraining")
+    start = functools.partial(start_task_experiment, workspaces, space, experiment)
+    few = dataclasses.replace(EXAMPLES, examples=EXAMPLES.examples[:20])
+    with pytest.raises(ConfigError, match="There are 20 examples to learn from; this experiment needs 32"):
+        start(recipe, tiny_checkpoint, TaskParts(few, OTHERS), range(1))
+    start(recipe.override({"epochs": 1000}), tiny_checkpoint, TaskParts(EXAMPLES), range(3))
+    assert len(space.unlisted) == 18
+    assert 0 <= asked(space)["fraction"] < 1
+    with pytest.raises(RunError, match="“The experiment” has not ended"):
+        space.refuse_if_active()
+    space.stop()
+    wait(lambda: not space.active_run)
+    assert asked(space)["result"] is None
+    assert "Stopped by you" in asked(space)["reason"]
 
 
 def test_after_an_experiment_the_run_from_before_it_is_current_again(workspaces, space) -> None:
@@ -298,9 +355,8 @@ def test_after_an_experiment_the_run_from_before_it_is_current_again(workspaces,
     assert space.current_run is again
 
 
-def marked(**numbers: float) -> Marks:
-    names = [item.name for item in dataclasses.fields(Marks)]
-    return Marks(**dict.fromkeys(names, 0.5) | {"pairs": 480, "trained": ("mlm", "nsp"), "mlm_baseline": 0.1} | numbers)
+def marked(baseline: float = 0.1, **numbers: float) -> Marks:
+    return Marks(dict.fromkeys(MEASURES, 0.5) | numbers, {"mlm": baseline, "nsp": baseline}, "questions")
 
 
 def answer_on(name: str, *sides: list[Marks]) -> str:
@@ -317,23 +373,27 @@ def test_the_answer_says_no_more_than_the_numbers() -> None:
         "Asked words right: 50% (1 layer), 80% (4 layers). Training time: 0.5 s (1 layer), 3.0 s (4 layers). "
         "With one seed this difference may be chance; run three."
     )
-    unsettled = [marked(nsp_accuracy=value, nsp_baseline=0.4) for value in (0.5, 0.9, 0.7)]
+    unsettled = [marked(nsp_accuracy=value) for value in (0.5, 0.9, 0.7)]
     answered = answer_on("segments", unsettled, better)
     assert answered.startswith("Pairs right: 70% ± 20 (With segments), ")
     assert answered.endswith(
-        ". Three seeds do not settle it, because their results overlap; take more steps or a longer text."
+        ". Three seeds do not settle the difference in “Pairs right” between “With segments” and “Without segments”, "
+        "because their results overlap; take more steps or a longer text."
     )
-    one_failed = [marked(mlm_accuracy=value, mlm_baseline=0.1) for value in (0.9, 0.13, 0.92)]
-    answered = answer_on("layers", same, one_failed)
-    assert answered.startswith(
-        "Asked words right: 50% ± 0 (1 layer), 65% ± 45 (4 layers). One of the three runs with 4 "
+    one_failed = [marked(mlm_accuracy=value) for value in (0.9, 0.13, 0.92)]
+    assert answer_on("layers", same, one_failed).startswith(
+        "Asked words right: 50% ± 0 (1 layer), 65% ± 45 (4 layers), 10% (always the most frequent answer). 1 of the 3 "
+        "runs with 4 layers did not learn. A model that did not learn says nothing about what differs; try a third of "
+        "the learning rate. Training time: "
     )
-    assert "did not learn (13%), so the mean says little; try a smaller learning rate. Three seeds do not" in answered
+    assert "10% (always the most frequent answer). The run with 4 layers did not learn." in answer_on(
+        "layers", same[:1], one_failed[1:2]
+    )
     saturated = [marked(nsp_accuracy=1.0)] * 3
     answered = answer_on("segments", saturated, saturated)
     assert answered.startswith("Pairs right: 100% ± 0 (With segments)")
-    assert answered.endswith("cannot show a difference; take a longer one.")
-    constant = [marked(nsp_accuracy=0.5)] * 3
+    assert answered.endswith("no room for a difference; take a longer text or a harder task.")
+    constant = [marked(nsp_accuracy=0.5, baseline=0.5)] * 3
     assert answer_on("segments", constant, constant) == (
         "Pairs right: 50% ± 0 (With segments), 50% ± 0 (Without segments), 50% (always the most frequent answer). "
         "No model is more than 5 points above always giving the most frequent answer; take more steps."
@@ -344,7 +404,8 @@ def test_what_is_not_asked_is_called_that() -> None:
     nothing = [marked(kept_accuracy=math.nan, masked_accuracy=0.97)] * 3
     assert answer_on("mask-kind", nothing, nothing) == (
         "Right at words left unchanged. Not asked in this test. Right at [MASK]: 97% ± 0 (80/10/10), 97% ± 0 (Always "
-        "[MASK]). All models are within 5 points of 100%, so this text cannot show a difference; take a longer one."
+        "[MASK]). All models are within 5 points of 100%, so there is no room for a difference; take a longer text or "
+        "a harder task."
     )
 
 
@@ -362,6 +423,6 @@ def test_the_result_of_an_experiment_outlives_its_runs(workspaces, space) -> Non
     start_experiment(workspaces, space, experiment_named("segments"), RECIPE, None, range(1))
     before = result_of(space)["result"]
     space.runs = {}
-    after = trial_news("experiment", space)
+    after = asked(space)
     assert after["result"]["answer"] == before["answer"]
     assert (after["done"], after["of"]) == (2, 2)

@@ -16,8 +16,8 @@ from balcony.parts.verdicts import (
     beats_baseline,
     compare,
     exceeds,
-    failed,
     judge_memory,
+    learned,
 )
 from bert_core.probes.exam import Tally
 
@@ -168,9 +168,14 @@ def test_runs_are_compared(first: tuple[float, ...], other: tuple[float, ...], o
     assert compare(Spread(first), Spread(other), baseline=0.18) == outcome
 
 
-def test_a_run_has_failed_that_is_no_better_than_a_constant_answer_where_another_seed_is() -> None:
-    assert failed(Spread((0.9, 0.13, 0.92)), 0.1) == (0.13,)
-    assert failed(Spread((0.9, 0.8)), 0.1) == failed(Spread((0.12, 0.13)), 0.1) == failed(Spread((0.1,)), 0.1) == ()
+def test_a_model_has_learned_that_is_clearly_better_than_a_constant_answer() -> None:
+    assert [learned(accuracy, 0.1) for accuracy in (0.9, 0.16, 0.14, 0.1, math.nan)] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_times_are_compared_by_their_ratio() -> None:
