@@ -25,6 +25,7 @@ def chinese(tabs: Tabs) -> Iterator[Page]:
     page = profile.new_page()
     page.goto(tabs.address)
     expect(page.locator("#start")).to_be_enabled()
+    expect(page.locator("#start")).to_have_text("开始")
     yield page
     profile.close()
 
