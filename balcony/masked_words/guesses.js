@@ -117,7 +117,7 @@ function card({ word, is_lacking: isLacking, pieces, own }, number, put) {
     ranked(each, (guess, rank) => line(guess, rank, hidden, number, piece, put)),
   ]);
   const title = el("h3", `Mask ${number + 1}`, word && [" for ", el("bdi.b-hidden-word", word)]);
-  return el("section.b-card", title, isLacking && note(LACKING), lists, own && ownLine(own), el("p.b-own.b-first"));
+  return el("section.b-card", title, isLacking && note(LACKING), lists, own && ownLine(own), el("p.b-first"));
 }
 
 /** The model's answer. @param {Guesses} value @param {Put | null} put */
