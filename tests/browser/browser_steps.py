@@ -1,6 +1,7 @@
 """Steps that several browser tests share. They find controls by role, label and elem_id."""
 
 import csv
+import importlib
 import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
@@ -15,9 +16,11 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Download, Locator, Page, Route, ViewportSize, expect
 from playwright.sync_api import Error as PlaywrightError
 
+from balcony.app import TABS
 from balcony.server.scripts import sources
 
 WAIT_MS = 45_000
+TAB_RECORDS = [importlib.import_module(f"balcony.{folder}.tab").TAB for folder in TABS]
 QUESTIONS = re.compile("/(run/predict|balcony/ask)")  # requests to which a handler answers
 VIEWPORT: ViewportSize = {"width": 1600, "height": 900}
 # The question of a new visitor: the first two sentences of the dialogue, and of their words the longest hidden.

@@ -1,6 +1,5 @@
 """A class: a teacher and two pupils, each in a browser profile of their own."""
 
-import importlib
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 from browser_steps import (
     FIRST,
+    TAB_RECORDS,
     Tabs,
     change_setting,
     download,
@@ -21,11 +21,8 @@ from browser_steps import (
 )
 from playwright.sync_api import Page, expect
 
-from balcony.app import TABS
-
 TEACHER = "the-token"
-RECORDS = [importlib.import_module(f"balcony.{folder}.tab").TAB for folder in TABS]
-WITH_SENTENCES = [tab for tab in RECORDS if tab.hint is not None]
+WITH_SENTENCES = [tab for tab in TAB_RECORDS if tab.hint is not None]
 
 
 @pytest.fixture(scope="module")
