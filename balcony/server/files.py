@@ -107,12 +107,8 @@ def unpack(zip_path: Path, folder: Path, limits: Limits = LOCAL) -> None:
 
 
 def _unzip(zip_path: Path, folder: Path, max_bytes: int) -> None:
-    """Write the files of a model in a zip into a folder; all others are skipped.
-
-    They must be at the top of the archive, or all in one folder there, and unpack to at most `max_bytes` together.
-    Raises CheckpointError for these limits and for an archive that is damaged, encrypted or has unsafe paths or links,
-    and OSError if writing fails.
-    """
+    """Write the files of a model in a zip, of at most `max_bytes` together, into a folder. Raises CheckpointError for
+    an archive that is damaged, encrypted or has unsafe paths or links, and OSError if writing fails."""
     try:
         with _ZipFile(zip_path) as file, zipfile.ZipFile(file) as archive:
             members = _members(zip_path.name, archive)

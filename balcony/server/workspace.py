@@ -83,8 +83,8 @@ class Workspace:
     run it is, None for a page's.
     entries: the list of runs, by run id. unlisted: runs that end when they are measured, and no list shows. names: that
     the person gave to runs and models. dropped: names of runs that made room for newer ones. limit: bytes for all of
-    it. last_seen: when the lease was renewed, by the service's clock. is_readmitted: the server has restarted, and the
-    page does not know.
+    it. last_seen: when the lease was renewed, by the service's clock. is_readmitted: it is here again after
+    a restart or a long absence, and the page has not said so.
     """
 
     token: str
