@@ -76,6 +76,11 @@ export class LiveRun {
       if (this.isLost) announce("again", null);
       this.isLost = this.isBlocked = false;
       if (run !== this.run || more !== (this.chart?.more ?? false)) return 0;
+      if (fresh.step < this.cursors[0]) {
+        this.cursors = FIRST; // the server has restarted, and the run is at an earlier step
+        this.chart?.restart();
+        return 0;
+      }
       if (fresh.error) this.lose(fresh.error);
       else this.take(fresh);
       return fresh.poll_ms;

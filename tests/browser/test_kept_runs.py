@@ -10,7 +10,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from browser_steps import Tabs, change_setting, expect_seen, start, wait_for_points, wait_for_status, wait_until
+from browser_steps import (
+    Tabs,
+    assert_curve_is_whole,
+    change_setting,
+    expect_seen,
+    start,
+    wait_for_points,
+    wait_for_status,
+    wait_until,
+)
 from helpers import wait
 from playwright.sync_api import expect
 
@@ -50,6 +59,8 @@ def test_a_run_of_a_killed_server_is_stopped_and_goes_on_for_its_visitor_alone(t
             wait_until(page, lambda: [*tmp_path.glob("*/*/listed.json")])
         wait_for_status(page, "Connection lost")
         with server(tmp_path, port):
+            wait_for_status(page, "Stopped")
+            assert_curve_is_whole(page)
             page.reload()
             wait_for_status(page, "Stopped")
             expect_seen(
