@@ -132,8 +132,19 @@ def test_an_output_head_is_not_explained_as_a_head_of_attention(page: Page) -> N
     expect(tip).to_contain_text("Output head: the last part")
 
 
-def test_a_term_explains_itself(page: Page) -> None:
-    term, tip = page.locator(".b-term", has_text="MLM loss"), page.locator(".b-tip")
+def test_attention_weights_are_not_explained_as_parameters(page: Page) -> None:
+    show(page, "attention", **FIRST)
+    terms = page.locator("#attention-stage .b-term")
+    expect(terms).not_to_have_count(0)
+    expect(terms.filter(has_text="weights")).to_have_count(0)
+
+
+def test_both_words_of_a_loss_explain_themselves(page: Page) -> None:
+    terms, tip = page.locator("#run-monitor dt", has_text="MLM loss").locator(".b-term"), page.locator(".b-tip")
+    expect(terms).to_have_text(["MLM", "loss"])
+    terms.first.focus()
+    expect(tip).to_contain_text("hidden")
+    term = terms.last
     term.focus()
     expect(tip).to_contain_text("−ln p")
     described = term.get_attribute("aria-describedby")
