@@ -215,7 +215,6 @@ def page(options: argparse.Namespace) -> None:
 
         row("steps per second beside a page that polls from elsewhere", shares(server, options, ask), "97 %")
     with Server() as server, chromium(server) as tab:
-        tab.get_by_role("button", name="More settings").click()
         tab.fill("#setting-steps input", str(ENDLESS))
         tab.evaluate(FIRST_LOSS)
 

@@ -140,7 +140,7 @@ class Visitor:
         self.values[self._ids[elem_id]] = value
 
     def change(self, **settings: object) -> None:
-        """Type settings under "More settings", such as training__steps=9."""
+        """Type settings, such as training__steps=9."""
         held = self.value("settings")
         changed = {name.replace("__", "."): str(value) for name, value in settings.items()}
         self.set("settings", held | {"changed": held["changed"] | changed})

@@ -15,7 +15,7 @@ from balcony.parts.export import curve_rows, file_text
 from balcony.server.files import file_name
 from balcony.server.news import LAST_STEPS, POINTS_AT_FIRST, thin
 from balcony.server.workspace import Workspace
-from balcony.train.form import SHOWN
+from balcony.train.form import OFTEN
 from balcony.train.monitor import SERIES
 from balcony.train.settings import in_words, label_of
 from balcony.train.tab import TrainTab
@@ -140,7 +140,7 @@ def settings_of(recipe: Recipe, corpus: Corpus) -> dict[str, Any]:
     for name in ("file", "kind", "needs"):  # the fingerprint says more
         del content["corpus"][name]
     flat |= {f"{section}.{name}": value for section, values in content.items() for name, value in values.items()}
-    return {name: flat[name] for name in ("text", "seed", *SHOWN, *flat)}
+    return {name: flat[name] for name in ("text", "seed", *OFTEN, *flat)}
 
 
 def differences(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

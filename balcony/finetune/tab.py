@@ -35,7 +35,7 @@ from bert_core.tasks.tables import ColumnsError
 
 RANDOM = "Random weights of the same sizes"
 STARTS = (SHOWN_MODEL, RANDOM)
-SHOWN = (  # settings
+OFTEN = (  # settings that people change most
     "training.epochs",
     "training.learning_rate",
     "data.batch_size",
@@ -74,9 +74,8 @@ class TaskForm:
             self.files = {part: gr.File(label=PARTS[part], elem_id=f"task-{part}", height=140) for part in PARTS}
             self.encoding = encoding_control("task-encoding")
             self.columns = view("finetune/columns", events=("input",), elem_id="task-columns", render=False)
-        with gr.Accordion("Training settings", open=False, elem_id="task-settings"):
-            self.settings = settings_view(recipes[0], SHOWN, prefix="task", elem_id="task-all-settings")
-            self.seed = gr.Number(0, label="Seed", precision=0, elem_id="task-seed")
+        self.settings = settings_view(recipes[0], OFTEN, prefix="task", elem_id="task-settings")
+        self.seed = gr.Number(0, label="Seed", precision=0, elem_id="task-seed")
         files = list(self.files.values())
         self.examples = {self.task, self.pasted, self.encoding, self.columns, *files}
         self.all = {*self.examples, self.initial, self.seed, self.settings}

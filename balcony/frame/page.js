@@ -16,6 +16,7 @@
  * @property {{text: string, until: "press" | "answer" | "closed"}} said a sentence for the person, see frame/messages.js
  * @property {null} reached the server has answered a request
  * @property {{text: string}} refused why a form cannot be trained or a press was refused, "" where a form can be
+ * @property {{kind: string}} kind a person says of what kind the text of the form is
  * @property {null} elsewhere a run was started or stopped by another part of the page
  * @property {any} lesson a lesson that the teacher of a class made is opened, `at` a step
  * @property {null} step a step of a lesson is shown, or none

@@ -1,4 +1,4 @@
-"""The form of the Train tab: a text, a recipe, initial weights, a seed, and the settings under "More settings"."""
+"""The form of the Train tab: a text, a recipe, initial weights, a seed, and a table of settings."""
 
 import functools
 import json
@@ -31,14 +31,14 @@ from bert_core.runs.recipe import (
 )
 from bert_core.storage.checkpoint import Checkpoint
 
-SHOWN = (  # settings
+OFTEN = (  # settings that people change most
     "training.steps",
-    "data.batch_size",
     "training.learning_rate",
-    "data.mask_probability",
     "model.num_hidden_layers",
     "model.num_attention_heads",
     "model.hidden_size",
+    "data.batch_size",
+    "data.mask_probability",
     "model.intermediate_size",
     "data.sequence_length",
     "data.segments",
@@ -57,7 +57,7 @@ RANDOM, SHOWN_MODEL = "Random weights", "The shown model, at the step above"
 
 @dataclass(frozen=True)
 class Filled:
-    """What a person filled in. settings: the value of their controls. shown: the model that the page shows. limits:
+    """What a person filled in. settings: the value of their table. shown: the model that the page shows. limits:
     those of this place."""
 
     source: str
@@ -172,18 +172,17 @@ class TrainingForm:
             self.recipe_file = gr.File(
                 label="A recipe file (.json)", file_types=[".json"], visible=False, elem_id="recipe-file", height=120
             )
+            self.settings = settings_view(recipe, OFTEN, prefix="setting", elem_id="settings")
+            self.initial = gr.Radio(
+                [RANDOM, SHOWN_MODEL],
+                value=RANDOM,
+                label="Initial weights",
+                elem_id="start-from",
+                elem_classes="b-list",
+            )
             with gr.Accordion("About this recipe", open=False):
                 self.about = view("train/facts", description_of(recipe), elem_id="about-recipe")
                 self.save = gr.Button("Download this recipe", elem_id="save-recipe")
-            with gr.Accordion("More settings", open=False, elem_id="more-settings"):
-                self.settings = settings_view(recipe, SHOWN, prefix="setting", elem_id="settings")
-                self.initial = gr.Radio(
-                    [RANDOM, SHOWN_MODEL],
-                    value=RANDOM,
-                    label="Initial weights",
-                    elem_id="start-from",
-                    elem_classes="b-list",
-                )
         asked = [self.source, self.pasted, self.recipe, self.initial, self.settings]
         self.described = [self.recipe_file, self.about, self.settings, self.seed]
         self.all = {*asked, self.uploaded, self.recipe_file, self.encoding, self.seed, *page.inputs}
@@ -205,7 +204,7 @@ class TrainingForm:
             self.examples.chosen(example, both, [self.pasted, *both], **FOLLOWING).then,
             self.source.input(lambda source, recipe: recipe_of(source, recipe), both, self.recipe, **FOLLOWING).then,
             *(self.recipe.input, self.recipe_file.change, self.initial.input, self.encoding.input),
-            self.settings.undone,
+            self.settings.anew,
         ]
         for changed in changes:
             changed(follow, inputs, outputs, **FOLLOWING)
@@ -238,10 +237,7 @@ class TrainingForm:
         shown = own.going_on_from(start.name, start.config) if start else own
         without = given_by_a_model(own) if start else ()
         seed = {self.seed: own.seed} if filled.recipe_name == OF_A_FILE else {}
-        settings, sent = settings_value(shown, without=without), filled.settings
-        if sent.get("recipe") == settings["recipe"]:  # while the settings are folded, nothing else keeps these
-            settings["changed"] = sent.get("changed", {})
-        return {self.about: description_of(own), self.settings: settings, **seed}
+        return {self.about: description_of(own), self.settings: settings_value(shown, without=without), **seed}
 
     def save_recipe(self, values: Values) -> dict[Any, Any]:
         """Give the person the recipe of the form as a file. Raises BertCoreError."""

@@ -24,9 +24,9 @@ export function view(root, { options, trigger }) {
     change.ariaExpanded = `${isOpen}`;
     change.textContent = isOpen ? "Done" : NAME;
   };
-  // The setting under More settings, beside what was read.
+  // The setting of the table, beside what was read.
   const choices = { label: "Kind of text", choices: options.kinds },
-    kind = KINDS.select(choices, "preview-kind-info", (value) => trigger("kind", { value })),
+    kind = KINDS.select(choices, "preview-kind-info", (value) => announce("kind", { kind: value })),
     chosen = el("div.b-tools", { id: "preview-kind" }, kind.parts);
   const change = button(NAME, () => unfold(change.ariaExpanded === "false"), {
     id: "change-settings",

@@ -1,105 +1,110 @@
-// The settings of a recipe: some are shown, the others where a search or the person asks for them. A changed one stays.
+// The settings of a recipe as one table. Those that people change most come first, and the others are folded. The page
+// keeps what a person has changed.
 
-import { toggle } from "../controls.js";
+import { options, table, toggle } from "../controls.js";
 import { button, disable, draws, el, note, tools } from "../parts/elements.js";
-import { KINDS } from "../parts/control.js";
 import { keep, on, visitor } from "../frame/page.js";
 
-/** @typedef {{name: string, id: string, label: string, info: string, choices: [value: any, text: string][] | null}} Setting */
-/** @typedef {{recipe: string, values: Record<string, any>, changed: Record<string, any>}} Held */
+/** @typedef {{name: string, id: string, label: string, info: string, range: string, choices: [value: string, text: string][]}} Setting */
+/** @typedef {{recipe: string, values: Record<string, string>, changed: Record<string, string>}} Held */
 
 class Settings {
   /** @type {Held} */
   held = { recipe: "", values: {}, changed: {} };
   all = false;
-  none = note("No setting has these words.");
   why = note("", true);
-  undo = button("Undo all changes", () => this.change({ ...this.held, changed: {} }, "", "undone"));
+  undo = button("Undo all changes", () => this.change({}, "anew"));
 
   /** @param {HTMLElement} root @param {ViewContext} context */
-  constructor(root, { options, trigger, setValue }) {
-    const { controls, shown } = options;
+  constructor(root, { options: { settings, first }, trigger, setValue }) {
+    this.root = root;
+    this.first = first;
     this.trigger = trigger;
     this.setValue = setValue;
-    this.controls = controls.map((setting, k) => this.control(setting, k < shown));
-    this.search = el("input", { type: "search", "aria-label": "Find a setting", placeholder: "Find a setting" });
-    this.search.addEventListener("input", () => this.find());
+    this.rows = settings.map((/** @type {Setting} */ setting) => this.row(setting));
     const whole = toggle("All settings", (isTicked) => {
       this.all = isTicked;
-      this.find();
+      this.show();
     });
-    const grid = this.controls.map(({ element }) => element);
-    root.append(tools(this.search, whole, this.undo), this.none, el("div.b-settings", grid));
+    const rows = this.rows.map(({ element }) => element);
+    root.append(table([], rows, { class: "b-table b-settings", "aria-label": "Settings" }), tools(whole, this.undo));
     on("refused", ({ text }) => this.blame(text));
+    on("kind", ({ kind }) => this.give("corpus.kind", kind, "anew"));
     addEventListener("pagehide", () => keep("changed", visitor.token, Object.keys(this.held.changed).length > 0));
   }
 
-  /** Say below the changed setting that a sentence names first why it cannot be. @param {string} text */
+  /** @param {Setting} setting */
+  row({ name, id, label, info, range, choices }) {
+    const attributes = {
+        id: `${id}-value`,
+        "aria-describedby": `${id}-info`,
+        oninput: () => this.give(name, box.value),
+      },
+      box = choices.length
+        ? options(el("select", attributes), choices)
+        : el("input", { type: "text", autocomplete: "off", ...attributes }),
+      meaning = el("p.b-empty", { id: `${id}-info` }, info),
+      head = el("th", { scope: "row" }, el("label", { for: `${id}-value` }, label), meaning),
+      element = el("tr", { id, title: name }, head, el("td", box, range && el("p.b-empty", range)));
+    return { name, label, head, box, element };
+  }
+
+  /** Say at the changed setting that a sentence names first why it cannot be. @param {string} text */
   blame(text) {
-    const places = this.controls
-      .filter(({ name, element }) => name in this.held.changed && element.checkVisibility())
-      .map(({ label, element }) => ({ element, at: text.toLowerCase().indexOf(label.toLowerCase()) }))
+    if (!this.root.checkVisibility()) return;
+    const places = this.rows
+      .filter(({ name }) => name in this.held.changed)
+      .map(({ label, head }) => ({ head, at: text.toLowerCase().indexOf(label.toLowerCase()) }))
       .filter(({ at }) => at >= 0);
     if (text && !places.length) return; // it is about something else
     this.why.remove();
     this.why.textContent = text;
-    places.sort((a, b) => a.at - b.at)[0]?.element.lastElementChild?.before(this.why);
+    places.sort((a, b) => a.at - b.at)[0]?.head.append(this.why);
   }
 
-  /** @param {Setting} setting @param {boolean} isShown without a search */
-  control({ name, id, label, info, choices }, isShown) {
-    const give = (/** @type {any} */ value) => {
-      const changed = { ...this.held.changed, [name]: value };
-      if (value === this.held.values[name]) delete changed[name];
-      this.change({ ...this.held, changed }, name);
-    };
-    const kind = choices
-        ? KINDS.select({ label, choices }, `${id}-info`, give)
-        : KINDS.text({ label }, `${id}-info`, give),
-      element = el("div.b-control", { id, title: name }, kind.parts, el("p.b-empty", { id: `${id}-info` }, info));
-    return { name, label, isShown, element, show: kind.show, words: `${name} ${label} ${info}`.toLowerCase() };
+  /** A person gives a value. @param {string} name @param {string} value @param {string} [event] */
+  give(name, value, event = "input") {
+    const { values } = this.held,
+      changed = { ...this.held.changed, [name]: value };
+    if (!(name in values)) return;
+    if (value === values[name]) delete changed[name];
+    this.change(changed, event);
   }
 
-  /** @param {Held} held @param {string} name of what a person has changed, "" for all @param {string} event to fire */
-  change(held, name, event = "input") {
-    this.held = held;
+  /** @param {Record<string, string>} changed @param {string} event "anew" where the recipe may be another one */
+  change(changed, event) {
     this.why.remove();
-    this.setValue(held);
-    this.find(name);
-    if (!name) this.paint();
+    this.take({ ...this.held, changed });
     this.trigger(event);
   }
 
-  /** Show the settings that are asked for. @param {string} [staying] */
-  find(staying) {
-    const { values, changed } = this.held,
-      wanted = this.search.value.trim().toLowerCase();
-    this.none.hidden = !wanted;
-    for (const { name, isShown, element, words } of this.controls) {
-      const isFound = wanted ? `${words} ${element.textContent}`.toLowerCase().includes(wanted) : this.all || isShown;
-      if (isFound && name in values) this.none.hidden = true;
-      element.hidden = !(name in values) || !(isFound || name in changed || name === staying);
+  /** @param {Held} held */
+  take(held) {
+    this.held = held;
+    this.setValue(held);
+    this.show();
+  }
+
+  /** Show the values, and the rows that are asked for. */
+  show() {
+    const { values, changed } = this.held;
+    this.rows.forEach(({ name, box, element }, k) => {
+      const isAskedFor = this.all || k < this.first || name in changed || element.contains(document.activeElement);
+      element.hidden = !(name in values) || !isAskedFor;
       element.classList.toggle("is-changed", name in changed);
-    }
+      const value = changed[name] ?? values[name] ?? "";
+      if (box.value !== value) box.value = value;
+    });
     disable(this.undo, !Object.keys(changed).length && "Nothing is changed.");
   }
 
-  paint() {
-    const { values, changed } = this.held;
-    for (const { name, show } of this.controls) show(name in changed ? changed[name] : values[name], {});
-  }
-
-  /** @param {Held | null} held */
+  /** What a person has changed stays while the recipe does. @param {Held | null} held */
   draw(held) {
     if (!held) return;
     const { recipe, changed: mine } = this.held,
       all = { ...(recipe === held.recipe && mine), ...held.changed },
-      isChanged = ([name, value]) => name in held.values && value !== held.values[name],
-      changed = Object.entries(all).filter(isChanged);
-    this.held = { ...held, changed: Object.fromEntries(changed) };
-    this.setValue(this.held);
-    this.paint();
-    this.find();
+      changed = Object.entries(all).filter(([name, value]) => name in held.values && value !== held.values[name]);
+    this.take({ ...held, changed: Object.fromEntries(changed) });
   }
 }
 

@@ -1,4 +1,4 @@
-"""Every setting of a recipe as a control: some are shown, the others are found by a search.
+"""Every setting of a recipe as a row of one table, in which those that people change most come first.
 
 A setting's hint, limits, choices and title stand once, beside its field in bert_core.config.
 """
@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 import gradio as gr
+from pydantic.fields import FieldInfo
 
 from balcony.handlers import MALFORMED
 from balcony.views import view
@@ -21,37 +22,47 @@ from bert_core.tasks.question_answering import QuestionAnswering
 
 Tunable = Recipe | FinetuningRecipe
 
+FIRST = 4  # rows that are not folded
 _OF_ANSWERS = ("question_length", "stride", "best_answers", "longest_answer")  # that no other task has
 _OPTION = re.compile(r" \(--(?:kind|encoding)\)")
 _LENGTH, _POSITIONS = "data.sequence_length", "model.max_position_embeddings"
 
 
-def settings_view(recipe: Tunable, shown: Sequence[str], *, prefix: str, elem_id: str, **layout: Any) -> gr.HTML:
-    """The controls, `shown` first, with the values of a recipe. Its value see `settings_value`; it fires `input`
-    and, after all changes were undone, `undone`. prefix: of each control's id."""
+def settings_view(recipe: Tunable, often: Sequence[str], *, prefix: str, elem_id: str, **layout: Any) -> gr.HTML:
+    """The table with the values of a recipe, those of `often` first. Its value see `settings_value`. It fires `input`,
+    or `anew` where the recipe itself may be another one then. prefix: of each row's id."""
     fields = type(recipe).settings()
     names = Counter(name.split(".")[-1] for name in fields)
-    ordered = [*shown, *(name for name in fields if name not in shown)]
-    controls = []
-    for name in ordered:
+    rows = []
+    for name in dict.fromkeys([*often, *fields]):
         section, _, alone = name.rpartition(".")
-        listed = [[choice, in_words(choice)] for choice in choices(fields[name])] or None
         key = alone if names[alone] == 1 else f"{section}-{alone}"
-        about: dict[str, Any] = {
+        about = {
             "name": name,
             "id": f"{prefix}-{key.replace('_', '-')}",
             "label": label_of(name, type(recipe)),
+            "info": fields[name].description,
+            "range": _range(fields[name]),
+            "choices": [[_typed(choice), in_words(choice)] for choice in choices(fields[name])],
         }
-        controls.append(about | {"info": fields[name].description, "choices": listed})
-    options = {"controls": controls, "shown": len(shown)}
-    events = ("input", "undone")
-    return view("train/settings", settings_value(recipe), events=events, options=options, elem_id=elem_id, **layout)
+        rows.append(about)
+    options = {"settings": rows, "first": FIRST}
+    return view(
+        "train/settings", settings_value(recipe), events=("input", "anew"), options=options, elem_id=elem_id, **layout
+    )
+
+
+def _range(field: FieldInfo) -> str:
+    limits = limits_of(field)
+    return " – ".join(f"{end:,}" for end in limits) if limits else ""
 
 
 def settings_value(recipe: Tunable, *, without: Collection[str] = ()) -> dict[str, Any]:
-    """What the controls show: the recipe's name and the value of each of its settings, as it is typed or chosen. The
-    page adds those that a person has changed, which stay while the recipe does. without: settings that do not count."""
+    """What the table shows: the recipe's name and the text of each of its settings. The page keeps what a person has
+    changed while the recipe stays. without: settings that do not count."""
     values = {name: value for name, value in values_of(recipe).items() if name not in without}
+    if recipe.name == BY_SIZE:
+        values["corpus.kind"] = "auto"  # the recipe has the kind as which its text was read
     return {"recipe": _kept_with(recipe), "values": values, "changed": {}}
 
 
@@ -61,29 +72,30 @@ def _kept_with(recipe: Tunable) -> str:
     return DEFAULT_RECIPE if recipe.name == BY_SIZE else recipe.name
 
 
-def values_of(recipe: Tunable) -> dict[str, Any]:
-    """The value of each setting with which a recipe trains, as it is typed or chosen, the steps of all parts together.
-    The steps are empty if the recipe counts epochs; other tasks' settings are missing."""
+def values_of(recipe: Tunable) -> dict[str, str]:
+    """Each setting with which a recipe trains, as ``--set`` reads it, the steps of all parts together. The steps are
+    empty if the recipe counts epochs; other tasks' settings are missing."""
     values = {}
-    for name, item in recipe.settings().items():
+    for name in recipe.settings():
         if name.removeprefix("data.") in _OF_ANSWERS and getattr(recipe, "task", "") != QuestionAnswering.name:
             continue
-        value = attrgetter(name)(recipe)
-        values[name] = value if choices(item) else _typed(value)
+        values[name] = _typed(attrgetter(name)(recipe))
     values["training.steps"] = "" if recipe.training.epochs else _typed(recipe.training.total_steps)
     return values
 
 
 def _typed(value: Any) -> str:
-    """A value as a person types it, and as ``--set`` reads it."""
+    """A value as ``--set`` reads it."""
     if isinstance(value, tuple):
         return json.dumps([part.content() for part in value]) if value else ""
+    if isinstance(value, bool):
+        return json.dumps(value)
     return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def overrides(recipe: Tunable, sent: Any) -> dict[str, Any]:
-    """The settings that a person has changed, as `recipe.override` takes them; none if the controls show another
-    recipe still. sent: the value of the controls. Pairs longer than the model reads raise its number of positions too,
+    """The settings that a person has changed, as `recipe.override` takes them; none if the table shows another
+    recipe still. sent: the value of the table. Pairs longer than the model reads raise its number of positions too,
     unless that is changed itself. Raises InputError for a malformed value."""
     if not isinstance(sent, dict) or not isinstance(sent.get("changed"), dict):
         raise InputError(MALFORMED)
@@ -120,7 +132,7 @@ def in_words(value: Any) -> str:
 
 
 def with_labels(sentence: str) -> str:
-    """The sentence with the labels of the controls instead of the names of settings and of options."""
+    """The sentence with the labels of the table instead of the names of settings and of options."""
     labels = {
         name.split(".")[-1]: label_of(name, kind) for kind in (FinetuningRecipe, Recipe) for name in kind.settings()
     }

@@ -23,7 +23,6 @@ from balcony.train.form import (
     TrainingForm,
     begun,
     encoding_of,
-    known,
     select,
 )
 from balcony.train.monitor import monitor_value, run_monitor
@@ -60,8 +59,7 @@ class TrainTab:
         self.page, self.workspaces = page, page.workspaces
         with gr.Row(elem_id="train"):
             kinds = [[kind, kind] for kind in CORPUS_KINDS]
-            events = ("stale", "kind")
-            self.preview = view("train/preview", events=events, options={"kinds": kinds}, elem_id="preview")
+            self.preview = view("train/preview", events=("stale",), options={"kinds": kinds}, elem_id="preview")
             with gr.Row(elem_id="form"):
                 self.form = TrainingForm(page)
                 with self.form.rest:
@@ -78,7 +76,7 @@ class TrainTab:
         self._connect_commands()
 
     def _lay_out_changes(self) -> None:
-        info = "For the remaining steps of a paused run. A new run takes the rate of More settings."
+        info = "For the remaining steps of a paused run. A new run takes the rate of the form."
         with gr.Accordion("Change the learning rate", open=False, elem_id="more-control"), gr.Row():
             # Not a field of numbers, which begins with 0.
             self.rate = gr.Textbox(label="New learning rate", info=info, max_lines=1, elem_id="new-rate", min_width=140)
@@ -101,7 +99,6 @@ class TrainTab:
             event(self.follow, self.filled_in, shown, **FOLLOWING)
         for event in (form.settings.input, self.preview.stale, self.pace.input):
             event(self.show_preview, self.filled_in, self.preview, **FOLLOWING)
-        self.preview.kind(on_error(page.say)(self.choose_kind), self.filled_in, shown, **FOLLOWING)
         reading = no_facts(notes=["Reading the file…"])
         reads = form.uploaded.change(lambda path: reading if path else gr.skip(), form.uploaded, self.preview, **QUIET)
         reads = reads.then(encoding_of, form.uploaded, form.encoding, **FOLLOWING)
@@ -125,7 +122,6 @@ class TrainTab:
         parts = self.form
         filled = [parts.seed, parts.settings, parts.source, parts.recipe, parts.initial, page.messages]
         follows = self.monitor.fill(on_error(page.say)(self.fill), form, filled, **QUIET).then
-        # Not `follow`, which gives the settings again: while they are folded, nothing would keep the changed ones.
         follows(self.show_preview, form, self.preview, **FOLLOWING)
         self.monitor.longer(self.showing(more_steps), page.visitor, live, **QUIET)
         self.monitor.slower(self.train_slower, form, {self.form.settings, *live}, **QUIET)
@@ -221,12 +217,6 @@ class TrainTab:
             filled = dataclasses.replace(filled, settings=shown[form.settings] | {"changed": kept | fewer})
         return shown | {self.preview: self._preview(filled, values)}
 
-    def choose_kind(self, values: dict[Any, Any], event: gr.EventData) -> Updates:
-        """Read the text as another kind, which a person has chosen beside what was read. Raises InputError."""
-        kind, settings = known(sent(event, "value", str), CORPUS_KINDS), self.form.read(values).settings
-        changed = settings.get("changed", {}) | {"corpus.kind": kind}
-        return self.follow(values | {self.form.settings: settings | {"changed": changed}})
-
     def fill(self, values: dict[Any, Any], event: gr.EventData) -> Updates:
         """Put the recipe, seed and settings of a link into the form. Raises BertCoreError."""
         form, given, filled = self.form, sent(event, "values", dict), self.form.read(values)
@@ -239,7 +229,6 @@ class TrainTab:
             form.recipe: filled.recipe_name,
             form.initial: filled.initial,
             form.seed: recipe.replace_by_texts({"seed": given.get("seed", "0")}).seed,
-            # Always with a value: without one, settings that the person has not unfolded yet would stay empty.
             form.settings: form.describe(filled)[form.settings] | {"changed": changed},
         }
 

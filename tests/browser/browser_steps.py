@@ -203,13 +203,18 @@ def paste(page: Page, text: str) -> None:
 
 
 def change_setting(page: Page, name: str, value: str) -> None:
-    """Type a value under "More settings"; the name is the end of the control's elem_id."""
-    control = page.locator(f"#setting-{name} input")
+    """Type a value into the table of settings of the Train tab; the name is the end of the row's elem_id."""
     unfold_form(page)
-    if not control.is_visible():
-        page.get_by_role("button", name="More settings").click()
-    control.fill(value)
-    control.blur()
+    show_setting(page, f"setting-{name}").fill(value)
+    page.locator(f"#setting-{name} input").blur()
+
+
+def show_setting(page: Page, row: str) -> Locator:
+    """The field of a row, which is unfolded if it is none of the first."""
+    field = page.locator(f"#{row}").locator("input, select")
+    if not field.is_visible():
+        page.get_by_label("All settings").filter(visible=True).check()
+    return field
 
 
 def move_slider(page: Page, position: int) -> None:
@@ -227,8 +232,7 @@ def start(page: Page) -> None:
 
 def fine_tune(page: Page, epochs: int) -> None:
     """Press Fine-tune in its tab, with a number of epochs, and wait for the end."""
-    page.get_by_role("button", name="Training settings").click()
-    page.locator("#task-epochs").locator("input, textarea").fill(str(epochs))
+    page.locator("#task-epochs input").fill(str(epochs))
     page.locator("#task-start").click()
     expect(page.locator("#task-status")).to_have_text("Finished")
 

@@ -278,7 +278,6 @@ def test_every_press_is_answered_in_the_window(walk: Walk, service: Any, monkeyp
 def test_a_refused_start_says_why_beside_its_button_and_beside_the_field(page: Page, size: ViewportSize) -> None:
     message, start = page.locator(".b-message"), page.locator("#start")
     open_tab(page, "Fine-tune")
-    page.get_by_role("button", name="Training settings").click()
     page.locator("#task-epochs input").fill("900")
     page.locator("#task-start").click()
     page.locator("#task-pause").click()

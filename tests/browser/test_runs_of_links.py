@@ -63,7 +63,6 @@ def test_a_link_to_a_step_shows_that_step_and_says_that_it_is_trained_again(visi
     # What Start would train now is the same.
     unfold_form(page)
     expect(page.locator("#seed input")).to_have_value("5")
-    page.get_by_text("More settings").click()
     expect(page.locator("#setting-steps input")).to_have_value("60")
     open_tab(page, "Masked words")
     expect(page.locator("#model-step")).to_have_text("step 33")

@@ -219,7 +219,6 @@ def test_the_first_point_does_not_move_the_chart(page: Page) -> None:
     expect_seen(page.locator("#run-curves .legend"), "Masked words")
     before = page.evaluate(position)
     change_setting(page, "steps", "20")
-    page.get_by_role("button", name="More settings").click()
     start(page)
     wait_for_status(page, "Finished")
     expect_seen(page.locator("#next-step"), "Now hide a word")  # with the verdict, after the status

@@ -11,16 +11,16 @@ import pytest
 import torch
 from helpers import finished, wait
 
-from balcony.finetune.tab import SHOWN as SHOWN_OF_A_TASK
+from balcony.finetune.tab import OFTEN as OFTEN_OF_A_TASK
 from balcony.frame.answers import Answers
 from balcony.frame.page import open_page
 from balcony.frame.shown_model import description, repeated_run
 from balcony.train.form import (
     OF_A_FILE,
+    OFTEN,
     OWN_TEXT,
     PASTED,
     RANDOM,
-    SHOWN,
     SHOWN_MODEL,
     UPLOADED,
     Filled,
@@ -60,13 +60,13 @@ def _no_model() -> Checkpoint:
     raise AssertionError("no model is asked for")
 
 
-@pytest.mark.parametrize(("kind", "shown"), [(Recipe, SHOWN), (FinetuningRecipe, SHOWN_OF_A_TASK)])
-def test_every_field_of_a_recipe_is_a_setting_with_a_hint_and_a_label(kind: Any, shown: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("kind", "often"), [(Recipe, OFTEN), (FinetuningRecipe, OFTEN_OF_A_TASK)])
+def test_every_field_of_a_recipe_is_a_setting_with_a_hint_and_a_label(kind: Any, often: tuple[str, ...]) -> None:
     settings = kind.settings()
     fields = {f"{section}.{item}" for section, of in kind.sections().items() for item in of.model_fields}
     not_typed = {"corpus.file", "corpus.needs", "corpus.encoding", "model.vocab_size", "model.pad_token_id"}
     assert settings.keys() == fields - not_typed
-    assert set(shown) <= settings.keys()
+    assert set(often) <= settings.keys()
     for name, item in settings.items():
         assert item.description.endswith((".", "%).")), name
         assert label_of(name, kind)[0].isupper(), name
@@ -74,7 +74,7 @@ def test_every_field_of_a_recipe_is_a_setting_with_a_hint_and_a_label(kind: Any,
 
 def test_settings_that_were_not_touched_override_nothing() -> None:
     assert overrides(QUICK, typed(QUICK)) == {}
-    changed = filled(typed(QUICK, training__steps="7", tokenizer__vocab_size="30", tokenizer__strip_accents=None))
+    changed = filled(typed(QUICK, training__steps="7", tokenizer__vocab_size="30", tokenizer__strip_accents=""))
     recipe = changed.recipe()
     assert (recipe.training.steps, recipe.tokenizer.vocab_size, recipe.tokenizer.strip_accents) == (7, 30, None)
     other = typed(load_recipe("wikitext-d2l"), training__steps="7")
