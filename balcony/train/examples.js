@@ -1,10 +1,12 @@
-// Texts to choose by one press, for whoever has none at hand: a line for each language. What a person typed before is kept,
-// also over a reload.
+// Texts to choose by one press, for whoever has none at hand: a line for each language. A file that is dropped on the field
+// is read. What a person typed before is kept, also over a reload.
 
 import { button, el, roam } from "../parts/elements.js";
 import { keep, kept, say, visitor } from "../frame/page.js";
 
 const RESET = "The page was loaded again. The settings that you had changed are those of the recipe again.";
+const MOST_DROPPED = 1e6; // bytes that a field shows without a delay
+const NOT_DROPPED = "Choose “Upload a text file” for this file: it is large, or its encoding is not UTF-8.";
 
 /** @typedef {[language: string, texts: [name: string, kind: string][]]} Line */
 
@@ -27,6 +29,25 @@ export function view(root, { options, trigger }) {
     paint();
     return text || "";
   };
+  /** @param {File} file */
+  const read = async (file) => {
+    if (file.size > MOST_DROPPED) return say(NOT_DROPPED);
+    try {
+      const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+      replace(false);
+      isTyped = true;
+      trigger("chosen", { name: "", text });
+    } catch {
+      say(NOT_DROPPED);
+    }
+  };
+  for (const name of ["dragover", "drop"])
+    document.addEventListener(name, (event) => {
+      const { dataTransfer, target } = /** @type {DragEvent} */ (event);
+      if (target !== field() || !dataTransfer?.types.includes("Files")) return;
+      event.preventDefault(); // else the browser leaves the page for the file
+      if (dataTransfer.files.length) read(dataTransfer.files[0]);
+    });
   const take = (/** @type {string} */ name) => trigger("chosen", { name, text: replace(!name) });
   addEventListener("pagehide", () => {
     keep("typing", visitor.token, isTyped);

@@ -85,6 +85,23 @@ def test_a_text_is_read_as_the_kind_that_a_person_chooses_beside_it(page: Page) 
     expect_seen(preview, "Read as wrapped: ")
 
 
+DROP = """(field, bytes) => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File([new Uint8Array(bytes)], "mine.txt"));
+    field.dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+}"""
+
+
+def test_a_text_file_that_is_dropped_on_the_field_is_read(page: Page) -> None:
+    field = page.locator("#pasted textarea")
+    field.evaluate(DROP, list("First line.\nÉcoute.\nA third one.\n".encode()))
+    expect(field).to_have_value("First line.\nÉcoute.\nA third one.\n")
+    expect_seen(page.locator("#preview"), "3 sentences")
+    field.evaluate(DROP, list("他在北京".encode("gbk")))
+    expect_seen(page.locator(".b-message"), "Choose “Upload a text file” for this file", in_window=True)
+    expect(field).to_have_value("First line.\nÉcoute.\nA third one.\n")
+
+
 def test_a_file_that_comes_while_another_is_read_is_read_next(visit: Callable[..., Page], tmp_path: Path) -> None:
     page = visit()
     first, second = tmp_path / "first.txt", tmp_path / "second.txt"
