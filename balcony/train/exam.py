@@ -10,11 +10,12 @@ import gradio as gr
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
 from balcony.handlers import on_error
-from balcony.parts.verdicts import CHANCE, beats_baseline, judge_memory
+from balcony.parts.verdicts import CHANCE, MARGIN, beats_baseline, judge_memory
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import Workspace, is_finetuning
 from balcony.train.part_exam import MOST_WORDS, PartExam, examine_part
 from balcony.views import view
+from bert_core.config import DataConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.probes.exam import Tally
@@ -58,6 +59,11 @@ PAIRS = (
     "It judges {pairs.right:,} of {pairs.asked:,} pairs of {text} right: {how} than always answering “{constant}” "
     "({pairs.baseline:,})."
 )
+CURVE = (
+    " The accuracy in the curve is lower: a step hides {share:.0%} of the words at once{others}, "
+    "the exam one at a time."
+)
+OTHERS = " and replaces some by others"
 SHORT = 40  # steps: in fewer, also a rate that is right seems to stand still
 FEW = 10  # steps: a loss is their mean
 RISE = 1.1  # times the loss, which are seen in the curve
@@ -116,6 +122,7 @@ def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[
         if earlier and 0 < earlier[0] < step:  # else no step near the one where more were added is kept
             with probe_lock:
                 before = _before(earlier[0], examined(earlier[1], training).words, losses)
+        before += _curve(shown[0].words, run.recipe.data, [row.mlm_accuracy for row in steps])
         asked = run.recipe
         usual = (recipe_named(asked.name) if asked.name in recipe_names() else asked).training.learning_rate
         sentence, advice = _word_verdict(*shown, rate=rate, usual=usual, losses=losses, before=before)
@@ -164,6 +171,13 @@ def _before(step: int, words: Tally, losses: Sequence[float]) -> str:
     return BEFORE.format(step=step, words=words, few=FEW, was=was, now=now) + ROSE * (then > RISE * was)
 
 
+def _curve(words: Tally, data: DataConfig, accuracies: Sequence[float]) -> str:
+    """Why the curve ends lower than the exam, "" if it does not."""
+    if not accuracies or words.right <= (statistics.fmean(accuracies[-FEW:]) + MARGIN) * words.asked:
+        return ""
+    return CURVE.format(share=data.mask_probability, others=OTHERS if data.random_share else "")
+
+
 def _stand_still(losses: Sequence[float]) -> bool:
     """Whether the losses of a run have not fallen since its middle."""
     n = len(losses) // 4
@@ -180,7 +194,7 @@ def _word_verdict(
     before: str = "",
 ) -> tuple[str, str]:
     """Sentences on the words, the counts first, and what to do next. usual: the learning rate of the recipe. losses:
-    of masked words, at each step. before: what it was before the steps that were added last."""
+    of masked words, at each step. before: what it was before the steps added last, and what the curve says."""
     held = unseen.words if unseen and unseen.words.asked else None
     verdict: str = judge_memory(seen.words, held, seen.information)
     if verdict == "no better" and rate >= usual and _stand_still(losses):  # at a lower rate, more steps may help

@@ -25,7 +25,7 @@ from balcony.train.form import (
     encoding_of,
     select,
 )
-from balcony.train.monitor import monitor_value, run_monitor
+from balcony.train.monitor import monitor_value, rate_of, run_monitor
 from balcony.train.preview import Preview, preview
 from balcony.train.saved_run import SavedRun, resumed
 from balcony.train.settings import values_of, with_labels, without_options
@@ -76,7 +76,7 @@ class TrainTab:
         self._connect_commands()
 
     def _lay_out_changes(self) -> None:
-        info = "For the remaining steps of a paused run. A new run takes the rate of the form."
+        info = "For the remaining steps of a paused or stopped run. A new run takes the rate of the form."
         with gr.Accordion("Change the learning rate", open=False, elem_id="more-control"), gr.Row():
             # Not a field of numbers, which begins with 0.
             self.rate = gr.Textbox(label="New learning rate", info=info, max_lines=1, elem_id="new-rate", min_width=140)
@@ -132,20 +132,22 @@ class TrainTab:
     def _on_click(self, button: gr.Button, command: Callable[..., Any], *inputs: gr.components.Component) -> None:
         """Connect a button to a command for the visitor's current run. inputs: its further arguments."""
 
-        def attempt(space: Workspace, *values: Any) -> None:
-            command(current_run(space), *values)
+        def attempt(space: Workspace, *values: Any) -> Any:
+            return command(current_run(space), *values)
 
         button.click(self.showing(attempt), [self.page.visitor, *inputs], self.live, **QUIET)
 
     def showing(self, work: Callable[..., Any]) -> Callable[..., Updates]:
-        """A handler with the outputs `live`, of a function of the visitor's workspace; the page says why it fails."""
+        """A handler with the outputs `live`, of a function of the visitor's workspace; the page says why it fails, or
+        the sentence that it gives."""
 
         @functools.wraps(work)
         def handle(token: str, *values: Any) -> Updates:
-            def attempt() -> None:
-                work(self.workspaces.find(token), *values)
+            def attempt() -> Updates:
+                said = work(self.workspaces.find(token), *values)
+                return self.page.say(said) if said else {}
 
-            return (on_error(self.page.say)(attempt)() or {}) | self.show(token)
+            return on_error(self.page.say)(attempt)() | self.show(token)
 
         return handle
 
@@ -341,11 +343,12 @@ def more_steps(space: Workspace, event: gr.EventData) -> None:
     space.run(sent(event, "run", str)).continue_for(sent(event, "steps", int))
 
 
-def change_rate(run: Run, typed: str) -> None:
-    """Let a paused run go on with the learning rate that a person has typed."""
+def change_rate(run: Run, typed: str) -> str:
+    """Let a paused or stopped run go on with the learning rate that a person has typed, and confirm it."""
     if not typed.strip():
         raise InputError("Type the new learning rate first.")
     run.set_learning_rate(run.recipe.training.replace_by_texts({"learning_rate": typed}).learning_rate)
+    return f"The learning rate is {rate_of(run):g} from the next step on."
 
 
 def slower(training: OptimizerConfig, asked: OptimizerConfig) -> dict[str, Any]:

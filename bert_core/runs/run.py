@@ -26,6 +26,7 @@ TRAINING = ("queued", "running")  # steps come without being asked for
 ACTIVE = (*TRAINING, "paused")
 ENDED = ("finished", "stopped", "failed")
 
+NOT_KEPT = "The state that this run needs to continue is no longer kept; start it again."
 _LATEST = 50  # steps, whose time and tokens are measured
 _log = logging.getLogger(__name__)
 
@@ -210,9 +211,11 @@ class Run:
 
     def set_learning_rate(self, value: float) -> None:
         """Use this learning rate, which decays as before, from the next step on: a new part of the recipe's training.
-        Raises RunError unless the run is paused, ConfigError for a value out of range."""
-        if self.status != "paused":
-            raise RunError("The learning rate can be changed while the run is paused; pause it first.")
+        Raises RunError unless the run is paused or stopped, ConfigError for a value out of range."""
+        if self.status not in ("paused", "stopped"):
+            raise RunError("The learning rate can be changed while the run is paused or stopped; pause it first.")
+        if self.training is None:
+            raise RunError(NOT_KEPT)
         self._ask(lambda: self._add_part(self._steps_left, value))
 
     def continue_for(self, steps: int, learning_rate: float | None = None) -> None:
@@ -225,7 +228,7 @@ class Run:
             if self.status not in ("finished", "stopped"):
                 raise RunError(f"Only a finished or stopped run can train more steps; this one is {self.status}.")
             if self.training is None:
-                raise RunError("The state that this run needs to continue is no longer kept; start it again.")
+                raise RunError(NOT_KEPT)
             check_steps(self.steps_done + steps, self._service.limits)
             if learning_rate is not None or steps != self._steps_left:
                 self._add_part(steps, learning_rate)

@@ -295,8 +295,7 @@ def test_where_models_did_not_learn_the_same_is_offered_with_a_third_of_the_rate
 
 def test_what_pretraining_bought_is_an_experiment_on_the_task_of_fine_tuning(page: Page) -> None:
     show(page, "fine-tune", model="english-mini")
-    page.get_by_role("button", name="Training settings").click()
-    epochs = page.locator("#task-epochs").locator("input, textarea")
+    epochs = page.locator("#task-epochs input")
     open_tab(page, "Compare")
     page.get_by_role("radio", name="What did pre-training buy?").check()
     expect_seen(page.locator("#experiment-choice"), "how many labels does pre-training save?")

@@ -577,6 +577,15 @@ def test_the_learning_rate_is_changed_in_a_pause_and_stays_in_the_recipe(service
         run.set_learning_rate(0.01)
 
 
+def test_a_stopped_run_goes_on_with_another_learning_rate(service, recipe):
+    run = stepped(service.start(recipe, seed=5, paused=True), 9)
+    run.stop()
+    run.set_learning_rate(0.02)
+    assert run.status == "stopped"
+    run.continue_for(51)
+    assert numbers(finished(run).history()) == alone(recipe.replace(training=recipe.training.then(9, 51, 0.02)), 5)
+
+
 class Clock:
     """Seconds that pass when a test says so."""
 
