@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import LONGEST, SCHEMA, Question
 from balcony.frame.shown_model import choices, comparisons, description, repeated_run, shown_model
-from balcony.handlers import MALFORMED
+from balcony.handlers import MALFORMED, own
 from balcony.masked_words.tab import put
 from balcony.server.workspace import NOT_YOURS, Workspace
 from balcony.server.workspaces import Workspaces
@@ -171,13 +171,14 @@ def test_a_broken_link_starts_nothing(workspaces: Workspaces, space: Workspace, 
 def test_the_lists_name_models_and_steps(workspaces: Workspaces, space: Workspace):
     run = finished(workspaces.start(space, RECIPE, None, 1))
     space.rename(run.id, "mine")
-    assert choices(workspaces, space) == [["shipped", "shipped", "comes with Balcony"], [run.id, "mine", "finished"]]
+    shown = [["shipped", "shipped", "comes with Balcony"], [run.id, own("mine"), "finished"]]
+    assert choices(workspaces, space) == shown
     assert PageRequest(workspaces, space, Question(model=run.id)).checkpoint.name == "mine"  # of a download too
     newer = finished(workspaces.start(space, RECIPE, None, 2))
     (shipped, *steps), names = zip(*comparisons(workspaces, space))
     assert (shipped, names[0]) == ("shipped", "shipped")
     assert (steps[0], steps[-1]) == (f"{newer.id}@8", f"{run.id}@0"), "the newest run and step come first"
-    assert names[1 + steps.index(f"{run.id}@8")] == "Step 8 · mine"
+    assert names[1 + steps.index(f"{run.id}@8")] == f"Step 8 · {own('mine')}"
     other = workspaces.enter(None)
     with pytest.raises(BertCoreError, match=NOT_YOURS):
         workspaces.model(other, run.id)
