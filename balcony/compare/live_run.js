@@ -4,6 +4,7 @@
 import { progress } from "../controls.js";
 import { el, fill } from "../parts/elements.js";
 import { announce, polling } from "../frame/page.js";
+import { hasEnded } from "./runs.js";
 import { question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 
@@ -116,5 +117,6 @@ export class LiveRun {
     if (status === this.status) return;
     this.status = status;
     announce("status", null);
+    if (hasEnded(status)) announce("ended", null);
   }
 }

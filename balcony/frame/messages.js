@@ -51,7 +51,7 @@ class Messages {
     };
     addEventListener("input", change, true);
     // The run because of which another one was refused has ended.
-    on("status", () => {
+    on("ended", () => {
       for (const text of this.shown.keys()) if (text.includes(options.active)) this.remove(text);
     });
     addEventListener("keydown", ({ key }) => {

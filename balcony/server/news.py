@@ -53,7 +53,7 @@ def run_news(
 
     row: rows of the history that the page has. snapshot: step of the newest snapshot it knows, -1 for none.
     evaluation: points of the held-out curve that it has. more: also the values of MORE_CURVES. In the answer,
-    poll_ms is the time until the page should ask again.
+    poll_ms is the time until the page should ask again; current: the id of the run that Train shows.
     """
     run = space.run(run_id)
     progress = run.progress()
@@ -74,6 +74,7 @@ def run_news(
         "last": _mean(rows[-1:], names[:2]) if rows else None,
         "snapshots": snapshots,
         "poll_ms": poll_delay(progress),
+        "current": (space.current_run or run).id,
     }
     if run.verdict and run.status == "finished":
         news["said"] = list(run.verdict)

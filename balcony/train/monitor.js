@@ -238,8 +238,9 @@ class RunMonitor extends LiveRun {
       this.verdict = "";
       this.next.show(news);
       runs.show(this.visitor, run.run);
-      this.allow(news.status);
     }
+    this.allow(news.status);
+    if (news.current !== run.run) this.trigger("elsewhere"); // the next one of an experiment
     this.guess(run);
   }
 

@@ -123,7 +123,7 @@ def test_an_example_is_taken_by_one_press_and_start_stays_in_sight(visit: Callab
     wait_for_status(page, "Finished")
     page.wait_for_function(f"() => {{ const {{ visible, x }} = ({HELD_OUT})(); return visible && x.length > 1; }}")
     expect(own).to_be_hidden()  # the form is folded, so that the run is in sight
-    title = "Run 1 · Wer klo…t an meine Tür?"  # without its middle
+    title = "Run 1 · Wer klopft so fr…t an meine Tür?"  # without its middle
     expect(shown_model(page)).to_have_text(title)
     # As many more steps as a person types, in the same run.
     page.get_by_label("More steps").fill("5")

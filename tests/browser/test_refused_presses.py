@@ -284,7 +284,7 @@ def test_a_refused_start_says_why_beside_its_button_and_beside_the_field(page: P
     open_tab(page, "Train")
     page.set_viewport_size(size)
     start.click()
-    expect_seen(message, re.compile(r"“Subject of a sentence” has not ended\. Stop it"), in_window=True)
+    expect_seen(message, re.compile(r"“Run 1 · Subject of a sentence” has not ended\. Stop it"), in_window=True)
     boxes = [part.bounding_box() for part in (message, start)]
     assert boxes[0] is not None
     assert boxes[1] is not None

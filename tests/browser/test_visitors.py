@@ -137,8 +137,8 @@ def test_after_the_end_of_a_lease_the_page_goes_back_to_a_model_that_exists(
         notice = page.locator("#link-notice")
         expect(notice).to_be_in_viewport()
         expect(notice).to_have_text(
-            "Romeo and Juliet, quick is gone. When the server restarts, your runs and models are lost. The same "
-            "happens 3 hours after your last visit. The page shows a model that comes with Balcony. ×"
+            "Run 1 · Romeo and Juliet, quick is gone. When the server restarts, your runs and models are lost. The "
+            "same happens 3 hours after your last visit. The page shows a model that comes with Balcony. ×"
         )
         expect(shown_model(page)).to_have_text("romeo-juliet")
         if tab != "compare":
@@ -335,7 +335,7 @@ def test_what_a_person_wrote_is_never_translated(chinese: Page, tmp_path: Path) 
             page.locator("#model-rename").click()
             page.locator("#model-name").fill(name)
             page.locator("#model-name").press("Enter")
-        expect(shown_model(page)).to_have_text(WORD)
+        expect(shown_model(page)).to_have_text(name or f"Run 1 · {WORD}")
     lesson = {
         "title": WORD,
         "steps": [{"text": WORD, "ask": f"{WORD}: {WORD}", "choices": [WORD, "a"], "right": 0, "answer": WORD}],
