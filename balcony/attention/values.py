@@ -8,7 +8,6 @@ from balcony.frame.masking import mask_words
 from balcony.frame.question import Head, Question
 from balcony.parts.export import Row, python_code
 from balcony.server.probe_lock import probe_lock
-from bert_core.config import BertConfig
 from bert_core.errors import InputError
 from bert_core.probes.attention import SPECIAL, attention, head_names, without_special
 from bert_core.probes.reading import encode_text
@@ -24,7 +23,7 @@ def shown_attention(checkpoint: Checkpoint, question: Question, *, is_named: boo
     """
     texts, layers = texts_and_layers(checkpoint, question)
     names = head_names(checkpoint, *texts, layers=layers) if is_named else None
-    head = nearest_head(question.head, checkpoint.config)
+    head = question.nearest_head(checkpoint)
     return attention_values(attention(checkpoint, *texts), names, head, hide_special=question.hide_special)
 
 
@@ -68,7 +67,7 @@ def texts_and_layers(checkpoint: Checkpoint, question: Question) -> tuple[tuple[
         raise InputError("There is no sentence yet; type or choose one first.")
     texts, config = mask_words(checkpoint, question)[0].texts, checkpoint.config
     T = len(encode_text(checkpoint, *texts))
-    layer, _ = nearest_head(question.head, config)
+    layer, _ = question.nearest_head(checkpoint)
     return texts, shown_layers(config.num_hidden_layers, config.num_attention_heads, T, layer)
 
 
@@ -85,14 +84,8 @@ def head_value(checkpoint: Checkpoint, question: Question, at: Head) -> dict[str
     return {"tokens": found.tokens, "words": words, **vectors}
 
 
-def nearest_head(head: Head, config: BertConfig) -> Head:
-    """The chosen head, or the last one of a smaller model."""
-    layer, number = head
-    return max(0, min(layer, config.num_hidden_layers - 1)), max(0, min(number, config.num_attention_heads - 1))
-
-
 def attention_code(checkpoint: Checkpoint, question: Question) -> str:
-    layer, head = nearest_head(question.head, checkpoint.config)
+    layer, head = question.nearest_head(checkpoint)
     texts_and_layers(checkpoint, question)  # or it raises
     texts = mask_words(checkpoint, question)[0].texts_code
     return python_code(

@@ -89,6 +89,12 @@ class Question:
         L, H = checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads
         return [(layer, head) for layer, head in self.off if 0 <= layer < L and 0 <= head < H]
 
+    def nearest_head(self, checkpoint: Checkpoint) -> Head:
+        """The chosen head, or the last one of a smaller model."""
+        most = checkpoint.config.num_hidden_layers - 1, checkpoint.config.num_attention_heads - 1
+        layer, head = (max(0, min(number, last)) for number, last in zip(self.head, most))
+        return layer, head
+
     @property
     def texts_code(self) -> str:
         """The same as arguments in Python code."""

@@ -160,12 +160,12 @@ LINES = {
 class Selection:
     """What is followed through the stages.
 
-    texts: with a [MASK] for each piece of a hidden word. token: the position that is shown. asked: the position of the
+    masked: with a [MASK] for each piece of a hidden word. token: the position that is shown. asked: the position of the
     [MASK] that is predicted, None without one. answer: the hidden token, None for a typed [MASK]. off, zeroed: heads
     and parts that are set to zero, those that the model has.
     """
 
-    texts: tuple[str, str | None]
+    masked: Question
     head: Head
     token: int
     asked: int | None
@@ -251,8 +251,6 @@ def selection_of(checkpoint: Checkpoint, question: Question) -> Selection:
     """What a question selects in a model. Raises InputError for an empty or too long text."""
     if not question.text.strip():
         raise InputError(EMPTY)
-    config = checkpoint.config
-    L, H = config.num_hidden_layers, config.num_attention_heads
     masked, words = mask_words(checkpoint, question)
     tokens, asked, answer = encode_text(checkpoint, *masked.texts).tokens, None, None
     if words:
@@ -260,10 +258,16 @@ def selection_of(checkpoint: Checkpoint, question: Question) -> Selection:
         asked = [i for i, token in enumerate(tokens) if token == MASK][word.mask]
         answer = word.word.pieces[0] if word.answer else None
     token = question.token if question.token is not None else asked if asked is not None else 1
-    layer, head = (max(0, min(number, most - 1)) for number, most in zip(question.head, (L, H)))
-    off, there = tuple(question.heads_off(checkpoint)), parts_of(L)
-    zeroed = tuple(part for part in question.zeroed if part in there)
-    return Selection(masked.texts, (layer, head), max(0, min(token, len(tokens) - 1)), asked, answer, off, zeroed)
+    there = parts_of(checkpoint.config.num_hidden_layers)
+    return Selection(
+        masked,
+        question.nearest_head(checkpoint),
+        max(0, min(token, len(tokens) - 1)),
+        asked,
+        answer,
+        tuple(question.heads_off(checkpoint)),
+        tuple(part for part in question.zeroed if part in there),
+    )
 
 
 def followed(checkpoint: Checkpoint, chosen: Selection, *, whole: bool = False) -> Stages:
@@ -271,7 +275,7 @@ def followed(checkpoint: Checkpoint, chosen: Selection, *, whole: bool = False) 
     off, zeroed = ((), ()) if whole else (chosen.off, chosen.zeroed)
     with probe_lock:
         return follow(
-            *(checkpoint, *chosen.texts),
+            *(checkpoint, *chosen.masked.texts),
             layer=chosen.head[0],
             position=chosen.asked,
             attending=chosen.token,
@@ -423,15 +427,13 @@ def steps_code(checkpoint: Checkpoint, chosen: Selection, *keys: str) -> str:
         )
         if value not in (None, ())
     )
-    texts = ", ".join(repr(text) for text in chosen.texts if text is not None)
     has = {"scores-of-words": chosen.asked is not None, "probabilities": chosen.asked is not None}
-    config = checkpoint.config
-    names = {"layer": layer, "heads": config.num_attention_heads}
+    names = {"layer": layer, "heads": checkpoint.config.num_attention_heads}
     lines = [line.format(**names) for key in keys if has.get(key, True) for line in LINES[key]]
     return "import torch\n" + python_code(
         checkpoint.name,
         ["follow"],
-        f"found = follow(checkpoint, {texts}, layer={layer}{options})",
+        f"found = follow(checkpoint, {chosen.masked.texts_code}, layer={layer}{options})",
         f"h, t = {head}, {chosen.token}",
         *lines,
     )

@@ -90,9 +90,9 @@ def test_the_page_says_what_gives_a_head_its_label():
     assert all(f"\n  {target}: " in said for target in TARGETS)
 
 
-def test_a_smaller_model_shows_its_last_head(tiny_config):
-    assert values.nearest_head((11, 1), tiny_config) == (1, 1)
-    assert values.nearest_head((0, 11), tiny_config) == (0, 2)
+def test_a_smaller_model_shows_its_last_head(tiny_checkpoint):
+    assert Question(head=(11, 1)).nearest_head(tiny_checkpoint) == (1, 1)
+    assert Question(head=(0, 11)).nearest_head(tiny_checkpoint) == (0, 2)
 
 
 def test_too_many_weights_are_refused(tiny_checkpoint, monkeypatch):
