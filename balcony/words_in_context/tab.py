@@ -208,24 +208,27 @@ def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], leve
         facts += [[WORD_VECTORS, means[0]], [EMBEDDINGS, means[1]], ["Last layer", means[-1]]]
         says = [course(means[0], means[-1])]
     notes = unknown_note(checkpoint, *texts) + alone_note(checkpoint, "", EACH_ALONE)
-    title = level_name(level)
     return (
         {"facts": facts, "notes": says},
         no_facts(notes=notes),
-        {
-            "title": f"{title}: cosine similarity",
-            "labels": labels,
-            "texts": texts,
-            "cosine": found.cosine[level].tolist(),
-        },
-        numbered(f"{title}: the vectors in two dimensions", labels, telling(texts), found.vectors[level]),
+        *pictures(level_name(level), labels, texts, found.cosine[level], found.vectors[level]),
     )
 
 
-def numbered(title: str, labels: list[str], names: list[str], vectors: Tensor) -> dict[str, Any]:
-    """The value of the chart. labels: shown on hover. names: beside the numbers of the points."""
+def pictures(
+    title: str, labels: list[str], texts: list[str], cosine: Tensor, vectors: Tensor
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values of the heat map and of the chart, in which labels are shown on hover and names beside the points."""
     points = [[round(x, 4) for x in point] for point in plane(vectors).tolist()]
-    return {"title": title, "labels": labels, "names": names, "points": points}
+    return (
+        {"title": f"{title}: cosine similarity", "labels": labels, "texts": texts, "cosine": cosine.tolist()},
+        {
+            "title": f"{title}: the vectors in two dimensions",
+            "labels": labels,
+            "names": telling(texts),
+            "points": points,
+        },
+    )
 
 
 def plane(vectors: Tensor) -> Tensor:
@@ -240,17 +243,12 @@ def plane(vectors: Tensor) -> Tensor:
     return torch.nn.functional.pad(points, (0, 2 - points.shape[1])).float()
 
 
-def checked(sentences: list[str]) -> list[str]:
-    """The sentences. Raises InputError for too many."""
-    if len(sentences) > MOST_SENTENCES:
-        raise InputError(f"There are {len(sentences):,} sentences; this view compares {MOST_SENTENCES}. Remove some.")
-    return sentences
-
-
 def sentences_value(checkpoint: Checkpoint, sentences: list[str], pooling: str) -> tuple[dict[str, Any], ...]:
     """The same for whole sentences, each with one vector of the last layer."""
+    if len(sentences) > MOST_SENTENCES:
+        raise InputError(f"There are {len(sentences):,} sentences; this view compares {MOST_SENTENCES}. Remove some.")
     with probe_lock:
-        vectors = sentence_vectors(checkpoint, checked(sentences), pooling)
+        vectors = sentence_vectors(checkpoint, sentences, pooling)
     cosine, facts = cosines(vectors), [["Sentences", f"{len(sentences)}"]]
     if len(sentences) > 1:
         facts.append(["Mean similarity", f"{cosine[~torch.eye(len(sentences), dtype=torch.bool)].mean():.2f}"])
@@ -258,13 +256,7 @@ def sentences_value(checkpoint: Checkpoint, sentences: list[str], pooling: str) 
     return (
         {"facts": facts, "notes": [] if len(sentences) > 1 else [NO_SENTENCES]},
         no_facts(notes=notes),
-        {
-            "title": "Whole sentences: cosine similarity",
-            "labels": sentences,
-            "texts": sentences,
-            "cosine": cosine.tolist(),
-        },
-        numbered("Whole sentences: the vectors in two dimensions", sentences, telling(sentences), vectors),
+        *pictures("Whole sentences", sentences, sentences, cosine, vectors),
     )
 
 
