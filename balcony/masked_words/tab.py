@@ -83,7 +83,7 @@ def lay_out(page: Page) -> None:
     page.answers.add("first-right", first_right)
     page.answer("guesses", (*TEXTS, "hidden", "guess", "other", "off"), guess, no_guesses)
     reads = (*TEXTS, "hidden", "guess", "view", "mask", "place", "swaps", "answers", "off")
-    page.answer("closer", reads, look_closer, no_view)
+    page.answer("closer", reads, look_closer, lambda sentence: {CLOSER: {"kind": "", "error": sentence}})
 
 
 TAB = Tab(
@@ -167,10 +167,6 @@ def look_closer(asked: PageRequest) -> dict[str, Any]:
         value = closer_value(asked.answering, asked.question)
     lists = {SWAPS: {"first": value["swaps"]}, ANSWERS: {"first": value["answers"]}} if "swaps" in value else {}
     return {CLOSER: value, **lists}
-
-
-def no_view(sentence: str) -> dict[str, Any]:
-    return {CLOSER: {"kind": "", "error": sentence}}
 
 
 def code_of_view(asked: PageRequest) -> str:
@@ -281,14 +277,8 @@ def still_hidden(checkpoint: Checkpoint, question: Question, edited: Question, p
 
 def guesses_code(checkpoint: Checkpoint, question: Question) -> str:
     """Python code that computes the same guesses. Raises InputError when no word is hidden."""
-    texts = checked_mask(checkpoint, question).texts_code
-    call = f"guesses = fill_mask(checkpoint, {texts}, top_k={MOST_GUESSES})"
-    return python_code(checkpoint.name, ["fill_mask"], call, off=question.heads_off(checkpoint))
-
-
-def checked_mask(checkpoint: Checkpoint, question: Question) -> Question:
-    """The question with [MASK]s in its texts. Raises InputError when no word is hidden."""
     masked, words = mask_words(checkpoint, question)
     if not words:
         raise InputError(HINT)
-    return masked
+    call = f"guesses = fill_mask(checkpoint, {masked.texts_code}, top_k={MOST_GUESSES})"
+    return python_code(checkpoint.name, ["fill_mask"], call, off=question.heads_off(checkpoint))
