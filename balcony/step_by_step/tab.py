@@ -193,7 +193,11 @@ def lay_out(page: Page) -> None:
     )
     reads = (*TEXTS, "hidden", "mask", "head", "off", "zeroed", "token")
     page.answers.add("inputs", inputs)
-    page.answer("steps", reads, show, lambda sentence: {STEPS: {"error": sentence}})
+    page.answer(
+        *("steps", reads),
+        lambda asked: {STEPS: steps_value(asked.checkpoint, asked.question)},
+        lambda sentence: {STEPS: {"error": sentence}},
+    )
 
 
 TAB = Tab(
@@ -207,10 +211,6 @@ TAB = Tab(
 
 def inputs(asked: PageRequest, name: str, index: int) -> dict[str, Any]:
     return inputs_value(asked.checkpoint, asked.question, name, index)
-
-
-def show(asked: PageRequest) -> dict[str, Any]:
-    return {STEPS: steps_value(asked.checkpoint, asked.question)}
 
 
 def inputs_value(checkpoint: Checkpoint, question: Question, name: str, index: int) -> dict[str, Any]:
