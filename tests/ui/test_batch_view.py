@@ -158,18 +158,6 @@ def test_a_run_without_weights_or_batches_is_refused(space: Workspace, run: Run,
     waiting.stop()
     with pytest.raises(RunError, match="ended before its first batch"):
         batch_value(space, waiting, None, 0, 0)
-
-
-def test_the_batch_of_a_step_is_drawn_again(service: TrainingService) -> None:
-    run = finished(service.start(RECIPE, seed=5))
-    batch = prepare(RECIPE, seed=5).batches[6]
-    view = batch_at(run, 7)
-    ids = [[run.snapshots[0].tokenizer.token_to_id(token) for token in row.tokens] for row in view.rows]
-    assert ids == batch.input_ids[interleaved(batch.next_sentence_label)].tolist()
-    assert batch_at(run, 7).rows == view.rows
-    again = batch_at(run, 7, again=1)
-    assert [row.is_next for row in again.rows] == [row.is_next for row in view.rows]
-    assert [sorted(row.labels) for row in again.rows] != [sorted(row.labels) for row in view.rows]
     for step in (0, 21):
         with pytest.raises(RunError, match="the steps 1 to 20"):
             batch_at(run, step)
