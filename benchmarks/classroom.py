@@ -53,7 +53,7 @@ class Class(Crowd):
         name = next(self._names)
         self._shared[name] = time.monotonic()
         connection = self.connected()
-        self.ask(connection, "share", visitor, None, name)
+        self.ask(connection, "share", visitor, name)
         connection.close()
 
     def connected(self) -> http.client.HTTPConnection:

@@ -55,7 +55,7 @@ function shareForm() {
   };
   const remove = button("Take it off", withdraw, { id: "class-withdraw" });
   const share = async () => {
-    const { error } = await act("share", null, name.value);
+    const { error } = await act("share", name.value);
     if (!error) room.kept.set("name", name.value);
     status.textContent = error ?? "";
   };

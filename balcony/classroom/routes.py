@@ -68,7 +68,7 @@ class Actions:
 
     async def news(self, asked: PageRequest, since: int, token: str = "") -> dict[str, Any]:
         """The news of the class since a version. token: the teacher's, else ""."""
-        if self.is_due():
+        if self._shared and time.monotonic() - self._followed > FOLLOW_SECONDS:
             await asyncio.to_thread(self.follow)
         known = digest(asked.space.token) if asked.space.token else None
         news = self.classroom.news(known, since, is_teacher=self.classroom.is_teacher(token))
@@ -81,10 +81,10 @@ class Actions:
         if not self.classroom.is_teacher(token):
             raise InputError("Only the teacher can do this: open the teacher's address, which the terminal shows.")
 
-    def share(self, asked: PageRequest, run_id: str | None, name: str) -> None:
-        """Put a run on the board, which follows it from then on."""
+    def share(self, asked: PageRequest, name: str) -> None:
+        """Put the visitor's newest run on the board, which follows it from then on."""
         space = asked.visitor
-        run, visitor = space.run(run_id) if run_id else space.current_run, digest(space.token)
+        run, visitor = space.current_run, digest(space.token)
         if run is None or is_finetuning(run) or not run.steps_done:
             raise RunError(NO_RUN_YET)
         before = self._shared.get(visitor)
@@ -100,10 +100,6 @@ class Actions:
     def guess(self, asked: PageRequest, number: int | None, words: list) -> None:
         """Count the visitor's words for the gaps of a round."""
         self.classroom.guess(digest(asked.visitor.token), number, words)
-
-    def is_due(self) -> bool:
-        """Whether the board has not looked at its runs for a while."""
-        return bool(self._shared) and time.monotonic() - self._followed > FOLLOW_SECONDS
 
     def follow(self) -> None:
         """Show the runs on the board as they are; one that has ended gets its verdict, once."""

@@ -9,14 +9,8 @@ from typing import Any
 import gradio as gr
 
 from balcony.compare.conclusions import report
-from balcony.compare.definitions import (
-    Experiment,
-    Marks,
-    Variant,
-    examine,
-    load_experiments,
-)
-from balcony.compare.trials import Trial, newest_trial, trial_news
+from balcony.compare.definitions import Experiment, Marks, Variant, examine, load_experiments
+from balcony.compare.trials import Trial, newest_trial
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
 from balcony.handlers import QUIET, on_error
@@ -40,19 +34,12 @@ from bert_core.tasks.prediction import review
 
 MODELS_PER_RUN = 2  # that are never dropped: the first and the newest
 MOST_EPOCHS = 1_000
-HELLO = (
-    "Choose a question and press Start experiment. Its models are trained one after the other; then a table and a "
-    "sentence answer the question here. They are trained on the text and with the settings of the Train tab, those of "
-    "the last question on the task of the Fine-tune tab."
-)
-SLOWER = "The same with a third of the learning rate"
 RATE = "training.learning_rate"
 
 
 def measured(data: DataConfig, run: Run) -> Marks:
     """How the newest model of a run answers the questions that `data` gives. Raises CorpusError."""
-    weights = run.recipe.training
-    trained = tuple(name for name in ("mlm", "nsp") if getattr(weights, f"{name}_weight"))
+    trained = tuple(name for name in ("mlm", "nsp") if getattr(run.recipe.training, f"{name}_weight"))
     seconds = run.history()[-1].seconds
     try:
         if run.job is None:
@@ -170,10 +157,31 @@ def _check_bytes(recipes: list[Recipe], vocabulary: int, seeds: int, limit: int)
         )
 
 
-def begun_trial(space: Workspace) -> dict[str, Any]:
-    """The value of the view: another one after each start, because a view is not told of the value it has."""
-    trial = newest_trial(space)
-    return {"visitor": space.token, "number": trial.number if trial else 0}
+def trial_news(space: Workspace, number: int) -> dict[str, Any]:
+    """Progress or result of the visitor's newest trial; {} before the first.
+
+    number: the trial that the page knows; a new one comes with the ids of its listed runs.
+    """
+    if (trial := newest_trial(space)) is None:
+        return {}
+    active = trial.examine(space)
+    done = len(trial.runs) - len(active)
+    news: dict[str, Any] = {"number": trial.number, "of": len(trial.runs), "done": done}
+    if number != trial.number:
+        listed = [run_id for run_id in trial.runs if run_id in space.entries]
+        news |= {"title": trial.experiment.title, "question": trial.experiment.question, "runs": listed}
+    if not active:
+        return news | {"result": report(trial, space), "reason": next(iter(trial.problems.values()), "")}
+    progress, (variant, seed) = active[0].progress(), trial.runs[active[0].id]
+    part = progress.step / progress.steps if progress.steps else 0.0
+    left = progress.seconds_left
+    if left is not None and part < 1:  # of all runs, as if each took as long as this one
+        left = round(left * (len(active) - part) / (1 - part), 1)
+    return news | {
+        "now": f"{trial.experiment.variants[variant].title}, seed {seed}",
+        "fraction": round((done + part) / len(trial.runs), 3),
+        "left": left,
+    }
 
 
 def start_slower(space: Workspace) -> None:
@@ -189,7 +197,7 @@ class Experiments:
 
     def __init__(self, page: Page, training: TrainTab) -> None:
         def news(asked: PageRequest, number: int) -> dict[str, Any]:
-            return trial_news(asked.space, report, number)
+            return trial_news(asked.space, number)
 
         self.page, self.training, listed = page, training, load_experiments()
         gr.HTML("<h2>What does each part of BERT do?</h2>", elem_classes="b-heading", apply_default_css=False)
@@ -216,8 +224,7 @@ class Experiments:
                     self.button = gr.Button("Start experiment", elem_id="experiment-start", min_width=160)
             with gr.Column(scale=3, min_width=320):
                 page.answers.add("experiment", news)
-                options = {"hello": HELLO, "slower": SLOWER}
-                self.result = view("compare/trials", events=("slower",), options=options, elem_id="experiment")
+                self.result = view("compare/trials", events=("slower",), elem_id="experiment")
         self.choice.change(
             lambda name: gr.update(info=experiment_named(name).question), self.choice, self.choice, **QUIET
         )
@@ -233,7 +240,10 @@ class Experiments:
         """Start the chosen experiment; one that cannot be started says why."""
         space = self.page.workspaces.enter(values[self.page.visitor])
         problem = on_error(lambda reason: self.page.say(with_labels(reason)))(self._start)(space, values)
-        return (problem or {self.result: begun_trial(space)}) | self.training.show(space.token)
+        # Another value after each start, because a view is not told of the value it has.
+        trial = newest_trial(space)
+        begun = {self.result: {"visitor": space.token, "number": trial.number if trial else 0}}
+        return (problem or begun) | self.training.show(space.token)
 
     def _start(self, space: Workspace, values: dict[Any, Any]) -> None:
         experiment, workspaces, count = experiment_named(values[self.choice]), self.page.workspaces, values[self.seeds]

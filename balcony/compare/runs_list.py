@@ -38,23 +38,8 @@ LONGEST_BEGIN = 40  # letters of a text
 def runs_list(page: Page, training: TrainTab) -> None:
     """Lay out the list and connect its buttons, which start a run like the chosen one."""
 
-    def listing(asked: PageRequest) -> dict[str, Any]:
-        space, runs = asked.space, asked.space.pretraining_runs
-        differing = what_differs(runs)
-        rows = [run_row(space, run) | {"differs": differing.get(run, [])} for run in runs]
-        return {"rows": rows, "notes": space.dropped_notes}
-
-    def alike(asked: PageRequest, ids: list) -> bool | None:
-        return begin_alike([asked.space.run(run_id).snapshots for run_id in ids])
-
-    def table(asked: PageRequest, ids: list, kind: str) -> dict[str, Any]:
-        return curves_file(asked.space, [asked.space.run(run_id) for run_id in ids], kind)
-
     def start(space: Workspace, event: gr.EventData) -> None:
         page.workspaces.repeat(space, space.run(sent(event, "run", str)), paused=sent(event, "paused", bool))
-
-    def curve(asked: PageRequest, run_id: str) -> dict[str, Any]:
-        return run_curve(asked.space, asked.space.run(run_id))
 
     def remove(space: Workspace, event: gr.EventData) -> None:
         space.remove(sent(event, "run", str))
@@ -68,11 +53,23 @@ def runs_list(page: Page, training: TrainTab) -> None:
     runs.remove(training.showing(remove), page.visitor, training.live, trigger_mode="multiple", **QUIET)
 
 
-def run_curve(space: Workspace, run: Run) -> dict[str, Any]:
+def listing(asked: PageRequest) -> dict[str, Any]:
+    """The rows of the list."""
+    space, runs = asked.space, asked.space.pretraining_runs
+    differing = what_differs(runs)
+    rows = [run_row(space, run) | {"differs": differing.get(run, [])} for run in runs]
+    return {"rows": rows, "notes": space.dropped_notes}
+
+
+def alike(asked: PageRequest, ids: list) -> bool | None:
+    return begin_alike([asked.space.run(run_id).snapshots for run_id in ids])
+
+
+def curve(asked: PageRequest, run_id: str) -> dict[str, Any]:
     """A run's whole curve, thinned, to draw beside those of others."""
-    entry = space.entries[run.id]
+    run, entry = asked.space.run(run_id), asked.space.entries[run_id]
     return {
-        "name": space.title(run.id),
+        "name": asked.space.title(run_id),
         "colour": entry.colour,
         "isDotted": entry.is_dotted,
         "steps": run.recipe.training.total_steps,
@@ -80,11 +77,11 @@ def run_curve(space: Workspace, run: Run) -> dict[str, Any]:
     }
 
 
-def curves_file(space: Workspace, runs: Sequence[Run], kind: str) -> dict[str, Any]:
+def table(asked: PageRequest, ids: list, kind: str) -> dict[str, Any]:
     """A file's name without its ending, which names the runs as the list does, and their numbers as its content, or the
     title of its picture. Raises RunError without a run that has numbers."""
-    named: dict[str, Run] = {}
-    for run in (each for each in runs if each.history()):
+    space, named = asked.space, dict[str, Run]()
+    for run in (each for each in map(space.run, ids) if each.history()):
         title = plain(space.title(run.id))
         named[f"{title} ({space.entries[run.id].number})" if title in named else title] = run
     if not named:

@@ -7,6 +7,10 @@ import { keep, kept, on, orError, polling, visitor } from "../frame/page.js";
 import { answer } from "../frame/server.js";
 import { runs } from "./runs.js";
 
+const HELLO =
+  "Choose a question and press Start experiment. Its models are trained one after the other; then a table and a " +
+  "sentence answer the question here. They are trained on the text and with the settings of the Train tab, those of " +
+  "the last question on the task of the Fine-tune tab.";
 const ASK_MS = 1000;
 
 /** A row for each variant. @param {any} result */
@@ -20,22 +24,22 @@ function variants({ columns, rows }) {
 
 /**
  * What stands on the page.
- * @param {HTMLElement} root @param {{hello: string, slower: string}} options @param {() => void} stopAll
+ * @param {HTMLElement} root @param {() => void} stopAll
  * @param {() => void} slower starts the same with a smaller rate @param {Node} ticked about the ticks
  */
-function layout(root, options, stopAll, slower, ticked) {
+function layout(root, stopAll, slower, ticked) {
   const title = el("h3", { dir: "auto" }),
     question = el("p.b-empty"),
     status = el("p.b-reason", { role: "status", id: "experiment-status" }),
     bar = progress("Progress of the experiment"),
     stop = button("Stop", stopAll, { id: "experiment-stop" }),
     answer = el("p.b-answer", { id: "experiment-answer" }),
-    again = button(options.slower, slower, { id: "experiment-slower" }),
+    again = button("The same with a third of the learning rate", slower, { id: "experiment-slower" }),
     numbers = el("div"),
     how = el("p.b-empty"),
     result = el("div", { id: "experiment-result" }, answer, again, numbers, how),
     trial = el("div.b-trial", title, question, status, bar, stop, ticked, result),
-    before = el("p.b-empty", options.hello);
+    before = el("p.b-empty", HELLO);
   root.append(before, trial);
   return (/** @type {any} */ news, /** @type {boolean} */ isNew) => {
     trial.hidden = !news.number;
@@ -66,7 +70,7 @@ function choose({ number, runs: begun }) {
 }
 
 /** @type {View} */
-export function view(root, { trigger, options }) {
+export function view(root, { trigger }) {
   /** @type {string[][]} */
   let [mine, its] = [[], []]; // the runs that were ticked before a trial, and its own
   const again = button("Tick mine again", () => runs.choose(mine), { id: "experiment-mine" }),
@@ -81,7 +85,7 @@ export function view(root, { trigger, options }) {
   });
   warn();
   const stop = () => orError(answer("stop")).then(poll);
-  const show = layout(root, options, stop, () => trigger("slower"), ticked);
+  const show = layout(root, stop, () => trigger("slower"), ticked);
   let [asked, number] = ["", 0];
   show({}, false);
 

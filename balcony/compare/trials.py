@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from balcony.compare.definitions import Experiment, Marks
@@ -77,33 +76,3 @@ _newest: WeakKeyDictionary[Workspace, Trial] = WeakKeyDictionary()
 
 def newest_trial(space: Workspace) -> Trial | None:
     return _newest.get(space)
-
-
-def trial_news(
-    space: Workspace, report: Callable[[Trial, Workspace], dict[str, Any] | None], number: int = 0
-) -> dict[str, Any]:
-    """Progress or result of the visitor's newest trial; {} before the first.
-
-    report: of the result. number: the trial that the page knows; a new one comes with the ids of its listed runs.
-    """
-    if (trial := newest_trial(space)) is None:
-        return {}
-    active = trial.examine(space)
-    done = len(trial.runs) - len(active)
-    news: dict[str, Any] = {"number": trial.number, "of": len(trial.runs), "done": done}
-    if number != trial.number:
-        listed = [run_id for run_id in trial.runs if run_id in space.entries]
-        news |= {"title": trial.experiment.title, "question": trial.experiment.question, "runs": listed}
-    if not active:
-        return news | {"result": report(trial, space), "reason": next(iter(trial.problems.values()), "")}
-    progress, (variant, seed) = active[0].progress(), trial.runs[active[0].id]
-    part = progress.step / progress.steps if progress.steps else 0.0
-    left = progress.seconds_left
-    if left is not None and part < 1:  # of all runs, as if each took as long as this one
-        left = round(left * (len(active) - part) / (1 - part), 1)
-    fraction = round((done + part) / len(trial.runs), 3)
-    return news | {
-        "now": f"{trial.experiment.variants[variant].title}, seed {seed}",
-        "fraction": fraction,
-        "left": left,
-    }

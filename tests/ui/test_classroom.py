@@ -109,9 +109,9 @@ def trained(workspaces, token: str, steps: int = 3):
 
 def test_a_run_is_shared_followed_and_taken_back_by_its_visitor_alone(room, workspaces):
     one, other = room.tokens
-    assert "press Start" in room.ask(one, "share", None, "Ada")["error"]
+    assert "press Start" in room.ask(one, "share", "Ada")["error"]
     run = trained(workspaces, one, 3)
-    assert room.ask(one, "share", None, "Ada") == {}
+    assert room.ask(one, "share", "Ada") == {}
     seen = room.ask(other, "", 0)
     [shared] = seen["runs"]
     assert (shared["name"], shared["status"], shared["step"]) == ("Ada", "finished", 3)
@@ -123,12 +123,11 @@ def test_a_run_is_shared_followed_and_taken_back_by_its_visitor_alone(room, work
     assert run.id not in json.dumps(seen)
     assert (seen["own"], room.ask(one, "", 0)["own"]) == (None, shared["number"])
 
-    assert "error" in room.ask(other, "share", run.id, "Eve"), "another's run"
     room.ask(other, "withdraw")
     trained(workspaces, other)
-    room.ask(other, "share", None, "Bob")
-    assert room.ask(one, "share", run.id, "Bob") == {}, "names may be alike"
-    assert room.ask(one, "share", run.id, " Ada  L.") == {}, "a name in one line is no other"
+    room.ask(other, "share", "Bob")
+    assert room.ask(one, "share", "Bob") == {}, "names may be alike"
+    assert room.ask(one, "share", " Ada  L.") == {}, "a name in one line is no other"
     later = room.ask(other, "", seen["version"])
     assert {each["name"] for each in later["runs"]} == {"Ada L.", "Bob"}
     assert room.judged.count(run) == 1, "its verdict is kept"
@@ -189,15 +188,11 @@ def test_the_teacher_clears_the_board_and_sets_the_limits(room, workspaces, clas
     room.teach("clear")
     assert room.ask("", "", 0)["numbers"] == []
     workspaces.service.limits = PUBLIC
-    assert room.teach("enter") == {
-        "steps": PUBLIC.steps,
-        "parameters": PUBLIC.parameters,
-        "problem": "",
-    }
+    assert room.teach("enter") == {"steps": PUBLIC.steps, "parameters": PUBLIC.parameters, "problem": ""}
     assert room.teach("limit", 100, 50_000, False) == {}
     assert (workspaces.service.limits.steps, workspaces.service.limits.parameters) == (100, 50_000)
     trained(workspaces, room.tokens[0])
-    assert "closed the board" in room.ask(room.tokens[0], "share", None, "Ada")["error"]
+    assert "closed the board" in room.ask(room.tokens[0], "share", "Ada")["error"]
     for wrong in ((0, 1, True), (1.5, 1, True), (True, 1, True), (1, 10**12, True), ("9", 1, True)):
         assert "whole number" in room.teach("limit", *wrong)["error"]
 
@@ -268,7 +263,7 @@ def test_a_question_is_of_the_model_that_the_teacher_shows(room, workspaces):
 def test_the_board_is_saved_as_a_table(room, workspaces):
     one = room.tokens[0]
     run = trained(workspaces, one, 3)
-    room.ask(one, "share", None, "=Ada")
+    room.ask(one, "share", "=Ada")
     room.ask(one, "", 0)
     answer, [shown] = room.ask(one, "board"), room.ask(one, "", 0)["runs"]
     assert answer["version"] == shown["version"]  # a page tells by it whether the board has changed since
@@ -299,7 +294,7 @@ def test_a_run_on_the_board_is_followed_until_it_is_taken_off(room, workspaces):
         run.step()
         wait(lambda run=run: run.steps_done > len(steps) and run.status == "paused")
         if not steps:
-            room.ask(one, "share", None, "Ada")
+            room.ask(one, "share", "Ada")
         news = room.ask(other, "", 0)
         steps.append(news["runs"][0]["step"])
     assert steps == [1, 2]
@@ -320,7 +315,7 @@ def test_a_run_on_the_board_is_followed_until_it_is_taken_off(room, workspaces):
 def test_a_run_that_its_person_removes_stays_on_the_board_as_it_was(room, workspaces):
     one, other = room.tokens
     run = trained(workspaces, one)
-    room.ask(one, "share", None, "Ada")
+    room.ask(one, "share", "Ada")
     before = room.ask(other, "", 0)["runs"]
     seen, _ = weakref.ref(run), workspaces.find(one).remove(run.id)
     assert room.ask(other, "", 0)["runs"] == before
@@ -353,7 +348,7 @@ def test_a_kept_class_goes_on_after_a_restart(room, workspaces, service, tmp_pat
 
     first = serve()
     run = trained(workspaces, room.tokens[0])
-    first.ask(room.tokens[0], "share", None, "Ada")
+    first.ask(room.tokens[0], "share", "Ada")
     number = first.question()["number"]
     first.ask(room.tokens[1], "guess", number, ["juliet", "you"])
     first.teach("limit", 77, 50_000, False)
@@ -424,14 +419,9 @@ def test_what_a_class_holds_is_bounded(classroom):
             classroom.share("0", nothing, RUN)
 
 
-@pytest.mark.parametrize("sent", ["[]", "3", "{}", '["a"]', '["a", "b"]', '["a", null]', "[", '["a", 1e999]'])
-def test_a_malformed_request_is_refused(room, sent):
-    assert room.client.post(ADDRESS, content=sent).status_code == 400
-
-
 def test_an_action_with_the_wrong_parts_gets_a_sentence(room, caplog):
     room.question()
-    wrong = [("share",), ("share", 1), ("share", [], "a"), ("share", None, 3), ("guess", 1), ("guess", 1, "ab")]
+    wrong = [("share",), ("share", 1), ("share", "a", 1), ("guess", 1), ("guess", 1, "ab")]
     number = room.ask("", "", 0)["round"]["number"]
     for action, *parts in [*wrong, ("guess", number, [3]), ("guess", number, None), ("nothing",), ("__class__", 1)]:
         assert room.ask(room.tokens[0], action, *parts)["error"].endswith(".")
@@ -450,7 +440,7 @@ def test_an_action_with_the_wrong_parts_gets_a_sentence(room, caplog):
 
 def test_a_long_curve_is_thinned(room, workspaces):
     trained(workspaces, room.tokens[0], 2 * MOST_POINTS + 1)
-    room.ask(room.tokens[0], "share", None, "Ada")
+    room.ask(room.tokens[0], "share", "Ada")
     [shared] = room.ask("", "", 0)["runs"]
     assert MOST_POINTS / 2 < len(shared["curve"]) <= MOST_POINTS
     assert shared["curve"][-1][0] == 2 * MOST_POINTS + 1

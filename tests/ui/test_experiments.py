@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from balcony.compare.definitions import (
-    MEASURES,
-    Marks,
-    examine,
-    load_experiments,
-    outcome,
-)
+from balcony.compare.definitions import MEASURES, Marks, examine, load_experiments, outcome
 from balcony.compare.experiments import experiment_named
 from bert_core.data.batches import IGNORED, PretrainingBatches
 from bert_core.data.corpus import Corpus
@@ -160,12 +154,6 @@ def test_a_factor_multiplies_the_recipes_own_setting():
     [slow] = [variant.apply(RECIPE) for variant in experiment_named("learning-rate").variants if "÷" in variant.title]
     assert slow.training.learning_rate == pytest.approx(RECIPE.training.learning_rate / 10)
     assert slow.training.replace(learning_rate=RECIPE.training.learning_rate) == RECIPE.training
-
-
-def test_two_variants_of_an_experiment_are_compared():
-    assert len(EXPERIMENTS) == 10
-    for experiment in EXPERIMENTS:
-        assert all(contrast.first < contrast.other < len(experiment.variants) for contrast in experiment.contrasts)
 
 
 def test_an_experiment_with_equal_models_finds_a_difference_in_at_most_five_of_a_hundred_draws():

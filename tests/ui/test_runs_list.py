@@ -10,11 +10,17 @@ import torch
 from helpers import finished, labelled, wait
 from torch.testing import assert_close
 
-from balcony.compare.conclusions import answer, format_number, report
+from balcony.compare.conclusions import answer, format_number
 from balcony.compare.definitions import MEASURES, Marks, load_experiments
-from balcony.compare.experiments import experiment_named, start_experiment, start_slower, start_task_experiment
-from balcony.compare.runs_list import begin_alike, curves_file, run_curve, run_row, what_differs
-from balcony.compare.trials import trial_news
+from balcony.compare.experiments import (
+    experiment_named,
+    start_experiment,
+    start_slower,
+    start_task_experiment,
+    trial_news,
+)
+from balcony.compare.runs_list import begin_alike, curve, differences, run_row, settings_of, table, what_differs
+from balcony.frame.page_request import PageRequest
 from balcony.frame.shown_model import choices
 from balcony.handlers import own
 from balcony.parts.verdicts import Spread
@@ -59,10 +65,11 @@ def test_a_run_again_begins_with_the_same_weights_and_gives_the_same_losses(work
     assert len(losses(again)) == 30
     assert what_differs([first, again]) == {first: [], again: []}
     assert begin_alike([first.snapshots, again.snapshots])
-    saved = json.loads(curves_file(space, [first, again], "json")["content"])
+    asked = PageRequest(workspaces, space, {})
+    saved = json.loads(table(asked, [first.id, again.id], "json")["content"])
     assert [(name[:6], len(rows)) for name, rows in saved.items()] == [("Run 1 ", 30), ("Run 2 ", 30)]
     with pytest.raises(RunError, match="No ticked run has numbers yet"):
-        curves_file(space, [], "csv")
+        table(asked, [], "csv")
 
 
 def test_a_reset_waits_at_the_same_initial_weights(workspaces, space) -> None:
@@ -127,9 +134,9 @@ def test_a_row_of_the_list_has_the_means_of_the_last_steps(workspaces, space) ->
     assert (row["number"], row["status"]) == (1, "finished")
     assert (row["step"], row["steps"], row["held"], row["canRepeat"]) == (25, 25, None, True)
     json.dumps(row)
-    curve = run_curve(space, run)
-    assert [point[0] for point in curve["points"]] == list(range(1, 26))
-    assert (curve["name"], curve["colour"], curve["steps"]) == (row["title"], row["colour"], 25)
+    drawn = curve(PageRequest(workspaces, space, {}), run.id)
+    assert [point[0] for point in drawn["points"]] == list(range(1, 26))
+    assert (drawn["name"], drawn["colour"], drawn["steps"]) == (row["title"], row["colour"], 25)
 
 
 def test_what_differs_has_the_labels_of_the_form(workspaces, space) -> None:
@@ -163,6 +170,32 @@ def test_what_differs_has_the_labels_of_the_form(workspaces, space) -> None:
     assert what_differs([]) == {}
 
 
+def test_another_text_differs_whatever_its_name() -> None:
+    texts = [Corpus.from_text(text, "lines") for text in ("a b\nc d\n", "a b\nc e\n", "a b\nc d\n")]
+    columns = [settings_of(RECIPE, text) for text in texts]
+    assert list(differences(columns[:2])) == ["text"]
+    assert differences([columns[0], columns[2]]) == {}
+
+
+def test_runs_of_one_seed_and_one_size_begin_alike(service) -> None:
+    runs = [
+        finished(service.start(RECIPE.override(changes), seed=seed))
+        for changes, seed in (
+            ({}, 3),
+            ({"data.mask_probability": 0.4}, 3),
+            ({}, 4),
+            ({"model.num_hidden_layers": 1}, 3),
+        )
+    ]
+    first, masks, seed, layers = (run.snapshots for run in runs)
+    assert begin_alike([first, masks, first]) is True
+    assert begin_alike([first, masks, seed]) is False
+    assert begin_alike([first, layers]) is False
+    assert begin_alike([first, ()]) is None
+    assert begin_alike([first, (), seed]) is False
+    assert begin_alike([first, first[1:]]) is None
+
+
 def test_values_are_shown_in_words() -> None:
     values = (None, (), True, 0.00100, 12, "word")
     assert [in_words(value) for value in values] == ["–", "–", "yes", "0.001", "12", "word"]
@@ -187,7 +220,7 @@ def test_runs_that_keep_more_than_a_visitor_may_make_room(workspaces, space, mon
 
 
 def asked(space: Workspace, number: int = 0) -> dict:
-    return trial_news(space, report, number)
+    return trial_news(space, number)
 
 
 def result_of(space: Workspace) -> dict:

@@ -182,9 +182,3 @@ def test_times_are_compared_by_their_ratio() -> None:
     times = [Spread((seconds, seconds + 0.1, seconds + 0.2)) for seconds in (20.0, 20.5, 50.0)]
     assert compare(times[0], times[1]) == "alike"
     assert compare(times[0], times[2]) == "higher"
-
-
-def test_mean_and_deviation_are_the_textbook_ones() -> None:
-    numbers = Spread((0.90, 0.94, 0.98))
-    assert (numbers.mean, numbers.deviation) == pytest.approx((0.94, 0.04))
-    assert math.isnan(Spread((0.9,)).deviation)
