@@ -92,12 +92,12 @@ class HeadGrid {
     onChange(() => this.built && this.show());
   }
 
-  /** @param {Heads & {error?: string, hidden?: boolean} | null} next */
+  /** @param {Heads & {error?: string} | null} next null: there is no such model, {}: there is no sentence */
   draw(next) {
     if (!next?.size) {
       this.built = "";
       const hint = el("p.b-empty", "Type a sentence to see which words each head attends to.");
-      fill(this.root, next?.error ? note(next.error, true) : !next?.hidden && hint);
+      fill(this.root, next?.error ? note(next.error, true) : next && hint);
       return;
     }
     const { first, of, heads } = (this.value = next);

@@ -29,7 +29,7 @@ CLEAR = "english-mini"  # a model with heads that stand out
 LATER = {"names": None}  # the page asks for them
 GRID, DETAIL = "attention-heads", "attention-map"  # elem_ids
 OTHER_GRID, OTHER_DETAIL = "attention-other-heads", "attention-other-map"
-HIDDEN = {OTHER_GRID: {"hidden": True}, OTHER_DETAIL: None}
+NO_OTHER = {OTHER_GRID: None, OTHER_DETAIL: None}
 
 
 def lay_out(page: Page) -> None:
@@ -90,25 +90,28 @@ def clear_model(asked: PageRequest) -> str:
     return CLEAR if CLEAR in asked.workspaces.shipped_names and asked.question.model != CLEAR else ""
 
 
-@on_error(lambda sentence: HIDDEN | {OTHER_GRID: {"error": sentence}})
+@on_error(lambda sentence: NO_OTHER | {OTHER_GRID: {"error": sentence}})
 def show_beside(asked: PageRequest) -> dict[str, Any]:
     """The two views of the model to compare with."""
     if (model := asked.other) is None:
-        return HIDDEN.copy()
+        return dict(NO_OTHER)
     second, said = attention_of(model.checkpoint, asked.question), {"caption": caption(model), "clear": ""}
     return {OTHER_GRID: second["grid"] | LATER | said, OTHER_DETAIL: second["detail"]}
 
 
 def no_heads(sentence: str) -> dict[str, Any]:
-    return {GRID: {"error": sentence} if sentence else {}, DETAIL: None} | HIDDEN
+    return {GRID: {"error": sentence} if sentence else {}, DETAIL: None} | NO_OTHER
 
 
 def show_layer(asked: PageRequest) -> dict[str, Any]:
     """One layer in detail, and its heads where one layer is shown at a time; else the grids mark the chosen head by
     themselves."""
     values = show(asked)
-    is_part = {each: values[each].get("of", 0) > values[each].get("layers", 0) for each in (GRID, OTHER_GRID)}
-    return {each: value for each, value in values.items() if is_part.get(each, True)}
+    for grid in (GRID, OTHER_GRID):
+        shown = values[grid] or {}
+        if shown.get("of") == shown.get("layers"):
+            del values[grid]
+    return values
 
 
 def no_layer(sentence: str) -> dict[str, Any]:
