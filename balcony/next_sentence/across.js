@@ -9,10 +9,6 @@ import { ask, question } from "../frame/question.js";
 /** @typedef {[layer: number, head: number] | null} Head null: the mean of all */
 /** @typedef {{rows: string[], columns: string[], weights: number[][], head: Head, choices: [Head, text: string][], note: string}} Across */
 
-const LARGEST = 44,
-  AXES = "A row is [CLS] or a word of the first sentence, a column a word of the second.",
-  HINT = "Point at a cell to read how much its row attends to its column.";
-
 /** @param {Head} head */
 const keyOf = (head) => (head ? head.join(".") : "mean");
 
@@ -45,9 +41,9 @@ export function view(root) {
       values: weights.flat(),
       measure: "Weight",
       level,
-      largest: LARGEST,
-      axes: AXES,
-      hint: HINT,
+      largest: 44,
+      axes: "A row is [CLS] or a word of the first sentence, a column a word of the second.",
+      hint: "Point at a cell to read how much its row attends to its column.",
       label: "Attention of the first sentence to the second; the arrow keys go from cell to cell",
       describe: (i, j) => [el("bdi", rows[i]), " → ", el("bdi", columns[j]), `: ${weights[i][j].toFixed(3)}`],
     });

@@ -142,7 +142,7 @@ def pair_rows(value: dict[str, Any]) -> Iterator[Row]:
     """P(IsNext), with a row for each weight of the attention from the first sentence to the second."""
     if "is_next" not in value:
         return
-    is_next, shown = {"is_next": value["is_next"]}, value.get("attention", {})
+    is_next, shown = {"is_next": value["is_next"]}, value.get("attention") or {}
     if "weights" not in shown:
         yield is_next
         return

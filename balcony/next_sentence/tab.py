@@ -31,7 +31,6 @@ VERDICTS = {
 }
 HINT = "Type or choose two sentences; the model judges whether the second follows the first."
 ALL = "Every sentence with every other"
-HIDDEN = {"hidden": True}
 
 
 VERDICT, ACROSS, MATRIX, BESIDE = "next-verdict", "next-across", "next-matrix", "next-other-matrix"  # elem_ids
@@ -72,7 +71,7 @@ def lay_out(page: Page) -> None:
     page.answer("verdict", (*TEXTS, "other"), judge, lambda sentence: {VERDICT: {"error": sentence}})
     page.answer("across", (*TEXTS, "across"), cross, lambda sentence: {ACROSS: {"error": sentence}})
     reads = (*MODEL, "other", "start")
-    page.answer("matrix", reads, judge_all, lambda sentence: {MATRIX: {"error": sentence}, BESIDE: HIDDEN})
+    page.answer("matrix", reads, judge_all, lambda sentence: {MATRIX: {"error": sentence}, BESIDE: None})
 
 
 TAB = Tab(
@@ -110,7 +109,7 @@ def judge_beside(asked: PageRequest) -> dict[str, Any]:
 
 def cross(asked: PageRequest) -> dict[str, Any]:
     if not is_whole(asked.question):
-        return {ACROSS: HIDDEN}
+        return {ACROSS: None}
     with probe_lock:
         return {ACROSS: pairs.across_value(asked.checkpoint, asked.question)}
 
@@ -128,11 +127,11 @@ def judge_all(asked: PageRequest) -> dict[str, Any]:
         second, why = asked.other, ""
     except BertCoreError as error:
         second, why = None, str(error)
-    size = min(pairs.window_size(each.checkpoint) for each in (model, second) if each)
+    size = shown_size(model, second)
     one = matrix_of(asked, model.checkpoint, size)
     value = pairs.matrix_value(one, corpus, size, model.checkpoint)
     if second is None:
-        return {MATRIX: value | {"caption": ALL}, BESIDE: {"error": why} if why else HIDDEN}
+        return {MATRIX: value | {"caption": ALL}, BESIDE: {"error": why} if why else None}
     return {MATRIX: value | {"caption": caption(model)}, BESIDE: matrix_beside(asked, second, size)}
 
 
@@ -156,12 +155,14 @@ def code_of_pair(asked: PageRequest) -> str:
 
 
 def code_of_matrix(asked: PageRequest) -> str:
-    return pairs.matrix_code(asked.checkpoint.name, asked.corpus, asked.question.start, shown_size(asked))
+    return pairs.matrix_code(
+        asked.checkpoint.name, asked.corpus, asked.question.start, shown_size(asked.model, asked.other)
+    )
 
 
-def shown_size(asked: PageRequest) -> int:
+def shown_size(*models: Model | None) -> int:
     """Number of sentences in the window that is on the page."""
-    return min(pairs.window_size(each.checkpoint) for each in (asked.model, asked.other) if each)
+    return min(pairs.window_size(each.checkpoint) for each in models if each)
 
 
 def follows(corpus: Corpus, question: Question) -> bool | None:

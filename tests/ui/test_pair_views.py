@@ -8,10 +8,9 @@ import json
 import pytest
 import torch
 
-from balcony.frame.page import follows
 from balcony.frame.question import Question
 from balcony.next_sentence import pair_views as pairs
-from balcony.next_sentence.tab import verdict_value
+from balcony.next_sentence.tab import follows, verdict_value
 from balcony.parts.export import BYTE_ORDER_MARK, file_text
 from balcony.parts.notes import NEXT
 from bert_core import save_checkpoint
