@@ -33,7 +33,7 @@ const [LINE, NAMED] = [22, 230]; // pixels: the height of a line of the legend, 
 /** Of a baseline's name: its end as a fraction of the width, its height in pixels. @typedef {{right: number, bottom: number, yanchor: string}} Place */
 /** @typedef {[step: number, ...values: (number | null)[]]} Point step, then the values of `options.series` */
 /** @typedef {{name: string, colour: string, isDotted: boolean, steps: number, points: Point[]}} OtherRun */
-/** @typedef {{more: (is: boolean) => void, between: (first: number, last: number) => Promise<Point[]>, file: (kind: string) => any}} Actions after the toggle "More curves"; the points between two steps; to save the numbers as a file or, with the title of a picture, `picture` */
+/** @typedef {{more: () => void, between: (first: number, last: number) => Promise<Point[]>, file: (kind: string) => any}} Actions after the toggle "More curves"; the points between two steps; to save the numbers as a file or, with the title of a picture, `picture` */
 
 /** An exponential mean over steps; it does not depend on how many steps a point stands for. @param {number} steps */
 function smoother(steps) {
@@ -97,18 +97,16 @@ export class Curves {
 
   /** @param {Actions} actions */
   tools({ more, file }) {
-    const smooth = (/** @type {boolean} */ isSmooth) => this.change({ isSmooth }),
-      logarithmic = (/** @type {boolean} */ isLogarithmic) => this.change({ isLogarithmic });
     const all = (/** @type {boolean} */ is) => {
       this.more = is;
       this.box.classList.toggle("has-more", is);
       this.restart();
-      more(is);
+      more();
     };
     return el(
       "div.b-toolbar",
-      toggle("Smoothed", smooth, { id: "curves-smooth", checked: "" }),
-      toggle("Logarithmic loss", logarithmic, { id: "curves-log" }),
+      toggle("Smoothed", (isSmooth) => this.change({ isSmooth }), { id: "curves-smooth", checked: "" }),
+      toggle("Logarithmic loss", (isLogarithmic) => this.change({ isLogarithmic }), { id: "curves-log" }),
       toggle("More curves", all, { id: "curves-more" }),
       saveMenu({ id: "curves", what: "the run", kinds: ["png", "csv", "json", "html", "zip"], named: WHOLE }, file),
     );
@@ -159,14 +157,13 @@ export class Curves {
       const wasDot = this.points.length < 2;
       this.points.push(...fresh);
       this.box.dataset.points = `${this.points.length}`;
-      const traces = this.figure.data.map(({ meta }, index) => ({ index, meta }));
-      const changed = traces.filter(({ meta: { kind } }) => kind === "line" || (kind === "raw" && this.isSmooth));
-      const parts = changed.map(({ meta }) => this.part(meta, fresh)),
-        update = { x: parts.map(([x]) => x), y: parts.map(([, y]) => y) },
-        indices = changed.map(({ index }) => index);
       if (wasDot) return this.show();
+      const { data } = this.figure,
+        isGrowing = ({ kind }) => kind === "line" || (kind === "raw" && this.isSmooth),
+        growing = [...data.keys()].filter((index) => isGrowing(data[index].meta)),
+        parts = growing.map((index) => this.part(data[index].meta, fresh));
       this.nameBaselines();
-      return this.chart.extend(update, indices);
+      return this.chart.extend({ x: parts.map(([x]) => x), y: parts.map(([, y]) => y) }, growing);
     });
   }
 
@@ -273,29 +270,24 @@ export class Curves {
   }
 
   shapes() {
-    const [x0, x1] = [this.marked, this.marked];
-    const line = {
-      type: "line",
-      xref: "x",
-      yref: "paper",
-      x0,
-      x1,
-      y0: 0,
-      y1: 1,
-      line: { color: colour("curve-other"), width: 1 },
-    };
-    return this.marked === null ? [] : [line];
+    const { marked } = this,
+      line = { color: colour("curve-other"), width: 1 };
+    return marked === null ? [] : [{ type: "line", yref: "paper", x0: marked, x1: marked, y0: 0, y1: 1, line }];
+  }
+
+  /** Where a loss stands on its axis. @param {number} loss */
+  onAxis(loss) {
+    return this.isLogarithmic ? Math.log10(loss) : loss;
   }
 
   /** A function from a loss to how high it stands in its panel, in pixels. */
   heights() {
-    const scaled = this.isLogarithmic ? Math.log10 : Number,
-      { margin, yaxis } = this.figure.layout,
+    const { margin, yaxis } = this.figure.layout,
       [bottom, top] = yaxis.domain,
       most = Math.max(...Object.values(this.baselines).map((each) => each.loss)),
       [low, high] = this.box.layout?.yaxis.range ?? [0, most],
       unit = ((top - bottom) * (this.box.clientHeight - margin.t - margin.b)) / (high - low);
-    return (/** @type {number} */ loss) => (scaled(loss) - low) * unit;
+    return (/** @type {number} */ loss) => (this.onAxis(loss) - low) * unit;
   }
 
   /** How much a name at a place would cover: points of losses, and above all other names. @param {Place[]} taken @param {(loss: number) => number} heightOf */
@@ -333,16 +325,9 @@ export class Curves {
       );
       const hidden = places.map(covered),
         place = places[hidden.indexOf(Math.min(...hidden))],
-        y = this.isLogarithmic ? Math.log10(loss) : loss;
+        { right: x, yanchor } = place;
       taken.push(place);
-      return {
-        ...look,
-        text: label,
-        x: place.right,
-        y,
-        yanchor: place.yanchor,
-        yshift: place.yanchor === "top" ? -2 : 2,
-      };
+      return { ...look, text: label, x, y: this.onAxis(loss), yanchor, yshift: yanchor === "top" ? -2 : 2 };
     });
   }
 

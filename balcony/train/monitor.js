@@ -55,10 +55,7 @@ function dashboard(root) {
     /** @param {any} news @param {string} verdict on an ended run */
     show({ status, reason, step, steps, left, rate, precision, last, said: sentences = [] }, verdict) {
       say(STATUS_NAMES[status], reason || NEXT[status] || verdict, status);
-      fill(
-        said,
-        sentences.map((/** @type {string} */ each) => el("p", each)),
-      );
+      fill(said, ...sentences.map((/** @type {string} */ each) => el("p", each)));
       bar.value = steps ? step / steps : 0;
       tiles.step.textContent = `${count(step)} of ${count(steps)}`;
       tiles.left.textContent = hasEnded(status) ? "–" : duration(left);
@@ -100,12 +97,11 @@ class RunMonitor extends LiveRun {
     );
     const sides = el("div.b-watch");
     root.append(sides);
-    const refetch = () => {
-      this.restart();
-      this.poll();
-    };
     this.chart = new Curves(sides, options, {
-      more: refetch,
+      more: () => {
+        this.restart();
+        this.poll();
+      },
       between: async (first, last) => (await answer("between", this.run.run, first, last)).points ?? [],
       file: (kind) => this.save(kind),
     });

@@ -10,34 +10,22 @@ import { axisOf, layoutOf } from "../parts/figures.js";
 
 const FROM_ZERO = { rangemode: "tozero" };
 const FRACTIONS = { range: [0, 1.02], tickformat: ".0%" };
-/** @type {Panel} */
 const LOSS = { axis: "", title: "Loss", digits: ".3f", height: 0.42, scale: FROM_ZERO, isLogarithmic: true };
-/** @type {Panel} */
 const ACCURACY = { axis: "2", title: "Accuracy", digits: ".0%", height: 0.23, scale: FRACTIONS };
-/** @type {Panel} */
 const MEASURE = { axis: "2", title: "Held out", digits: ".3f", height: 0.36, scale: { range: [-0.05, 1.02] } };
-/** @type {Panel} */
 const BY_KIND = { axis: "3", title: "Asked words", digits: ".0%", height: 0.22, scale: FRACTIONS };
-/** @type {Panel} */
 const RATE = { axis: "4", title: "Learning rate", digits: ".3g", height: 0.12, scale: FROM_ZERO };
-/** @type {Panel} */
-const GRADIENT = {
-  ...{ axis: "5", title: "Gradient norm", digits: ".3g", height: 0.12, scale: FROM_ZERO },
-  isLogarithmic: true,
-};
+const GRADIENT = { ...RATE, axis: "5", title: "Gradient norm", isLogarithmic: true };
+/** @type {Panel[]} */
 const PANELS = [LOSS, ACCURACY, MEASURE, BY_KIND, RATE, GRADIENT];
 
-/** @type {Subject} */
 const MLM = { key: "mlm", hue: "curve-mlm", dash: "solid", held: "MLM, held-out" };
-/** @type {Subject} */
 const NSP = { key: "nsp", hue: "curve-nsp", dash: "dash", held: "NSP, held-out" };
-/** @type {Subject} */
 const TASK = { ...MLM, key: "task", held: "On held-out examples" };
-/** @type {Subject} */
 const OTHER = { ...MLM, key: "other", hue: "curve-other" };
 
 /** What each curve is called and where it is drawn, by the name of its numbers. @type {Record<string, Named>} */
-export const CURVES = {
+const CURVES = {
   mlm_loss: { name: "Masked words (MLM)", panel: LOSS, of: MLM },
   nsp_loss: { name: "Next sentence (NSP)", panel: LOSS, of: NSP },
   mlm_accuracy: { name: "Asked words right", panel: ACCURACY, of: MLM },
