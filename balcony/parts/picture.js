@@ -81,12 +81,7 @@ function letters(node, origin) {
 }
 
 /** The place of an element in the picture. @param {DOMRect} extent @param {DOMRect} origin */
-const placed = ({ left, top, width, height }, origin) => ({
-  x: left - origin.left,
-  y: top - origin.top,
-  width,
-  height,
-});
+const placed = ({ x, y, width, height }, origin) => ({ x: x - origin.x, y: y - origin.y, width, height });
 
 /** Background and border of an element. @param {CSSStyleDeclaration} style @param {DOMRect} extent @param {DOMRect} origin */
 function box(style, extent, origin) {
@@ -113,14 +108,14 @@ function box(style, extent, origin) {
 /** A copy of an SVG with its styles. @param {SVGElement} original @param {DOMRect} extent @param {DOMRect} origin */
 function drawing(original, extent, origin) {
   const copy = /** @type {SVGElement} */ (original.cloneNode(true));
-  const parts = [original, ...original.querySelectorAll("*")];
+  const sources = [original, ...original.querySelectorAll("*")];
   /** @type {NodeListOf<SVGElement>} */
   const copies = copy.querySelectorAll("*");
   [copy, ...copies].forEach((part, index) => {
-    const style = getComputedStyle(parts[index]);
+    const source = sources[index],
+      style = getComputedStyle(source);
     for (const name of SVG_STYLES.split(" ")) part.style.setProperty(name, style.getPropertyValue(name));
     for (const name of ["class", "tabindex", "role"]) part.removeAttribute(name);
-    const source = parts[index];
     if (source instanceof SVGTextContentElement && !source.querySelector("tspan"))
       for (const [name, value] of Object.entries(asLong(source.getComputedTextLength())))
         part.setAttribute(name, value);
@@ -210,10 +205,7 @@ function pictureNow(element, title) {
   const left = Math.max(0, x),
     right = Math.min(x + width, element.scrollWidth),
     bottom = Math.min(y + height, element.scrollHeight);
-  const lines = el(
-    "div.b-picture-title",
-    title.map((line) => el("p", { dir: "auto" }, line)),
-  );
+  const lines = el("div.b-picture-title", ...title.map((line) => el("p", { dir: "auto" }, line)));
   lines.style.width = `${Math.max(360, right - left)}px`;
   element.closest(".gradio-container")?.append(lines);
   const above = svg("g", parts(lines, lines.getBoundingClientRect()));
