@@ -133,7 +133,8 @@ export function unfolded(head, i, j) {
     bars("Their products", products, { top: top * top }),
     bars("Weighted sum of the values", sum, { top: largest(head.value) }),
   ];
-  const [line, rest, rows] = [el("p", { "aria-live": "polite" }), el("p"), el("tbody")];
+  const [line, rest] = [el("p", { "aria-live": "polite" }), el("p")],
+    shown = table(["Token", "Score", "e^(score − largest)", "Weight", ""], []);
   const reset = button("Reset", () => {
     query.set(start);
     keys.set(head.key);
@@ -147,7 +148,7 @@ export function unfolded(head, i, j) {
     for (const picture of pictures) picture.show();
     line.textContent = `Sum of the ${d} products ${number(sums[j])} ÷ √${d} = score ${number(scores[j])}; weight ${number(powers[j])} ÷ ${number(all)} = ${number(weights[j])}.`;
     fill(
-      rows,
+      shown.tBodies[0],
       head.tokens.map((token, at) => {
         const numbers = [scores, powers, weights].map((values) => number(values[at]));
         const cells = [el("bdi", token), ...numbers, bar(weights[at], "mlm")];
@@ -157,8 +158,6 @@ export function unfolded(head, i, j) {
     rest.textContent = `The weights sum to ${number(total(weights))}. Their values, each times its weight, are added.`;
   }
   show();
-  const shown = table(["Token", "Score", "e^(score − largest)", "Weight", ""], []);
-  shown.tBodies[0].replaceWith(rows);
   return el(
     "section.b-card.b-unfolded",
     el("h3", el("bdi", from), " → ", el("bdi", to)),
