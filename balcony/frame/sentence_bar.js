@@ -3,6 +3,7 @@
 
 import { options, select } from "../controls.js";
 import { button, changes, disable, el, showError } from "../parts/elements.js";
+import { count } from "../parts/numbers.js";
 import { announce, latest, on, visitor } from "./page.js";
 import { ask, openTab, question, untaken } from "./question.js";
 import { answering } from "./answers.js";
@@ -224,18 +225,35 @@ function swapped({ words, second }) {
   return { text: pair, pair: text, hidden: moved?.sort((a, b) => a - b) ?? null };
 }
 
+/** The model to compare with: a run of several steps has a second list for one of them, first its newest. */
 function comparison() {
-  const compare = select("Compare with", [], (other) => ask({ other }), { id: "compare-with" });
-  on("models", ({ others }) => {
-    const { other } = question,
-      isGone = other && !others.some(([key]) => key === other);
-    if (isGone) others = [...others, [other, "a model that is gone"]];
-    options(compare, [["", "Nothing"], ...others], other);
+  /** @type {[key: string, name: string, steps: number[]][]} */
+  let others = [];
+  const stepsOf = (/** @type {string} */ key) => others.find(([other]) => other === key)?.[2] ?? [];
+  const model = select("Compare with", [], (key) => choose(key, stepsOf(key)[0]), { id: "compare-with" }),
+    step = select("Step to compare with", [], (at) => choose(model.value, at), { id: "compare-step" });
+  const choose = (/** @type {string} */ key, /** @type {number | string | undefined} */ at) =>
+    ask({ other: at === undefined ? key : `${key}@${at}` });
+
+  function draw() {
+    const [key, at] = question.other.split("@"),
+      isGone = key && !others.some(([other]) => other === key);
+    /** @type {[string, string][]} */
+    const pairs = [["", "Nothing"], ...others.map(([other, name]) => /** @type {[string, string]} */ ([other, name]))];
+    if (isGone) pairs.push([key, "a model that is gone"]);
+    options(model, pairs, key);
+    const steps = [...new Set([...stepsOf(key), ...(at ? [Number(at)] : [])])]; // a link may name any step
+    steps.sort((a, b) => b - a);
+    const named = steps.map((each) => /** @type {[number, string]} */ ([each, `Step ${count(each)}`]));
+    options(step, named, at);
+    step.hidden = isGone || steps.length < 2;
+  }
+  on("models", (found) => {
+    others = found.others;
+    draw();
   });
-  on("question", () => {
-    compare.value = question.other;
-  });
-  return el("label.b-compare", "Compare with ", compare);
+  on("question", ({ changed }) => changed.has("other") && draw());
+  return el("div.b-compare", el("label", "Compare with ", model), " ", step);
 }
 
 /**

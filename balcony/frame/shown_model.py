@@ -15,7 +15,7 @@ from bert_core.runs.job import check_steps
 from bert_core.runs.recipe import Recipe, recipe_named, recipe_names
 from bert_core.runs.run import ACTIVE, Run
 
-MOST_STEPS = 12  # of one run in the list of models to compare with
+MOST_STEPS = 12  # of a run to compare with
 CURVE_POINTS = 60
 LINKED = [name for name in Recipe.settings() if name != "corpus.kind"]  # a link has a text of the program
 _repeated: WeakKeyDictionary[Run, dict[str, Any]] = WeakKeyDictionary()  # the descriptions of runs started for links
@@ -35,13 +35,15 @@ def choices(workspaces: Workspaces, space: Workspace) -> list[list[str]]:
     return [*shipped, *reversed(runs), *models]
 
 
-def comparisons(workspaces: Workspaces, space: Workspace) -> list[list[str]]:
-    """Models to compare with, key and caption of each; of a run some of its steps, the newest run and step first."""
-    found = [[key, name] for key, name, _ in choices(workspaces, space) if key not in space.runs]
-    for run in reversed([*space.runs.values()]):
-        steps = [snapshot.step for snapshot in run.snapshots]
+def comparisons(workspaces: Workspaces, space: Workspace) -> list[tuple[str, str, list[int]]]:
+    """Models to compare with: key and name of each, and of a run some of its steps, the newest first."""
+    found = []
+    for key, name, _ in choices(workspaces, space):
+        run = space.runs.get(key)
+        steps = [snapshot.step for snapshot in run.snapshots] if run else []
         some = dict.fromkeys(steps[:: -(-len(steps) // MOST_STEPS) or 1] + steps[-1:])
-        found += [[f"{run.id}@{step}", f"Step {step:,} · {space.title(run.id)}"] for step in reversed(some)]
+        if run is None or steps:
+            found.append((key, name, [*reversed(some)]))
     return found
 
 

@@ -62,7 +62,18 @@ def test_two_models_side_by_side_in_every_tab(page: Page, tmp_path: Path) -> Non
     first, second = json.loads(download(page, "#attention-download-json", tmp_path, "attention.json")).values()
     assert first["tokens"] == second["tokens"]
     assert first["weights"] != second["weights"]
+    step = page.locator("#compare-step")
+    expect(step).to_be_hidden()
+    run = page.locator("#compare-with option", has_text="Run 1")
+    expect(run).to_have_count(1)  # and not one for each of its steps
+    page.locator("#compare-with").scroll_into_view_if_needed()
+    compare_with(page, run.get_attribute("value"))
+    expect_seen(step, "Step 20", in_window=True)
+    expect(step.locator("option:checked")).to_have_text("Step 20")
+    step.select_option("0")
+    expect_seen(page.locator("#attention-other-heads h3"), "step 0")
     compare_with(page, "")
+    expect(step).to_be_hidden()
     expect(other).to_be_hidden()
     open_tab(page, "Masked words")
     expect(guesses).to_be_hidden()
