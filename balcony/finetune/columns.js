@@ -40,6 +40,7 @@ export function view(root, { setValue, trigger }) {
       { id: "task-between" },
       "Empty: a tab, _!_, a comma or a semicolon, as found. Or type it; “tab” for a tab.",
     ),
+    name = el("div.b-control-name", "The first rows, and what each column is"),
     shown = el("div");
   return function draw(/** @type {Found | null} */ value) {
     root.hidden = !value?.rows;
@@ -50,24 +51,8 @@ export function view(root, { setValue, trigger }) {
     const rows = value.rows.map((fields) => el("tr", fields.map(cell)));
     if (value.header) rows[0].classList.add("b-header");
     shown.hidden = header.hidden = !value.roles.length;
-    fill(
-      shown,
-      scrolling(
-        "The first rows",
-        table(
-          value.roles.map((_, column) => kindOf(column)),
-          rows,
-        ),
-      ),
-    );
-    if (!root.contains(shown))
-      fill(
-        root,
-        el("div.b-control-name", "The first rows, and what each column is"),
-        shown,
-        header,
-        between.parts,
-        info,
-      );
+    const kinds = value.roles.map((_, column) => kindOf(column));
+    fill(shown, scrolling("The first rows", table(kinds, rows)));
+    if (!root.contains(shown)) fill(root, name, shown, header, between.parts, info);
   };
 }

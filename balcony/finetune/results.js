@@ -66,16 +66,13 @@ function tryButton({ text: sentence, pair = "", choices }) {
 
 /** An example of the task, as a person would answer it. @param {LabelledParts} example */
 export function sample(example) {
-  const { text: sentence, pair, choices, label, true: truth } = example;
+  const { text: sentence, pair, choices, label, true: truth } = example,
+    items = choices?.map((choice) => el("li", el("bdi", choice)));
   return el(
     "li.b-pair",
     el("p", { dir: "auto" }, truth ? text(truth) : el("bdi", sentence)),
     pair && el("p", { dir: "auto" }, el("bdi", pair)),
-    choices &&
-      el(
-        "ul.b-choices",
-        choices.map((choice) => el("li", el("bdi", choice))),
-      ),
+    items && el("ul.b-choices", items),
     label && el("p", "Label: ", el("b", el("bdi", label))),
   );
 }
@@ -108,23 +105,23 @@ function line(example) {
 /** Whether examples are right or wrong: some have nothing to be judged by. @param {Results} results */
 const isJudged = ({ part, examples }) => Boolean(part) && examples[0]?.right !== null;
 
-/** How many examples have each label. @param {number[][]} confusion */
-const totalsOf = (confusion) => confusion.map((row) => row.reduce((sum, each) => sum + each, 0));
+/** @param {number[]} counts */
+const sum = (counts) => counts.reduce((before, each) => before + each, 0);
 
 /** How many examples are right, and would be with one label for all; "" where that is not said of them. @param {Results} results */
 export function verdictOf(results) {
   if (!isJudged(results)) return "";
   const { count, mistakes, part, labels, confusion } = results,
-    totals = totalsOf(confusion),
+    totals = confusion.map(sum),
     most = Math.max(...totals),
-    isOneEach = totals.reduce((sum, each) => sum + each, 0) === count; // not of the words or the labels of a text
+    isOneEach = sum(totals) === count; // not of the words or the labels of a text
   const blind = isOneEach && `Always answering “${own(labels[totals.indexOf(most)])}” would be right for ${most}.`;
   return [`${count - mistakes} of ${part} right.`, blind].filter(Boolean).join(" ");
 }
 
 /** The confusion matrix as a picture. @param {ReturnType<typeof heatMap>} map @param {Results} value */
 function drawConfusion(map, { labels, confusion }) {
-  const totals = totalsOf(confusion);
+  const totals = confusion.map(sum); // of each label
   map.draw({
     rows: labels,
     columns: labels,

@@ -247,7 +247,7 @@ def recipe_of(task: Any) -> FinetuningRecipe:
     return finetuning_recipe(known(task, [recipe.name for recipe in finetuning_recipes()]))
 
 
-@on_error(lambda sentence: [gr.skip() for _ in range(2)])
+@on_error(lambda sentence: [gr.skip(), gr.skip()])
 def show_task(name: str) -> list[Any]:
     """What a file of another task has, and the settings that the task has."""
     recipe = recipe_of(name)

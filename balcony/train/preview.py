@@ -18,8 +18,6 @@ MAX_PREVIEWED = 20_000  # sentences
 
 @dataclass(frozen=True)
 class Preview:
-    """What a text and a recipe give, before training."""
-
     documents: int
     sentences: int
     tokens: int

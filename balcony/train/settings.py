@@ -11,7 +11,6 @@ from operator import attrgetter
 from typing import Any
 
 import gradio as gr
-from pydantic.fields import FieldInfo
 
 from balcony.handlers import MALFORMED
 from balcony.views import view
@@ -28,7 +27,7 @@ _OPTION = re.compile(r" \(--(?:kind|encoding)\)")
 _LENGTH, _POSITIONS = "data.sequence_length", "model.max_position_embeddings"
 
 
-def settings_view(recipe: Tunable, often: Sequence[str], *, prefix: str, elem_id: str, **layout: Any) -> gr.HTML:
+def settings_view(recipe: Tunable, often: Sequence[str], *, prefix: str, elem_id: str) -> gr.HTML:
     """The table with the values of a recipe, those of `often` first. Its value see `settings_value`. It fires `input`,
     or `anew` where the recipe itself may be another one then. prefix: of each row's id."""
     fields = type(recipe).settings()
@@ -37,24 +36,18 @@ def settings_view(recipe: Tunable, often: Sequence[str], *, prefix: str, elem_id
     for name in dict.fromkeys([*often, *fields]):
         section, _, alone = name.rpartition(".")
         key = alone if names[alone] == 1 else f"{section}-{alone}"
-        about = {
-            "name": name,
-            "id": f"{prefix}-{key.replace('_', '-')}",
-            "label": label_of(name, type(recipe)),
-            "info": fields[name].description,
-            "range": _range(fields[name]),
-            "choices": [[_typed(choice), in_words(choice)] for choice in choices(fields[name])],
-        }
-        rows.append(about)
+        rows.append(
+            {
+                "name": name,
+                "id": f"{prefix}-{key.replace('_', '-')}",
+                "label": label_of(name, type(recipe)),
+                "info": fields[name].description,
+                "range": " – ".join(f"{end:,}" for end in limits_of(fields[name]) or ()),
+                "choices": [[_typed(choice), in_words(choice)] for choice in choices(fields[name])],
+            }
+        )
     options = {"settings": rows, "first": FIRST}
-    return view(
-        "train/settings", settings_value(recipe), events=("input", "anew"), options=options, elem_id=elem_id, **layout
-    )
-
-
-def _range(field: FieldInfo) -> str:
-    limits = limits_of(field)
-    return " – ".join(f"{end:,}" for end in limits) if limits else ""
+    return view("train/settings", settings_value(recipe), events=("input", "anew"), options=options, elem_id=elem_id)
 
 
 def settings_value(recipe: Tunable, *, without: Collection[str] = ()) -> dict[str, Any]:

@@ -90,17 +90,17 @@ def test_what_is_no_setting_is_refused(sent: Any) -> None:
 @pytest.mark.parametrize("name", recipe_names())
 def test_the_form_shows_with_which_settings_a_recipe_trains(name: str) -> None:
     recipe = load_recipe(name)
-    shown, trains = values_of(recipe), recipe
+    shown = values_of(recipe)
     assert shown.keys() == Recipe.settings().keys()
-    assert shown["model.num_hidden_layers"] == str(trains.model.num_hidden_layers)
-    assert shown["data.batch_size"] == str(trains.data.batch_size)
-    assert shown["training.steps"] == ("" if recipe.training.epochs else str(trains.training.total_steps))
+    assert shown["model.num_hidden_layers"] == str(recipe.model.num_hidden_layers)
+    assert shown["data.batch_size"] == str(recipe.data.batch_size)
+    assert shown["training.steps"] == ("" if recipe.training.epochs else str(recipe.training.total_steps))
     again = {key: value for key, value in shown.items() if key != "training.steps"}
     assert recipe.override(again) == recipe.override({}), "what is shown is what a person would type"
     three = recipe.override(overrides(recipe, typed(recipe, training__steps="3")))
     assert three.training.total_steps == 3
     if recipe.training.parts:
-        assert f"{trains.training.total_steps:,} steps" in recipe.description
+        assert f"{recipe.training.total_steps:,} steps" in recipe.description
 
 
 def test_a_task_has_only_its_own_settings() -> None:
@@ -230,7 +230,7 @@ def test_a_link_carries_what_is_held_out_and_refuses_a_recipe_file(workspaces, s
 @pytest.mark.parametrize("name", ["romeo-juliet-wmathor", "romeo-juliet-graykode"])
 def test_the_tutorials_sizes_are_within_the_limits_for_strangers(name: str) -> None:
     patient = dataclasses.replace(PUBLIC, step_seconds=math.inf)  # a step takes longer on a slow or busy machine
-    prepared = prepare_without_weights(load_recipe(name))
+    prepared = prepare(load_recipe(name))
     assert prepared.config.in_words == "6 layers of 768"
     check_limits(prepared, patient)
 
@@ -255,10 +255,6 @@ def test_the_papers_sizes_are_refused_before_the_press_where_they_do_not_fit(lim
 )
 def test_an_estimated_time_is_said_in_its_unit(seconds: float, words: str) -> None:
     assert duration(seconds) == words
-
-
-def prepare_without_weights(recipe: Recipe) -> Any:
-    return prepare(recipe)
 
 
 def test_the_estimated_time_counts_the_pace(workspaces, space) -> None:

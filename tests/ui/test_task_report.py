@@ -19,6 +19,9 @@ from bert_core.tasks.examples import TASKS, TaskParts
 from bert_core.tasks.prediction import review
 from bert_core.tasks.tables import Columns
 
+OWN = FinetuningRecipe(name="own", task="text-classification", title="A task").override({"epochs": 1, "batch_size": 40})
+PARTS = TaskParts(labelled("text-classification"), labelled("text-classification", seed=1))
+
 
 def reported(checkpoint, parts, recipe, **settings):
     """A run of these settings, its review and its report."""
@@ -68,11 +71,7 @@ def test_the_command_in_it_repeats_the_training(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("start", ["english-mini", "checkpoints/english-mini"])  # its name in Python, and on the page
 def test_the_command_begins_with_a_shipped_model_in_its_folder(tiny_checkpoint, start):
-    parts = TaskParts(labelled("text-classification"), labelled("text-classification", seed=1))
-    recipe = FinetuningRecipe(name="own", task="text-classification", title="A task").override(
-        {"epochs": 1, "batch_size": 40}
-    )
-    _, _, page = reported(dataclasses.replace(tiny_checkpoint, name=start), parts, recipe)
+    _, _, page = reported(dataclasses.replace(tiny_checkpoint, name=start), PARTS, OWN)
     assert "--checkpoint checkpoints/english-mini --seed" in page
     assert "my-model" not in page
 
@@ -81,10 +80,7 @@ def test_the_command_names_the_columns_of_a_persons_own_file(tiny_checkpoint):
     train = dataclasses.replace(
         labelled("text-classification"), columns=Columns([0], [1], True, [("review, short", "mood")])
     )
-    recipe = FinetuningRecipe(name="own", task="text-classification", title="A task").override(
-        {"epochs": 1, "batch_size": 40}
-    )
-    _, _, page = reported(tiny_checkpoint, TaskParts(train, labelled("text-classification", seed=1)), recipe)
+    _, _, page = reported(tiny_checkpoint, dataclasses.replace(PARTS, train=train), OWN)
     command = shlex.split(Elements(page).texts["pre"][0])
     assert command[command.index("--train") :][:4] == [
         "--train",
@@ -95,14 +91,10 @@ def test_the_command_names_the_columns_of_a_persons_own_file(tiny_checkpoint):
 
 
 def test_without_a_step_there_is_nothing_to_report(tiny_checkpoint):
-    parts = TaskParts(labelled("text-classification"), labelled("text-classification", seed=1))
-    recipe = FinetuningRecipe(name="own", task="text-classification", title="A task").override(
-        {"epochs": 1, "batch_size": 40}
-    )
-    result, found, page = reported(tiny_checkpoint, parts, recipe)
+    result, found, page = reported(tiny_checkpoint, PARTS, OWN)
     assert "to test" not in page
     assert "--train my-examples.tsv" in page
     assert "--checkpoint my-model" in page
     assert "Save the model of the initial weights as the folder my-model" in page
     with pytest.raises(RunError, match="no step yet"):
-        task_report(result.checkpoint, recipe, parts, [], [], found)
+        task_report(result.checkpoint, OWN, PARTS, [], [], found)
