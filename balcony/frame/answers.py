@@ -63,7 +63,8 @@ class Answers:
                 raise ValueError
         except (ValueError, TypeError, KeyError, RecursionError):
             return JSONResponse({"error": MALFORMED}, 400)
-        return StreamingResponse(self._lines(asked, asks), media_type="application/x-ndjson")
+        headers = {"X-Accel-Buffering": "no"}  # nginx would hold lines back until the last one is there
+        return StreamingResponse(self._lines(asked, asks), headers=headers, media_type="application/x-ndjson")
 
     def asked(self, token: Any, question: object) -> PageRequest:
         """The question of the visitor with a token."""

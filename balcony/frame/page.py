@@ -182,7 +182,8 @@ async def news(asked: PageRequest, run_id: str, more: bool, cursors: list) -> di
     tell = functools.partial(run_news, asked.space, run_id, *cursors, more=more)
     # On the event loop, unless there is much.
     is_much = asked.space.run(run_id).steps_done - cursors[0] > MOST_ON_THE_LOOP
-    return await asyncio.to_thread(tell) if is_much else tell()
+    found = await asyncio.to_thread(tell) if is_much else tell()
+    return found | {"interruption": asked.workspaces.interruption(asked.space)}
 
 
 def sentences(asked: PageRequest, key: str) -> dict[str, Any]:

@@ -243,6 +243,12 @@ class Workspaces:
         """Save the runs of all pages in a folder from now on; a visitor who comes back has those that are there."""
         self.kept = KeptRuns(folder, self._of_pages)
 
+    def interruption(self, space: Workspace) -> str:
+        """The sentence, once, for a visitor whose runs a restart has interrupted; else ""."""
+        said = f"Your runs were interrupted. {self.losses}" if space.is_readmitted else ""
+        space.is_readmitted = False
+        return said
+
     def readmit(self, visitor: str) -> Workspace:
         """The workspace of a visitor from before a restart, by the digest of the token, which is theirs again."""
         with self._loading:  # two requests that come at once are of one visitor

@@ -8,6 +8,13 @@ import { keep, on, visitor } from "../frame/page.js";
 /** @typedef {{name: string, id: string, label: string, info: string, range: string, choices: [value: string, text: string][]}} Setting */
 /** @typedef {{recipe: string, values: Record<string, string>, changed: Record<string, string>}} Held */
 
+/** The tables of Train and Fine-tune. @type {Settings[]} */
+const all = [];
+addEventListener("pagehide", () => {
+  const isChanged = all.some(({ held }) => Object.keys(held.changed).length > 0);
+  keep("changed", visitor.token, isChanged);
+});
+
 class Settings {
   /** @type {Held} */
   held = { recipe: "", values: {}, changed: {} };
@@ -30,7 +37,7 @@ class Settings {
     root.append(table([], rows, { class: "b-table b-settings", "aria-label": "Settings" }), tools(whole, this.undo));
     on("refused", ({ text }) => this.blame(text));
     on("kind", ({ kind }) => this.give("corpus.kind", kind, "anew"));
-    addEventListener("pagehide", () => keep("changed", visitor.token, Object.keys(this.held.changed).length > 0));
+    all.push(this);
   }
 
   /** @param {Setting} setting */

@@ -156,9 +156,8 @@ class TrainTab:
         space, page = self.workspaces.enter(token), self.page
         run = space.current_run
         is_variant = run is not None and bool(space.entries[run.id].variant)  # the page keeps the model it shows
-        said = page.say(f"Your runs were interrupted. {self.workspaces.losses}") if space.is_readmitted else {}
-        space.is_readmitted = False
-        return said | {
+        interruption = self.workspaces.interruption(space)
+        return (page.say(interruption) if interruption else {}) | {
             page.visitor: space.token,
             self.monitor: monitor_value(self.workspaces, space, run),
             page.frame: {"visitor": space.token} | ({} if is_variant else {"run": run.id if run else None}),

@@ -60,13 +60,13 @@ def test_a_run_of_a_killed_server_is_stopped_and_goes_on_for_its_visitor_alone(t
         wait_for_status(page, "Connection lost")
         with server(tmp_path, port):
             wait_for_status(page, "Stopped")
-            assert_curve_is_whole(page)
-            page.reload()
-            wait_for_status(page, "Stopped")
             expect_seen(
                 page.locator("#messages .b-view"),
                 "Your runs were interrupted. When the server restarts, your runs stop",
             )
+            assert_curve_is_whole(page)
+            page.reload()
+            wait_for_status(page, "Stopped")
             expect_seen(page.locator(".b-reason").first, "It was interrupted; it can go on from here.")
             step = int(re.sub(r"\D", "", page.locator("#go-on").inner_text()))
             assert 0 < step < 100_000
