@@ -183,7 +183,9 @@ async def news(asked: PageRequest, run_id: str, more: bool, cursors: list) -> di
     # On the event loop, unless there is much.
     is_much = asked.space.run(run_id).steps_done - cursors[0] > MOST_ON_THE_LOOP
     found = await asyncio.to_thread(tell) if is_much else tell()
-    return found | {"interruption": asked.workspaces.interruption(asked.space)}
+    if interruption := asked.workspaces.interruption(asked.space):
+        found["interruption"] = interruption
+    return found
 
 
 def sentences(asked: PageRequest, key: str) -> dict[str, Any]:

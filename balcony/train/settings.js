@@ -9,9 +9,9 @@ import { keep, on, visitor } from "../frame/page.js";
 /** @typedef {{recipe: string, values: Record<string, string>, changed: Record<string, string>}} Held */
 
 /** The tables of Train and Fine-tune. @type {Settings[]} */
-const all = [];
+const tables = [];
 addEventListener("pagehide", () => {
-  const isChanged = all.some(({ held }) => Object.keys(held.changed).length > 0);
+  const isChanged = tables.some(({ held }) => Object.keys(held.changed).length > 0);
   keep("changed", visitor.token, isChanged);
 });
 
@@ -37,7 +37,7 @@ class Settings {
     root.append(table([], rows, { class: "b-table b-settings", "aria-label": "Settings" }), tools(whole, this.undo));
     on("refused", ({ text }) => this.blame(text));
     on("kind", ({ kind }) => this.give("corpus.kind", kind, "anew"));
-    all.push(this);
+    tables.push(this);
   }
 
   /** @param {Setting} setting */

@@ -143,7 +143,7 @@ def test_both_words_of_a_loss_explain_themselves(page: Page) -> None:
     terms, tip = page.locator("#run-monitor dt", has_text="MLM loss").locator(".b-term"), page.locator(".b-tip")
     expect(terms).to_have_text(["MLM", "loss"])
     terms.first.focus()
-    expect(tip).to_contain_text("hidden")
+    expect_seen(tip, "hidden", in_window=True)
     term = terms.last
     term.focus()
     expect(tip).to_contain_text("−ln p")
