@@ -71,6 +71,7 @@ class PretrainingOutput(BertOutput):
 
     prediction_logits: Tensor  # (B, T, V), or (M, V)
     seq_relationship_logits: Tensor  # (B, 2), column 0 is IsNext
+    loss: Tensor | None = None  # (), with both kinds of labels
 
 
 def seen(watch: Watch | None, name: str, activation: Tensor) -> Tensor:
@@ -298,15 +299,27 @@ class BertForPreTraining(nn.Module):
         initialise(self, config, generator)
 
     def forward(
-        self, input_ids: Tensor, *inputs: Tensor | None, watch: Watch | None = None, **options: Any
+        self,
+        input_ids: Tensor,
+        *inputs: Tensor | None,
+        labels: Tensor | None = None,
+        next_sentence_label: Tensor | None = None,
+        watch: Watch | None = None,
+        **options: Any,
     ) -> PretrainingOutput:
-        """Encode a batch and score words and sentence pairs; arguments as for `BertModel.forward`.
+        """Encode a batch and score words and sentence pairs; other arguments as for `BertModel.forward`.
 
-        With asked_positions, it scores words only there, (M, V), which saves most of a small model's arithmetic."""
+        With asked_positions, it scores words only there, (M, V), which saves most of a small model's arithmetic.
+        labels: (B, T), or (M,) with asked_positions; -100 where no word is asked. next_sentence_label: (B,), 0 IsNext,
+        1 NotNext, -100. The loss is the sum of both means; without one of the two it is None, as in `transformers`. A
+        training counts the losses apart, see `Pretraining`."""
         output = self.bert(input_ids, *inputs, watch=watch, **options)
         words = self.score_words(output.last_hidden_state, watch)
         pairs = self.cls["seq_relationship"](self.pooled_dropout(output.pooler_output))
-        return PretrainingOutput(output.last_hidden_state, output.pooler_output, words, pairs)
+        loss = None
+        if labels is not None and next_sentence_label is not None:
+            loss = F.cross_entropy(words.flatten(0, -2), labels.flatten()) + F.cross_entropy(pairs, next_sentence_label)
+        return PretrainingOutput(output.last_hidden_state, output.pooler_output, words, pairs, loss)
 
     @property
     def device(self) -> torch.device:

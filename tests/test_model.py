@@ -84,6 +84,29 @@ def test_every_number_agrees_with_transformers(config):
         torch.testing.assert_close(mine, other, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("given", [("labels", "next_sentence_label"), ("labels",), ("next_sentence_label",), ()])
+def test_the_loss_of_labels_and_its_gradients_are_those_of_transformers(config, given):
+    model, batch = make_model(config), make_batch(config)
+    oracle = oracle_of(model)
+    words = torch.where(torch.rand(batch["input_ids"].shape) < 0.4, batch["input_ids"], -100)
+    asked = {"labels": words, "next_sentence_label": torch.tensor([1, -100, 0])}
+    assert (words != -100).sum() > 1
+    ours, theirs = (each(**batch, **{name: asked[name] for name in given}).loss for each in (model, oracle))
+    if len(given) < 2:
+        assert ours is theirs is None
+        return
+    positions = (words.flatten() != -100).nonzero().squeeze(1)
+    asked["labels"] = words.flatten()[positions]
+    few = model(**batch, **asked, asked_positions=positions).loss
+    for each in (ours, few):
+        torch.testing.assert_close(each, theirs, rtol=0, atol=1e-6)
+    for loss in (ours, theirs):
+        loss.backward()
+    expected = dict(oracle.named_parameters())
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.grad, expected[name].grad, rtol=0, atol=1e-6, msg=name)
+
+
 @pytest.mark.parametrize(("is_packed", "is_watched"), [(False, False), (False, True), (True, False)])
 @torch.no_grad()
 def test_a_pooler_of_the_mean_reads_all_real_tokens_and_changes_nothing_else(config, is_packed, is_watched):
