@@ -1,5 +1,6 @@
 """Labelled examples of the five kinds of task, their batches and their files."""
 
+import copy
 import csv
 import hashlib
 import itertools
@@ -22,7 +23,7 @@ from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.multiple_choice import MultipleChoice
 from bert_core.tasks.question_answering import QuestionAnswering
 from bert_core.tasks.tables import Columns, TaskFile
-from bert_core.tasks.task import Example, Layout, Metrics, Task, TaskBatch, names_of
+from bert_core.tasks.task import Example, Layout, Metrics, Row, Task, TaskBatch, names_of
 from bert_core.tasks.texts import TextClassification, TextRegression, number_in
 from bert_core.tasks.token_classification import TokenClassification
 
@@ -142,26 +143,36 @@ class TaskBatches:
     def measures(self, found: Sequence) -> Metrics:
         return self.data.kind.measures([each.label for each in self.data.examples], found, self.layout.labels)
 
+    def copy(self) -> "TaskBatches":
+        """The same batches for another thread; both share the rows."""
+        return copy.copy(self)
+
     def __getitem__(self, k: int) -> TaskBatch:
-        number, step = divmod(k, self.steps_per_epoch)
+        return self.batch(self.epoch_of(k)[k % self.steps_per_epoch])
+
+    def epoch_of(self, k: int) -> list[np.ndarray]:
+        """The pass to which step k belongs: the numbers of the rows (of choices, of the examples) of each batch."""
+        number = k // self.steps_per_epoch
         if number != self._pass[0]:
             rng = np.random.Generator(np.random.Philox(key=self.seed, counter=[0, 0, 0, number]))
             self._pass = number, self._divided(rng.permutation(len(self._lengths)))
-        return self._batch(self._pass[1][step])
+        return self._pass[1]
 
     def in_order(self) -> Iterator[tuple[np.ndarray, TaskBatch]]:
         """Every row once, the short ones first: the numbers of a batch's rows (of choices, of its examples), and it."""
         for numbers in self._divided(np.argsort(self._lengths, kind="stable")):
-            yield numbers, self._batch(numbers)
+            yield numbers, self.batch(numbers)
 
     def _divided(self, order: np.ndarray) -> list[np.ndarray]:
         size = self.layout.config.batch_size
         return np.split(order, range(size, len(order), size))
 
-    def _batch(self, numbers: np.ndarray) -> TaskBatch:
-        starts = (numbers * self.choices).tolist()
-        rows = [row for start in starts for row in self.rows[start : start + self.choices]]
-        return TaskBatch.of(rows, self.layout.pad, self.choices)
+    def rows_of(self, numbers: Sequence[int] | np.ndarray) -> list[Row]:
+        """The rows of these numbers; of choices, those of each of these examples."""
+        return [row for number in numbers for row in self.rows[number * self.choices : (number + 1) * self.choices]]
+
+    def batch(self, numbers: Sequence[int] | np.ndarray) -> TaskBatch:
+        return TaskBatch.of(self.rows_of(numbers), self.layout.pad, self.choices)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from bert_core.errors import CorpusError
 from bert_core.storage.untrusted import Json, parse_value
 from bert_core.tasks.tables import TaskFile
 from bert_core.tasks.task import Answer, BertForTask, Example, Layout, Metrics, Parts, Prediction, Row, Task, ratio
-from bert_core.training.objective import Fractions
 
 _LEAST_CONTEXT = 4  # tokens that a window shows of it
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -100,11 +100,12 @@ class QuestionAnswering(Task):
             offsets = np.pad(spans[window], ((before, 1), (0, 0)), constant_values=-1)
             widest = np.pad(score[:, window].argmax(0) == i, (before, 1))
             ids = [layout.cls, *asked, layout.sep, *context.ids[window], layout.sep]
-            rows.append(Row(ids, before, number, target, offsets=offsets, widest=widest, lost=lost if i == 0 else 0))
+            shown = Row(ids, before, number, target, offsets=offsets, widest=widest, first=window.start)
+            rows.append(replace(shown, lost=lost) if i == 0 else shown)
         return rows
 
-    def numbers(self, logits: Tensor, target: Tensor) -> Fractions:
-        return super().numbers(logits.transpose(1, 2).flatten(0, 1), target.flatten())  # starts and ends in turn
+    def asked(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        return logits.transpose(1, 2).flatten(0, 1), target.flatten()  # starts and ends in turn
 
     def decode(self, example: Example, parts: Parts, layout: Layout) -> Prediction:
         best, longest = layout.config.best_answers, layout.config.longest_answer

@@ -79,6 +79,7 @@ class Row:
     offsets: np.ndarray | None = None
     # Of a window: (T,) whether no other window shows the token with more context on both sides.
     widest: np.ndarray | None = None
+    first: int = 0  # of a window: the index of its first token in the context
     lost: int = 0  # tokens of the texts for which there is no room
 
 
@@ -217,8 +218,13 @@ class Task:
     def loss(self, numbers: Tensor, config: object, step: int) -> Tensor:
         return numbers[0]
 
+    def asked(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Each question of a batch by itself: its logits, (N, L), and the index of its answer, (N,)."""
+        return logits, target
+
     def numbers(self, logits: Tensor, target: Tensor) -> Fractions:
         """Loss and accuracy as the task classes of `transformers` have them; see `TaskBatch`."""
+        logits, target = self.asked(logits, target)
         loss = F.cross_entropy(logits, target, reduction="sum")
         right = (logits.detach().argmax(1) == target).sum()
         return torch.stack([loss, right]), loss.new_tensor([len(target), len(target)])
