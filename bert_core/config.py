@@ -151,8 +151,8 @@ class BertConfig(Settings):
     """Each head compares words in its own way; the hidden size is divided among them."""
     intermediate_size: int = Field(256, ge=2, le=16384, title="Feed-forward size")
     """Width of the feed-forward block, usually 4 × hidden size."""
-    hidden_act: Literal["gelu", "relu", "tanh", "linear"] = "gelu"
-    """Activation function of the feed-forward block; linear: none."""
+    hidden_act: Literal["gelu", "gelu_new", "relu", "tanh", "linear"] = "gelu"
+    """Activation function of the feed-forward block. gelu_new: GPT's GELU, by tanh. linear: none."""
     hidden_dropout_prob: Dropout = 0.1
     """Fraction of vector entries set to zero in training."""
     attention_probs_dropout_prob: Dropout = 0.1

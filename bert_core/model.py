@@ -11,6 +11,7 @@ embeddings. What is inside a pass is read and changed by `watch`, see `BertModel
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,7 +21,13 @@ from torch import Tensor, nn
 from bert_core.config import BertConfig
 
 Activation = Callable[[Tensor], Tensor]
-_ACTIVATIONS: dict[str, Activation] = {"gelu": F.gelu, "relu": F.relu, "tanh": torch.tanh, "linear": torch.positive}
+_ACTIVATIONS: dict[str, Activation] = {
+    "gelu": F.gelu,
+    "gelu_new": partial(F.gelu, approximate="tanh"),
+    "relu": F.relu,
+    "tanh": torch.tanh,
+    "linear": torch.positive,
+}
 
 # Is called with the name and the tensor of each activation of a pass, and returns it, or what takes its place.
 Watch = Callable[[str, Tensor], Tensor]

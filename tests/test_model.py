@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 import transformers
 from helpers import make_batch, make_model, watched
 from torch import nn
@@ -27,6 +28,14 @@ SIZES = {
         "num_attention_heads": 1,
         "intermediate_size": 5,
         "hidden_act": "relu",
+    },
+    "gelu_new": {
+        "vocab_size": 10,
+        "hidden_size": 9,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 3,
+        "intermediate_size": 8,
+        "hidden_act": "gelu_new",
     },
     "segments": {
         "vocab_size": 13,
@@ -296,6 +305,16 @@ def test_gelu_is_the_exact_one(tiny_config):
     layer = make_model(tiny_config).bert.encoder.layer[0]
     x = torch.linspace(-3, 3, 25, dtype=torch.float64)
     torch.testing.assert_close(layer.activation(x), x * 0.5 * (1 + torch.erf(x / 2**0.5)), rtol=0, atol=1e-12)
+
+
+def test_gelu_new_is_gpts_by_tanh(tiny_config):
+    """Radford et al. 2018; another form than BERT's, by up to 0.0005."""
+    layer = make_model(tiny_config.replace(hidden_act="gelu_new")).bert.encoder.layer[0]
+    x = torch.linspace(-3, 3, 25, dtype=torch.float64)
+    by_hand = x * 0.5 * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)))
+    torch.testing.assert_close(layer.activation(x), by_hand, rtol=0, atol=1e-12)
+    torch.testing.assert_close(layer.activation(x), F.gelu(x, approximate="tanh"), rtol=0, atol=0)
+    assert 0.0003 < (layer.activation(x) - F.gelu(x)).abs().max() < 0.0005
 
 
 def test_weights_start_as_truncated_normal_numbers():

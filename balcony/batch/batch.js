@@ -11,7 +11,15 @@ import { asking } from "../views.js";
 import { scrolling, table } from "../controls.js";
 
 const OWN_MASKS = "The words that were asked in this step";
+const GATHERED = [
+  "dim 0: output[i][j][k] = input[index[i][j][k]][j][k]",
+  "dim 1: output[i][j][k] = input[i][index[i][j][k]][k]",
+  "dim 2: output[i][j][k] = input[i][j][index[i][j][k]]",
+];
 const SAMPLES = { masked: "[MASK]", special: "[CLS]", padding: "[PAD]" };
+
+/** What no language translates. @param {string} text */
+const code = (text) => el("code", { translate: "no" }, text);
 
 /** A token; an asked word with its kind, the true word, the guess and the loss. @param {any} row @param {number} at @param {number} end */
 function token({ tokens, kinds, guesses }, at, end) {
@@ -83,11 +91,12 @@ function legend(entries) {
 /** The tensors of the batch, and where the asked words of the shown pairs are among all positions. @param {any} value */
 function gathered({ rows, first, length, shapes }) {
   const asked = rows.flatMap(({ number, guesses }, k) =>
-    Object.entries(guesses).map(([at, { label }]) => [
+    Object.entries(guesses).map(([at, { label }], j) => [
       `Pair ${first + k + 1}`,
       `${number}`,
       at,
       `${number} × ${length} + ${at} = ${number * length + Number(at)}`,
+      code(`output[${number}][${j}][k] = vectors[${number}][${at}][k]`),
       el("bdi", label),
     ]),
   );
@@ -95,7 +104,15 @@ function gathered({ rows, first, length, shapes }) {
   return [
     scrolling("Shapes of the batch", table(["Tensor", "Shape", "Size", "What it has"], named, { numbers: 4 })),
     el("p", "Position t of the pair in row b of the batch has the number b × T + t. For the pairs above:"),
-    scrolling("Asked positions", table(["", "Row b", "Position t", "Number", "Asked word"], asked, { numbers: 5 })),
+    scrolling(
+      "Asked positions",
+      table(["", "Row b", "Position t", "Number", "By torch.gather", "Asked word"], asked, { numbers: 6 }),
+    ),
+    el(
+      "p",
+      "torch.gather copies the same vectors out of a tensor (B, T, D). Of its three rules, that for dim 1 is used:",
+    ),
+    GATHERED.map((rule) => el("p", code(rule))),
   ];
 }
 

@@ -57,6 +57,7 @@ const code = (text) => el("code", { translate: "no" }, text);
 /** What the activation functions compute. @type {Record<string, string>} */
 const RULES = {
   GELU: "x × Φ(x), with Φ of the normal distribution,",
+  GELU_NEW: "x ÷ 2 × (1 + tanh(√(2 ÷ π) × (x + 0.044715 × x³)))",
   RELU: "max(0, x)",
   TANH: "(eˣ − e⁻ˣ) ÷ (eˣ + e⁻ˣ)",
   LINEAR: "x",

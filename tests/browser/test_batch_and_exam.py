@@ -85,9 +85,13 @@ def test_the_batch_of_the_selected_step(page: Page) -> None:
     expect_seen(batch.get_by_role("row", name="input_ids"), "(B, T)48 × ")
     gathered = batch.get_by_role("region", name="Asked positions").locator("tbody tr")
     expect(gathered).to_have_count(asked.count())
-    for text in gathered.locator("td:nth-child(4)").all_inner_texts():
+    last = (-1, -1)  # a row of the batch, and which of its asked words
+    for text, rule in zip(*(gathered.locator(f"td:nth-child({n})").all_inner_texts() for n in (4, 5)), strict=True):
         row, length, at, number = map(int, re.findall(r"\d+", text))
         assert row * length + at == number
+        last = (row, last[1] + 1 if row == last[0] else 0)
+        assert rule == f"output[{last[0]}][{last[1]}][k] = vectors[{row}][{at}][k]"
+    expect_seen(batch, "dim 1: output[i][j][k] = input[i][index[i][j][k]][k]")
     given = words.all_inner_texts()
     page.locator("#batch-again").click()
     expect_seen(summary, "masks drawn again (1)")

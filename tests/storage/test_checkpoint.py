@@ -354,7 +354,7 @@ def test_the_padding_id_is_the_vocabularys_own(folder):
         ({"model_type": None}, "model_type None"),
         ({"is_decoder": True}, "is_decoder True"),
         ({"type_vocab_size": 1}, "type_vocab_size is 1; it must be a whole number from 2 to 16"),
-        ({"hidden_act": "gelu_new"}, "hidden_act is 'gelu_new'; it can be one of: gelu, relu"),
+        ({"hidden_act": "silu"}, "hidden_act is 'silu'; it can be one of: gelu, gelu_new, relu"),
         (
             {"pooler_type": "max"},
             "pooler_type 'max', which cannot be used: Input should be 'first_token_transform' or 'all_token_average'",

@@ -201,6 +201,7 @@ def test_every_sentence_in_the_scripts_has_a_translation() -> None:
 
 ALGORITHMS = {
     "gelu",
+    "gelu_new",
     "relu",
     "tanh",
     "adamw",
