@@ -40,8 +40,8 @@ from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_check
 from bert_core.storage.hub import fetch_checkpoint
 from bert_core.tasks.examples import load_task
 from bert_core.tasks.multiple_choice import BertForMultipleChoice
-from bert_core.tasks.prediction import predict, review
-from bert_core.tasks.question_answering import BertForQuestionAnswering
+from bert_core.tasks.prediction import predict, review, task_logits, task_rows
+from bert_core.tasks.question_answering import BertForQuestionAnswering, best_answers
 from bert_core.tasks.texts import BertForSequenceClassification
 from bert_core.tasks.token_classification import BertForTokenClassification
 from bert_core.training.trainer import Trainer

@@ -302,7 +302,7 @@ def steps_value(
     for name, norm in norms_of(checkpoint, layer).items():
         vectors |= {f"{name}Gain": norm.weight.detach().float().cpu(), f"{name}Bias": norm.bias.detach().float().cpu()}
     vectors["read"] = checkpoint.model.bert.read_by_pooler(found.states[-1:])[0]
-    vectors |= {"pooled": found.pair["pooled"]} if found.pair else {}
+    vectors["pooled"] = found.pooled
     if found.words:
         assert chosen.asked is not None
         vectors["last"] = found.states[-1, chosen.asked]

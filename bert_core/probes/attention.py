@@ -50,7 +50,7 @@ class Ablation:
 def attention(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> AttentionMaps:
     """Every head's attention weights for one or two sentences. Raises InputError for an empty or too long input."""
     encoding = encode_text(checkpoint, text, text_pair)
-    weights = numbers_of(checkpoint, encoding, ["*.hook_pattern"])
+    weights = numbers_of(checkpoint, row_of(encoding), ["*.hook_pattern"])
     return AttentionMaps(encoding.tokens, encoding.type_ids, torch.stack([*weights.values()]))
 
 

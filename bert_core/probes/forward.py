@@ -57,10 +57,8 @@ def run(
         return checkpoint.model(ids, attended, segments, watch=watch, asked_positions=positions)
 
 
-def numbers_of(
-    checkpoint: Checkpoint, encoding: Encoding, names: Sequence[str], change: Watch | None = None
-) -> Numbers:
-    """The named numbers of a pass over one input, in their order and without a batch dimension, float32 on the CPU.
+def numbers_of(checkpoint: Checkpoint, row: Row, names: Sequence[str], change: Watch | None = None) -> Numbers:
+    """The named numbers of a pass over one row, in their order and without a batch dimension, float32 on the CPU.
 
     names: those of `BertModel.forward`, "logits" (T, V) and "nsp_logits" (2,); * stands for any characters. change: is
     given each number first, and returns what takes its place. Raises InputError for attention of too many weights."""
@@ -68,7 +66,7 @@ def numbers_of(
     def is_wanted(name: str) -> bool:
         return any(fnmatchcase(name, wanted) for wanted in names)
 
-    T, config, found = len(encoding), checkpoint.config, Numbers()
+    T, config, found = len(row[0]), checkpoint.config, Numbers()
     held = sum(is_wanted(f"blocks.{layer}.attn.hook_pattern") for layer in range(config.num_hidden_layers))
     weights = max(1, held) * config.num_attention_heads * T * T
     if weights > MOST_WEIGHTS:
@@ -83,7 +81,7 @@ def numbers_of(
             found[name] = number
         return number
 
-    inputs = padded(checkpoint, [row_of(encoding)])
+    inputs = padded(checkpoint, [row])
     output = run(checkpoint, inputs, None if is_wanted("logits") else _NOWHERE, keep)
     keep("logits", output.prediction_logits[..., : checkpoint.tokenizer.get_vocab_size()])
     keep("nsp_logits", output.seq_relationship_logits)
@@ -92,7 +90,7 @@ def numbers_of(
 
 def hidden_states(checkpoint: Checkpoint, encoding: Encoding) -> Tensor:
     """Every layer's hidden states for one input, (L + 1, T, D), the embeddings first."""
-    return torch.stack([*numbers_of(checkpoint, encoding, STATES).values()])
+    return torch.stack([*numbers_of(checkpoint, row_of(encoding), STATES).values()])
 
 
 def scores_of(checkpoint: Checkpoint, inputs: Inputs, positions: Tensor = _NOWHERE) -> tuple[Tensor, Tensor]:

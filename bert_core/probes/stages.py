@@ -14,7 +14,7 @@ from torch import Tensor
 from bert_core.errors import InputError, quoted
 from bert_core.model import Watch
 from bert_core.probes.forward import STATES, Numbers, both, log_probabilities, numbers_of
-from bert_core.probes.reading import encode_text
+from bert_core.probes.reading import Row, encode_text, row_of, token_text
 from bert_core.storage.checkpoint import Checkpoint
 
 Heads = Sequence[tuple[int, int]]  # (layer, head) of each, from 0
@@ -66,13 +66,14 @@ class Stages:
     states: Tensor  # (L + 1, T, D), the embeddings first, then each layer's output
     layer: Numbers
     words: Numbers  # at the asked position, see `_words`; empty without one or a masked-word head
-    pair: Numbers  # pooled (D,), logits and probabilities (2,), IsNext first; empty without a next-sentence head
+    pooled: Tensor  # (D,) what the pooler makes, which an output layer may read
+    pair: Numbers  # logits and probabilities (2,), IsNext first; empty without a next-sentence head
     attention: Tensor  # (L, H, T), the weights with which one token attends, in every layer
 
 
 def follow(
     checkpoint: Checkpoint,
-    text: str,
+    text: str | Row,
     text_pair: str | None = None,
     *,
     layer: int = 0,
@@ -81,22 +82,21 @@ def follow(
     heads_off: Heads = (),
     zeroed: Collection[tuple[int, int]] = (),
 ) -> Stages:
-    """Follow one or two sentences through a model.
+    """Follow one or two sentences, or a row of a task (`inputs` of what `task_rows` returns), through a model.
 
     layer: the layer, from 0, whose inner numbers are returned. position: of the token at which words are scored, where
     [CLS] is 0. attending: the token whose attention in all layers is returned. heads_off: heads whose output is set to
     zero. zeroed: the same for other parts, (layer, index in PARTS). Raises InputError for an empty or too long text, or
     if one of these does not exist."""
-    L, encoding = checkpoint.config.num_hidden_layers, encode_text(checkpoint, text, text_pair)
+    L = checkpoint.config.num_hidden_layers
+    ids, segments = row = row_of(encode_text(checkpoint, text, text_pair)) if isinstance(text, str) else text
     if not 0 <= layer < L:
         raise InputError(f"The model has {L} layers, and no layer {layer + 1}.")
     for number in [attending] if position is None else [attending, position]:
-        if not 0 <= number < len(encoding):
-            raise InputError(f"The text has {len(encoding)} tokens, and no token {number}.")
-    if not set(zeroed) <= {*parts_of(L)}:
-        raise InputError(f"A part to set to zero is a layer below {L} and one of {len(PARTS)} parts, both from 0.")
+        if not 0 <= number < len(ids):
+            raise InputError(f"The text has {len(ids)} tokens, and no token {number}.")
     names = [*STATES, "embed.*", f"blocks.{layer}.*", "*.hook_pattern", "pooler.*", "nsp_logits"]
-    found = numbers_of(without_heads(checkpoint, heads_off), encoding, names, _zeroed(zeroed))
+    found = numbers_of(without_heads(checkpoint, heads_off, zeroed), row, names)
     outputs = [found[f"blocks.{number}.hook_normalized_resid_post"] for number in range(L)]
     rows = [found[f"blocks.{number}.attn.hook_pattern"][:, attending] for number in range(L)]
     states = torch.stack([found["hook_full_embed"], *outputs])
@@ -105,24 +105,27 @@ def follow(
     inside |= {key: inside[key].transpose(0, 1) for key in ("query", "key", "value", "context")}  # (H, T, d)
     inside["products"] = inside["query"] @ inside["key"].transpose(1, 2)
     inside["joined"] = inside["context"].transpose(0, 1).flatten(1)
-    pair = {"pooled": found["pooler.hook_pooler_out"], "logits": found["nsp_logits"]}
+    pair = {"logits": found["nsp_logits"], "probabilities": found["nsp_logits"].softmax(-1)}
     return Stages(
-        tokens=encoding.tokens,
-        ids=encoding.ids,
-        segments=encoding.type_ids,
+        tokens=[token_text(checkpoint.tokenizer, token) for token in ids],
+        ids=ids,
+        segments=segments,
         embeddings=embeddings | {"sum": torch.stack([*embeddings.values()]).sum(0)},
         states=states,
         layer=inside,
         words={} if position is None or "mlm" in checkpoint.missing else _words(checkpoint, states[:, position]),
-        pair={} if "nsp" in checkpoint.missing else pair | {"probabilities": pair["logits"].softmax(-1)},
+        pooled=found["pooler.hook_pooler_out"],
+        pair={} if "nsp" in checkpoint.missing else pair,
         attention=torch.stack(rows),
     )
 
 
-def without_heads(checkpoint: Checkpoint, heads: Heads) -> Checkpoint:
+def without_heads(checkpoint: Checkpoint, heads: Heads, zeroed: Collection[tuple[int, int]] = ()) -> Checkpoint:
     """The checkpoint with some heads switched off for every probe: what they hand on is 0. Its weights stay, also in a
-    file. Raises InputError for a head that is missing."""
+    file. zeroed: other parts, see `follow`. Raises InputError for a head or a part that is missing."""
     L, H = checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads
+    if not set(zeroed) <= {*parts_of(L)}:
+        raise InputError(f"A part to set to zero is a layer below {L} and one of {len(PARTS)} parts, both from 0.")
     scales = {f"blocks.{layer}.attn.hook_z": torch.ones(H, 1) for layer in range(L)}
     for layer, head in heads:
         if not (0 <= layer < L and 0 <= head < H):
@@ -132,7 +135,8 @@ def without_heads(checkpoint: Checkpoint, heads: Heads) -> Checkpoint:
     def switch_off(name: str, number: Tensor) -> Tensor:
         return number * scales[name].to(number) if name in scales else number  # (B, T, H, d)
 
-    return dataclasses.replace(checkpoint, watch=both(checkpoint.watch, switch_off))
+    watch = both(switch_off, _zeroed(zeroed)) if zeroed else switch_off
+    return dataclasses.replace(checkpoint, watch=both(checkpoint.watch, watch))
 
 
 def parts_of(layers: int) -> list[tuple[int, int]]:
@@ -197,7 +201,7 @@ def activations(
             raise InputError(f"The patch of {name} has the {got}; it must be a tensor of {tuple(own.shape)}.")
         return new.to(number.device, number.dtype)[None]
 
-    found = numbers_of(checkpoint, encoding, asked, patched)
+    found = numbers_of(checkpoint, row_of(encoding), asked, patched)
     return {name: number for name, number in found.items() if name in every}
 
 

@@ -92,7 +92,7 @@ def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -
         if len(occurrences) + len(places) > MAX_OCCURRENCES:
             raise InputError(f"The word occurs more than {MAX_OCCURRENCES} times, the limit; shorten the sentences.")
         encoding = encode_text(checkpoint, text)
-        levels = torch.stack([*numbers_of(checkpoint, encoding, ["embed.hook_embed", *STATES]).values()])
+        levels = torch.stack([*numbers_of(checkpoint, row_of(encoding), ["embed.hook_embed", *STATES]).values()])
         for i in places:
             first, last = words[i], words[i + len(wanted) - 1]
             occurrences.append(Occurrence(number, first.start, last.end))

@@ -1,7 +1,7 @@
 """From a fine-tuned model to predictions, and how good they are."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from bert_core.errors import CheckpointError, ConfigError, InputError, ignore, q
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskBatches, TaskData, learned_columns
 from bert_core.tasks.tables import NUMBERS_OF_TEXTS
-from bert_core.tasks.task import BertForTask, Example, Layout, Metrics, Prediction, Row, Task, names_of
+from bert_core.tasks.task import BertForTask, Example, Layout, Metrics, Prediction, Row, Task, TaskBatch, names_of
 from bert_core.tasks.texts import confusion
 from bert_core.tasks.token_classification import divided
 
@@ -51,7 +51,7 @@ def predicting(checkpoint: Checkpoint, batches: TaskBatches) -> Iterator[tuple[l
     for numbers, batch in batches.in_order():
         cost = Cost(model.config, *task.size(batch), str(device), is_step=False)
         with using_threads(cost.threads):
-            logits = batch.logits(model, device)
+            logits = batch.logits(model, device, checkpoint.watch)
         if batch.target is not None and len(batch.target):
             total += torch.stack(task.numbers(logits, batch.target.to(device)))
         words = [len(row.words) for row in (batches.rows[number] for number in numbers) if row.words is not None]
@@ -74,42 +74,72 @@ def predict(
     InputError for examples of another task, or single texts where the model learned from pairs and the reverse."""
     if isinstance(examples, str | tuple):
         raise InputError(f"predict takes a list of examples, not {quoted(examples)}; give one, such as ['a text'].")
-    task, asked = task_of(checkpoint), list[Example]()
-    for given in examples:
-        if isinstance(given, Example):
-            asked.append(replace(given, label=None))  # which the model may not know
-        elif task.has_words and isinstance(given, str):
-            asked.append(divided(given, checkpoint.tokenizer))
-        else:
-            asked.append(Example((given,) if isinstance(given, str) else tuple(given)))
+    asked = [_example(checkpoint, given) for given in examples]
     if not asked:
         return []
-    found, _, batches = _answers(checkpoint, TaskData(task.name, asked))
+    found, _, batches = _answers(checkpoint, TaskData(task_of(checkpoint).name, asked))
     for note in batches.cut():
         tell(note)
     return found
 
 
+def _example(checkpoint: Checkpoint, given: str | tuple[str, ...] | Example) -> Example:
+    if isinstance(given, Example):
+        return replace(given, label=None)  # which the model may not know
+    if task_of(checkpoint).has_words and isinstance(given, str):
+        return divided(given, checkpoint.tokenizer)
+    return Example((given,) if isinstance(given, str) else tuple(given))
+
+
+def task_rows(checkpoint: Checkpoint, given: str | tuple[str, ...] | Example) -> list[Row]:
+    """The rows in which a fine-tuned model reads an example: one, or one for each choice, window of a context or
+    part of a sentence. Errors as for `predict`."""
+    return _batches(checkpoint, TaskData(task_of(checkpoint).name, [_example(checkpoint, given)])).rows
+
+
+@torch.inference_mode()
+def task_logits(checkpoint: Checkpoint, rows: Sequence[Row], choices: int = 1) -> list[np.ndarray]:
+    """The logits that a fine-tuned model gives each row: (L,), (T, 2) for an answer, or (M, L) for tagged words, (T, L)
+    for all tokens of a row without `positions`; of rows of choices, those of each example, (C,)."""
+    model, found = model_of(checkpoint), list[np.ndarray]()
+    for start in range(0, len(rows), _PREDICTED_TOGETHER * choices):
+        own = rows[start : start + _PREDICTED_TOGETHER * choices]
+        batch = TaskBatch.of(own, checkpoint.config.pad_token_id, choices)
+        logits = batch.logits(model, checkpoint.model.device, checkpoint.watch).cpu()
+        lengths = [len(row.ids if row.positions is None else row.positions) for row in own]
+        parts = logits if batch.positions is None else logits.split(lengths)
+        found += [part[:n].numpy() if part.ndim > 1 else part.numpy() for part, n in zip(parts, lengths[::choices])]
+    return found
+
+
+def layout_of(checkpoint: Checkpoint) -> Layout:
+    """How a fine-tuned model reads texts and its outputs are read, with the settings of its training."""
+    head, recipe, config = checkpoint.head, checkpoint.recipe or {}, FinetuningData()
+    assert head is not None
+    with contextlib.suppress(ConfigError):  # of another program
+        config = config.replace(**recipe.get("data") or {"sequence_length": 512})
+    length = min(config.sequence_length, checkpoint.config.max_position_embeddings)
+    config = config.replace(sequence_length=length, batch_size=_PREDICTED_TOGETHER)
+    return Layout(head.labels, checkpoint.tokenizer, config, recipe.get("may_be_missing") is True)
+
+
 def _answers(checkpoint: Checkpoint, data: TaskData) -> tuple[list[Prediction], float, TaskBatches]:
     """Predictions about examples, their mean loss, nan without labels, and their batches."""
-    task, head, recipe = task_of(checkpoint), checkpoint.head, checkpoint.recipe or {}
-    assert head is not None
+    batches = _batches(checkpoint, data)
+    *_, answers = predicting(checkpoint, batches)
+    assert answers is not None
+    return *answers, batches
+
+
+def _batches(checkpoint: Checkpoint, data: TaskData) -> TaskBatches:
+    task = task_of(checkpoint)
     if any(len(each.texts) not in task.texts or (each.words is None) == task.has_words for each in data.examples):
         raise InputError(f"This model does {task.name}; give it examples of that task.")
     learned = len(learned_columns(checkpoint)) - 1
     if learned > 0 and data.texts != learned:
         wanted, given = NUMBERS_OF_TEXTS[learned], NUMBERS_OF_TEXTS[3 - learned]
         raise InputError(f"This model learned from {wanted}, and these are {given}; give it {wanted}.")
-    config = FinetuningData()
-    with contextlib.suppress(ConfigError):  # of another program
-        config = config.replace(**recipe.get("data") or {"sequence_length": 512})
-    length = min(config.sequence_length, checkpoint.config.max_position_embeddings)
-    config = config.replace(sequence_length=length, batch_size=_PREDICTED_TOGETHER)
-    layout = Layout(head.labels, checkpoint.tokenizer, config, recipe.get("may_be_missing") is True)
-    batches = TaskBatches(data, layout)
-    *_, answers = predicting(checkpoint, batches)
-    assert answers is not None
-    return *answers, batches
+    return TaskBatches(data, layout_of(checkpoint))
 
 
 @dataclass(frozen=True)

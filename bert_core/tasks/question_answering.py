@@ -21,6 +21,13 @@ from bert_core.storage.untrusted import Json, parse_value
 from bert_core.tasks.tables import TaskFile
 from bert_core.tasks.task import Answer, BertForTask, Example, Layout, Metrics, Parts, Prediction, Row, Task, ratio
 
+REFUSED = (  # why a start and an end are no answer
+    "",
+    "outside the context",
+    "another window shows more context around the start",
+    "the end is before the start",
+    "longer than the limit",
+)
 _LEAST_CONTEXT = 4  # tokens that a window shows of it
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -155,12 +162,11 @@ def best_answers(
         assert row.offsets is not None
         assert row.widest is not None
         inside = row.offsets[:, 0] >= 0
-        ends = _best(logits[:, 1], inside, best)
-        for start in _best(logits[:, 0], inside & row.widest, best):
-            for end in ends:
-                if start <= end < start + longest:
-                    span = int(row.offsets[start, 0]), end_of_marks(context, int(row.offsets[end, 1]))
-                    found[span] = max(found.get(span, -math.inf), float(logits[start, 0] + logits[end, 1]))
+        starts = best_positions(logits[:, 0], inside & row.widest, best)
+        ends = best_positions(logits[:, 1], inside, best)
+        for i, j in np.argwhere(refusals(row, starts, ends, longest) == 0):
+            span = span_of(context, row, starts[i], ends[j])
+            found[span] = max(found.get(span, -math.inf), float(logits[starts[i], 0] + logits[ends[j], 1]))
     candidates = [Answer(context[a:b], a, score) for (a, b), score in found.items()]
     if may_be_missing or not candidates:
         candidates.append(Answer("", 0, min(float(logits[0].sum()) for _, logits in windows)))
@@ -170,9 +176,25 @@ def best_answers(
     return [Answer(each.text, each.start, each.score, weight / total) for each, weight in zip(chosen, weights)]
 
 
-def _best(scores: np.ndarray, allowed: np.ndarray, count: int) -> list[int]:
+def best_positions(scores: np.ndarray, allowed: np.ndarray, count: int) -> np.ndarray:
+    """The allowed positions with the highest scores, the best first."""
     positions = np.flatnonzero(allowed)
-    return positions[np.argsort(-scores[positions], kind="stable")[:count]].tolist()
+    return positions[np.argsort(-scores[positions], kind="stable")[:count]]
+
+
+def refusals(row: Row, starts: np.ndarray, ends: np.ndarray, longest: int) -> np.ndarray:
+    """Why a start with an end is no answer, (starts, ends), as indices of REFUSED; 0 where it may be one."""
+    assert row.offsets is not None
+    assert row.widest is not None
+    outside, lengths = row.offsets[:, 0] < 0, ends - starts[:, None] + 1
+    rules = (outside[starts, None] | outside[ends], ~row.widest[starts, None], lengths < 1, lengths > longest)
+    return np.select(rules, range(1, len(REFUSED)), 0)
+
+
+def span_of(context: str, row: Row, start: int, end: int) -> tuple[int, int]:
+    """The characters of the context from one token of a window to another."""
+    assert row.offsets is not None
+    return int(row.offsets[start, 0]), end_of_marks(context, int(row.offsets[end, 1]))
 
 
 def _words(answer: str) -> list[str]:

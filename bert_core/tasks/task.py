@@ -18,7 +18,7 @@ from bert_core.config import BertConfig, FinetuningData
 from bert_core.data.batches import truncated_lengths
 from bert_core.data.tokenizer import CLS, PAD, SEP, UNK, plain, special_ids
 from bert_core.errors import quoted
-from bert_core.model import BertModel, Packing, initialise
+from bert_core.model import BertModel, Packing, Watch, initialise
 from bert_core.storage.untrusted import Json
 from bert_core.storage.weights import TASK_HEADS
 from bert_core.tasks.tables import TaskFile, Usual
@@ -82,6 +82,11 @@ class Row:
     first: int = 0  # of a window: the index of its first token in the context
     lost: int = 0  # tokens of the texts for which there is no room
 
+    @property
+    def inputs(self) -> tuple[list[int], list[int]]:
+        """The ids and the segments, as `follow` takes them."""
+        return [*self.ids], [int(t >= self.second) for t in range(len(self.ids))]
+
 
 Parts = Sequence[tuple[Row, np.ndarray]]  # the rows of an example, each with its logits
 
@@ -133,12 +138,13 @@ class TaskBatch:
         target, asked = (torch.from_numpy(np.concatenate(each)) if each else None for each in (targets, positions))
         return cls(tensors[0], tensors[1], tensors[2], target, asked)
 
-    def logits(self, model: "BertForTask", device: torch.device | str) -> Tensor:
-        """The logits of a model on this device: (R, L), (R, C), (R, T, 2) or, for tagged words, (M, L)."""
+    def logits(self, model: "BertForTask", device: torch.device | str, watch: Watch | None = None) -> Tensor:
+        """The logits of a model on this device: (R, L), (R, C), (R, T, 2) or, for tagged words, (M, L). watch: see
+        `BertModel.forward`."""
         packing = Packing.of(self.attention_mask.flatten(0, -2), device)
         mask = None if packing.real is None else self.attention_mask.to(device)
         ids, segments = self.input_ids.to(device), self.token_type_ids.to(device)
-        return model(ids, mask, segments, asked_positions=self.positions, packing=packing).float()
+        return model(ids, mask, segments, asked_positions=self.positions, packing=packing, watch=watch).float()
 
 
 class BertForTask(nn.Module):

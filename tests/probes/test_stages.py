@@ -118,7 +118,7 @@ def test_every_number_is_that_of_transformers(pair):
     assert f"ln {lens['size']:,} = {math.log(lens['size']):.4f}" in lens["text"]
     ids = torch.tensor([token(word) for word, _ in lens["words"]])
     same(torch.tensor([p for _, p in lens["words"]]), by_layer[-1, ids].exp())
-    same(found.pair["pooled"], theirs.bert.pooler(out.hidden_states[-1])[0])
+    same(found.pooled, theirs.bert.pooler(out.hidden_states[-1])[0])
     same(found.pair["logits"], out.seq_relationship_logits[0])
     same(found.pair["probabilities"], out.seq_relationship_logits.softmax(-1)[0])
     for name, before, after in [

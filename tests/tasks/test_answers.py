@@ -10,7 +10,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import end_of_marks, train_tokenizer
 from bert_core.errors import CorpusError
 from bert_core.tasks.examples import TASKS
-from bert_core.tasks.question_answering import best_answers
+from bert_core.tasks.question_answering import REFUSED, best_answers, refusals
 from bert_core.tasks.task import Example, Layout
 
 CONTEXT = "one two three four five six seven eight nine ten"
@@ -109,6 +109,16 @@ def test_the_best_answer_ends_after_its_start_inside_the_context_and_is_not_too_
     assert best_answers(CONTEXT, [(row, logits)], best=3, longest=2)[1].text == "three four"
     reversed_ends = scored(row, two=(0, 9), nine=(9, 0))
     assert best_answers(CONTEXT, [(row, reversed_ends)], best=1)[0].text == ""
+
+
+def test_each_pair_of_a_start_and_an_end_that_is_no_answer_has_its_reason(word_tokenizer):
+    rows = windows(word_tokenizer, Example(("where is it", CONTEXT)), sequence_length=12, stride=4)
+    six = np.array([5 + texts(row, CONTEXT).index("six") for row in rows])  # the last token, then the second
+    wanted = ["longer than the limit", "outside the context", "", "the end is before the start"]
+    found = refusals(rows[0], np.array([5, 1, 6, 7]), np.array([9, 8, 7, 6]), 3).diagonal()
+    assert [REFUSED[i] for i in found] == wanted
+    own = [REFUSED[refusals(row, at[None], at[None], 3)[0, 0]] for row, at in zip(rows, six)]
+    assert own == ["another window shows more context around the start", ""]
 
 
 def test_the_best_of_all_windows_starts_where_its_window_shows_most_context(word_tokenizer):

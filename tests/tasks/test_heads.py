@@ -7,10 +7,12 @@ import torch
 import transformers
 from helpers import with_head
 
+from bert_core.probes.stages import without_heads
 from bert_core.storage.checkpoint import TaskHead, load_checkpoint, save_checkpoint
 from bert_core.storage.weights import TASK_HEADS
 from bert_core.tasks.examples import TASKS
 from bert_core.tasks.multiple_choice import BertForMultipleChoice
+from bert_core.tasks.prediction import task_logits, task_rows
 from bert_core.tasks.question_answering import BertForQuestionAnswering
 from bert_core.tasks.task import TaskBatch
 from bert_core.tasks.texts import BertForSequenceClassification
@@ -115,9 +117,10 @@ def test_tags_equal_transformers(tiny_config):
     assert_same(batch.logits(ours, "cpu")[batch.attention_mask.bool()], wanted.logits[batch.attention_mask.bool()])
 
 
-def folder_with_head(checkpoint, name, folder):
-    _, outputs = CLASSES[name]
-    labels = tuple(f"name {i}" for i in range(outputs)) if "Classification" in name else ()
+def folder_with_head(checkpoint, name, folder, labels=None):
+    outputs = 1 if labels == () else CLASSES[name][1]
+    if labels is None:
+        labels = tuple(f"name {i}" for i in range(outputs)) if "Classification" in name else ()
     generator = torch.Generator().manual_seed(5)
     weight, bias = torch.randn(outputs, 12, generator=generator), torch.randn(outputs, generator=generator)
     missing = frozenset({"mlm", "nsp", *([] if TASK_HEADS[name][1] else ["pooler"])})
@@ -146,6 +149,49 @@ def test_a_written_folder_opens_in_transformers_as_its_class_and_back_here(name,
     back = load_checkpoint(tmp_path / "theirs")
     assert (back.head.architecture, back.head.labels, back.missing) == (name, head.labels, missing)
     assert torch.equal(back.tensors[f"{layer}.bias"], tuned.tensors[f"{layer}.bias"])
+
+
+INPUTS = {
+    "text-classification": ("hello romeo", "nice meet you today"),
+    "text-regression": ("hello romeo my name",),
+    "multiple-choice": ("hello", "romeo my name", "are you today", "great"),
+    "question-answering": ("how are you", "hello romeo my name is juliet nice meet you too how are you today great"),
+    "token-classification": ("hello romeo my name is juliet nice meet you too how are you today great my team won",),
+}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("task", INPUTS)
+def test_the_logits_of_an_examples_rows_equal_transformers_with_parts_set_to_zero_too(task, tiny_checkpoint, tmp_path):
+    name, texts = TASKS[task].model.__name__, INPUTS[task]
+    tuned, _ = folder_with_head(tiny_checkpoint, name, tmp_path, labels=() if task == "text-regression" else None)
+    theirs = getattr(transformers, name).from_pretrained(tmp_path).eval()
+    rows = task_rows(tuned, texts if len(texts) > 1 else texts[0])
+    choices = len(texts) - 1 if task == "multiple-choice" else 1
+    assert len(rows) == {"multiple-choice": 3, "question-answering": 2, "token-classification": 2}.get(task, 1)
+    every = [dataclasses.replace(row, positions=None, words=None) for row in rows]
+    found = task_logits(tuned, every, choices)
+    inputs = [dict(zip(("input_ids", "token_type_ids"), map(torch.tensor, row.inputs))) for row in rows]
+    if choices > 1:  # all rows of the example at once, padded
+        batch = TaskBatch.of(rows, tuned.config.pad_token_id, choices)
+        assert_same(torch.from_numpy(found[0]), theirs(**inputs_of(batch)).logits[0])
+    else:
+        for own, row in zip(found, inputs, strict=True):
+            wanted = theirs(**{key: each[None] for key, each in row.items()})
+            of_row = torch.stack([wanted.start_logits, wanted.end_logits], 2) if "answer" in task else wanted.logits
+            assert_same(torch.from_numpy(own), of_row[0])
+    if "token" in task:
+        for own, asked, row in zip(found, task_logits(tuned, rows), rows, strict=True):
+            assert_same(torch.from_numpy(asked), torch.from_numpy(own[row.positions]))
+    with torch.no_grad():
+        for block in (theirs.bert.encoder.layer[1].output.dense, theirs.bert.embeddings.position_embeddings):
+            for parameter in block.parameters():
+                parameter.zero_()
+    less = task_logits(without_heads(tuned, [], [(1, 2), (0, 4)]), every[:choices], choices)
+    assert not torch.allclose(torch.from_numpy(less[0]), torch.from_numpy(found[0]), atol=1e-3)
+    wanted = theirs(**inputs_of(TaskBatch.of(every[:choices], tuned.config.pad_token_id, choices)))
+    of_row = torch.stack([wanted.start_logits, wanted.end_logits], 2) if "answer" in task else wanted.logits
+    assert_same(torch.from_numpy(less[0]), of_row[0])
 
 
 @pytest.mark.parametrize("name", CLASSES)

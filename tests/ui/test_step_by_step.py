@@ -46,7 +46,7 @@ def test_the_vectors_are_those_of_the_probe(tiny_checkpoint):
     expected |= {"word": found.embeddings["word"][3], "input": found.states[1, 3], "after2": found.states[2, 3]}
     expected |= {
         "last": found.states[2, 3],
-        "pooled": found.pair["pooled"],
+        "pooled": found.pooled,
         "outputGain": norms_of(tiny_checkpoint, 1)["output"].weight.detach(),
     }
     for name, numbers in expected.items():
@@ -78,7 +78,7 @@ def test_what_a_number_is_the_sum_of_gives_the_number(tiny_checkpoint):
     expected = {name: found.layer[name][2, 3] for name in ("query", "key", "value")}
     expected |= {name: found.layer[name][3] for name in ("projected", "inner", "fed")}
     expected |= {"word_dense": found.words["dense"], "logits": found.words["logits"]}
-    expected |= {"pooled": found.pair["pooled"].atanh()}
+    expected |= {"pooled": found.pooled.atanh()}
     for name, numbers in expected.items():
         for index in (0, len(numbers) - 1):
             value = inputs_value(tiny_checkpoint, ASKED, name, index)
