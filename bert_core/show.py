@@ -68,7 +68,8 @@ def show(
         raise InputError(f"The theme {theme!r} is unknown; it can be one of: {', '.join(get_args(Theme))}.")
     if not 0 <= layer < len(maps.weights):
         raise InputError(f"There are {len(maps.weights)} layers, and no layer {layer}; they are counted from 0.")
-    return View(title, attention_page(attention_values(maps, names, (layer, 0)), title, theme))
+    question = {"head": (layer, 0), "heads": {}, "off": ()}
+    return View(title, attention_page(attention_values(maps, names, (layer, 0)), question, title, theme))
 
 
 def attention_values(
@@ -100,7 +101,6 @@ def attention_values(
         "heads": H,
         "size": pictures.shape[-1],
         "weights": packed((pictures.sqrt() * 255).round().clamp(0, 255).byte()),
-        "picked": [*picked],
         "facts": {name: _numbers(values) for name, values in facts.items()},
         "most": {"entropy": round(math.log(T), 4)},
         "names": (names or [[""] * H] * L)[some],
@@ -120,15 +120,20 @@ def attention_values(
     return {"grid": grid, "detail": detail, "layers": layers}
 
 
-def attention_page(values: dict[str, object], title: str, theme: Theme = "auto") -> str:
-    """An HTML page with these views that needs no network: it contains scripts, style and numbers."""
+def attention_page(values: dict[str, object], question: dict[str, object], title: str, theme: Theme = "auto") -> str:
+    """An HTML page with these views that needs no network: it contains scripts, style and numbers.
+
+    question: "head", the layer and head shown first; "heads", how they are drawn, where that is changed; "off", heads
+    that are switched off."""
     scripts = {name: _base64(source.encode()) for script in _SCRIPTS for name, source in modules(script).items()}
     urls = {name: f"data:text/javascript;base64,{content}" for name, content in scripts.items()}
     return Template(asset("offline-page.html")).substitute(  # one pass: inserted text is not substituted
         title=html.escape(title),
         style=asset("css/balcony.css"),
         theme="light dark" if theme == "auto" else theme,
-        data=json.dumps(values, ensure_ascii=False).replace("<", "\\u003c"),  # a text must not end the script element
+        data=json.dumps(values | {"question": question}, ensure_ascii=False).replace(
+            "<", "\\u003c"
+        ),  # a text must not end the script element
         imports=json.dumps({"imports": urls}),
         entry=_SCRIPTS[0],
     )

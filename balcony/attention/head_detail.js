@@ -4,10 +4,11 @@ import { level } from "../colours.js";
 import { select } from "../controls.js";
 import { button, draws, el, fill, roam, showError, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
-import { bytesOf } from "../parts/numbers.js";
+import { bytesOf, toggled } from "../parts/numbers.js";
 import { colourOf, headLines } from "./head_lines.js";
-import { on } from "../frame/page.js";
-import { change, isOff, onChange, settings } from "./heads.js";
+import { announce, on } from "../frame/page.js";
+import { ask, question } from "../frame/question.js";
+import { draw, drawn, isOff, onChange } from "./heads.js";
 
 /**
  * @typedef {object} Layer
@@ -54,7 +55,7 @@ class HeadDetail {
   all = /** @type {any} */ ({});
   width = 0;
   tabs = Object.entries(MODES).map(([mode, text]) =>
-    button(text, () => change({ mode }), { role: "tab", "data-mode": mode }),
+    button(text, () => draw({ mode }), { role: "tab", "data-mode": mode }),
   );
   limit = el("output");
   threshold = el("input", {
@@ -63,21 +64,18 @@ class HeadDetail {
     max: 0.5,
     step: 0.01,
     "aria-label": "Hide weights below",
-    oninput: () => change({ threshold: Number(this.threshold.value) }),
+    oninput: () => draw({ threshold: Number(this.threshold.value) }),
   });
   filter = select(
     "Lines between",
     FILTERS.map((text) => [text, text]),
-    (filter) => change({ filter }),
+    (filter) => draw({ filter }),
   );
-  mean = select("Average over", Object.entries(MEANS), (mean) => change({ mean }));
+  mean = select("Average over", Object.entries(MEANS), (mean) => draw({ mean }));
   chips = el("div.b-tools", { role: "group", "aria-label": "Heads that are drawn", title: CHIPS_HINT });
   extra = el("div.b-tools");
   title = el("h3.b-map-title");
-  without = button("", () => {
-    const detail = [this.value.layer, this.value.head];
-    this.root.dispatchEvent(new CustomEvent("without", { detail, bubbles: true }));
-  });
+  without = button("", () => ask({ off: toggled(question.off, [this.value.layer, this.value.head]) }));
   effect = el("p.b-empty", { role: "status" });
   map = heatMap();
   lines = headLines();
@@ -97,13 +95,13 @@ class HeadDetail {
     onChange(() => {
       if (!this.tools.isConnected) return;
       // A head of the same layer needs no answer from the server.
-      const [layer, head] = settings.picked;
+      const [layer, head] = question.head;
       if (layer === this.value.layer && head < this.value.heads) this.value.head = head;
       this.show();
     });
     new ResizeObserver(() => {
       const { clientWidth } = this.body;
-      if (settings.mode === "lines" && clientWidth && clientWidth !== this.width) this.show();
+      if (drawn().mode === "lines" && clientWidth && clientWidth !== this.width) this.show();
     }).observe(this.body);
   }
 
@@ -119,7 +117,7 @@ class HeadDetail {
   }
 
   show() {
-    const { mode, threshold, filter, mean } = settings;
+    const { mode, threshold, filter, mean } = drawn();
     this.width = this.body.clientWidth;
     for (const tab of this.tabs) tab.ariaSelected = `${tab.dataset.mode === mode}`;
     this.body.ariaLabel = MODES[mode];
@@ -153,7 +151,7 @@ class HeadDetail {
 
   showAverage() {
     const { layer, first } = this.value,
-      { mean } = settings;
+      { mean } = drawn();
     fill(this.extra, el("label", "Average over ", this.mean));
     this.title.textContent = {
       heads: `Layer ${layer + 1}, mean of its heads`,
@@ -173,8 +171,9 @@ class HeadDetail {
 
   /** The heads that are drawn as lines. */
   active() {
-    const active = Array.isArray(settings.active) ? settings.active : [this.value.head]; // an address may have anything
-    return [...new Set(active)].filter((head) => head < this.value.heads);
+    const { active } = drawn(),
+      shown = Array.isArray(active) ? active : [this.value.head]; // an address may have anything
+    return [...new Set(shown)].filter((head) => head < this.value.heads);
   }
 
   /** @param {Float32Array} matrix @param {string} axes */
@@ -182,7 +181,7 @@ class HeadDetail {
     const { tokens, segments } = this.value,
       n = tokens.length,
       second = segments.indexOf(1),
-      unfolds = this.unfolds && settings.mode === "map";
+      unfolds = this.unfolds && drawn().mode === "map";
     const line = (/** @type {number} */ i, /** @type {number} */ j) => {
       const weights = tokens.map((token, k) => /** @type {const} */ ([token, matrix[j < 0 ? i * n + k : k * n + j]])),
         most = weights.sort(([, a], [, b]) => b - a).slice(0, MOST_OF_LINE);
@@ -199,7 +198,7 @@ class HeadDetail {
       values: matrix,
       measure: "Weight",
       level,
-      least: settings.threshold,
+      least: drawn().threshold,
       border: second > 0 ? second : undefined,
       press: unfolds ? (i, j) => this.unfold(i, j) : undefined,
       label: `${this.title.textContent}; the arrow keys go from cell to cell`,
@@ -213,14 +212,13 @@ class HeadDetail {
   /** @param {number} i @param {number} j */
   unfold(i, j) {
     const { layer, head, tokens } = this.value;
-    const detail = { head: [layer, head], tokens: tokens.length, i, j };
-    this.root.dispatchEvent(new CustomEvent("unfold", { detail, bubbles: true }));
+    announce("unfold", { head: [layer, head], tokens: tokens.length, i, j });
   }
 
   showChips() {
     const all = Array.from({ length: this.value.heads }, (_, head) => head);
     if (this.chips.children.length !== all.length + 1) {
-      const every = button("All", () => change({ active: all })),
+      const every = button("All", () => draw({ active: all })),
         chips = all.map((head) => this.chip(head));
       fill(this.chips, every, chips);
       roam(this.chips);
@@ -234,7 +232,7 @@ class HeadDetail {
     const toggle = (/** @type {boolean} */ isAlone) => {
       const active = this.active(),
         others = active.filter((each) => each !== head);
-      change({ active: isAlone ? [head] : others.length < active.length ? others : [...active, head] });
+      draw({ active: isAlone ? [head] : others.length < active.length ? others : [...active, head] });
     };
     const chip = button(`${head + 1}`, (event) => toggle(event.shiftKey), {
       class: "b-chip",

@@ -6,7 +6,8 @@ import { keepingFocus, numbered, options, select } from "../controls.js";
 import { button, disable, draws, el, fill, note, notes, roam, tools } from "../parts/elements.js";
 import { bytesOf } from "../parts/numbers.js";
 import { latest } from "../frame/page.js";
-import { change, grid, headOf, headsOf, isOff, onChange, settings } from "./heads.js";
+import { ask, question } from "../frame/question.js";
+import { choose, draw, drawn, grid, headOf, headsOf, isOff, nearest, onChange } from "./heads.js";
 
 /** @import { Head } from "./heads.js" */
 /**
@@ -17,7 +18,6 @@ import { change, grid, headOf, headsOf, isOff, onChange, settings } from "./head
  * @property {number} heads of a layer
  * @property {number} size rows and columns of a head's picture
  * @property {string} weights base64; a byte for each weight, 255 times its root
- * @property {Head} picked
  * @property {Record<string, (number | null)[][]>} facts numbers by layer and head
  * @property {Record<string, number>} most the largest value that a fact can have, if that is not 1
  * @property {string[][] | null} names the pattern of each head, "" for none; null: they come later
@@ -59,7 +59,7 @@ const shortOf = ([layer, head]) => `${layer + 1}.${head + 1}`;
 /** @param {Head} head */
 function headButton([layer, head]) {
   const badges = ["badge", "value", "off"].map((name) => el(`span.b-head-${name}`, { "aria-hidden": "true" })),
-    press = () => change({ picked: [layer, head], active: [head] }),
+    press = () => choose([layer, head]),
     place = { "data-layer": layer, "data-head": head, "data-key": `${layer}.${head}` };
   return button([el("canvas"), badges], press, { class: "b-head", ...place });
 }
@@ -69,10 +69,10 @@ class HeadGrid {
   value = /** @type {any} */ (null);
   bytes = new Uint8Array();
   built = ""; // the heads whose buttons are on the page, "" for none
-  choose = select("Colour the heads by", [], (fact) => change({ fact, sorted: settings.sorted && fact !== "" }));
-  layer = select("Layer", [], (layer) => change({ picked: [Number(layer), settings.picked[1]] }));
+  choose = select("Colour the heads by", [], (fact) => draw({ fact, sorted: drawn().sorted && fact !== "" }));
+  layer = select("Layer", [], (layer) => ask({ head: [Number(layer), question.head[1]] }));
   layerTool = el("label", "Layer ", this.layer);
-  sort = button("Sort", () => change({ sorted: !settings.sorted }));
+  sort = button("Sort", () => draw({ sorted: !drawn().sorted }));
   tools = tools(this.layerTool, el("label", "Colour by ", this.choose), this.sort);
   title = el("h3", { dir: "auto" });
   frame = el("div", { "data-painted": "", onrepaint: () => this.built && this.show() });
@@ -83,6 +83,7 @@ class HeadGrid {
   constructor(root, { options, answer }) {
     this.root = root;
     this.switches = options.switches;
+    this.isSaved = !answer;
     this.name = latest(async (/** @type {Heads} */ value) => {
       const found = await answer?.("names", Boolean(options.beside)).catch(({ message }) => ({ error: message }));
       if (value !== this.value || !found) return;
@@ -100,14 +101,13 @@ class HeadGrid {
       fill(this.root, next?.error ? note(next.error, true) : next && hint);
       return;
     }
-    const { first, of, heads } = (this.value = next);
+    const { first, of } = (this.value = next);
     this.bytes = bytesOf(next.weights);
     if (!this.tools.isConnected) fill(this.root, this.title, this.tools, this.frame, this.key, this.notes);
     const named = Object.entries(FACTS).filter(([fact]) => fact in next.facts);
     options(this.choose, [["", "weights only"], ...named]);
     options(this.layer, numbered(of), first);
     fill(this.title, next.caption || (next.layers === of ? "All heads" : `Heads of layer ${first + 1} of ${of}`));
-    if (settings.picked[0] >= of || settings.picked[1] >= heads) settings.picked = next.picked;
     this.show();
     if (!next.names) this.name(next);
     fill(this.notes, notes([...(next.layers < of ? [ONE_LAYER] : []), ...(next.notes ?? [])]));
@@ -115,11 +115,12 @@ class HeadGrid {
 
   /** The fact that colours the heads; only the second model has the one that compares two models. */
   get fact() {
-    return settings.fact in this.value.facts ? settings.fact : "";
+    const { fact } = drawn();
+    return fact in this.value.facts ? fact : "";
   }
 
   get isSorted() {
-    return settings.sorted && this.fact !== "";
+    return drawn().sorted && this.fact !== "";
   }
 
   get most() {
@@ -171,12 +172,13 @@ class HeadGrid {
   }
 
   show() {
-    const { layers, of } = this.value,
+    const { layers, of, heads } = this.value,
+      chosen = nearest(of, heads),
       painted = this.painter(),
       colour = colours();
     this.build();
     this.choose.value = this.fact;
-    this.layerTool.hidden = layers === of;
+    this.layerTool.hidden = layers === of || this.isSaved;
     disable(this.sort, !this.fact && "Choose another colour first: weights have no order.");
     this.sort.ariaPressed = `${this.isSorted}`;
     for (const item of this.frame.querySelectorAll("button")) {
@@ -189,7 +191,7 @@ class HeadGrid {
       item.style.setProperty("--frame", number === null ? null : colour(number / this.most));
       item.title = item.ariaLabel = `${this.nameOf(head)}${off ? ". Switched off" : ""}`;
       cover.textContent = off ? "off" : "";
-      item.ariaPressed = `${`${head}` === `${settings.picked}`}`;
+      item.ariaPressed = `${`${head}` === `${chosen}`}`;
       badge.textContent = GLYPHS[this.patternOf(head)] ?? "";
       small.textContent = number?.toFixed(2) ?? "";
     }
@@ -230,8 +232,7 @@ class HeadGrid {
   /** No head has a pattern. */
   none() {
     const { clear, layers, of } = this.value,
-      detail = { model: clear, step: null },
-      press = () => this.root.dispatchEvent(new CustomEvent("ask", { detail, bubbles: true }));
+      press = () => ask({ model: clear, step: null });
     return [
       el("p.b-empty", `No head of this ${layers === of ? "model" : "layer"} stands out in these sentences.`),
       clear && tools(button(["Try ", el("bdi", clear)], press)),

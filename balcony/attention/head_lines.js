@@ -2,7 +2,7 @@
 
 import { button, el, fill, roam, svg } from "../parts/elements.js";
 import { has, toggled } from "../parts/numbers.js";
-import { settings } from "./heads.js";
+import { drawn } from "./heads.js";
 
 /** @typedef {[side: 0 | 1, index: number]} Word on the left, which attends, or on the right, which is attended to */
 
@@ -77,13 +77,13 @@ class HeadLines {
   /** Whether the chosen filter lets a line pass. @param {number} i @param {number} j */
   passes(i, j) {
     const [from, to] = [i, j].map((at) => "AB"[this.segments[at]]);
-    return ["all words", `${from} → ${to}`].includes(settings.filter);
+    return ["all words", `${from} → ${to}`].includes(drawn().filter);
   }
 
   /** Draw the lines of these words, or of all. @param {Word[]} words */
   trace(words) {
     const shown = words.filter(([, index]) => index < this.tokens.length),
-      least = Math.max(settings.threshold, LEAST_SUM),
+      least = Math.max(drawn().threshold, LEAST_SUM),
       sums = shown.map((word) => this.sums(word));
     const paths = [...this.heads].map(([head, matrix]) =>
       (shown.length ? shown : [null]).map((word) => this.paths(head, matrix, word)),
@@ -120,7 +120,7 @@ class HeadLines {
   curves(matrix, word) {
     const n = this.tokens.length,
       across = this.drawing.clientWidth || ACROSS,
-      from = word ? Math.max(LEAST, settings.threshold) : Math.max(LINES_FROM, settings.threshold);
+      from = word ? Math.max(LEAST, drawn().threshold) : Math.max(LINES_FROM, drawn().threshold);
     /** @type {string[][]} */
     const curves = Array.from({ length: BUCKETS }, () => []);
     matrix.forEach((weight, at) => {

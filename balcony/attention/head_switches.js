@@ -1,6 +1,5 @@
 // Heads as switches: the model's answers without the heads that are off, and the change of each answer without each head.
 
-import "./asked_heads.js";
 import { effect, effectLegend } from "../colours.js";
 import { options, select, table } from "../controls.js";
 import { button, disable, draws, el, fill, notes, roam, showError, tools } from "../parts/elements.js";
@@ -62,7 +61,6 @@ class HeadSwitches {
       if (asked === input()) this.draw(found);
       else if (this.panel.isConnected) this.show();
     });
-    document.addEventListener("without", (event) => toggle(/** @type {CustomEvent} */ (event).detail));
     onPart(["off"], () => this.panel.isConnected && this.show());
   }
 

@@ -1,27 +1,49 @@
-// The settings that the views of attention heads share, so that two models are shown alike.
+// What the views of attention heads share. How heads are drawn is a part of the question, so that two models are shown alike.
 
 import { el } from "../parts/elements.js";
 import { has } from "../parts/numbers.js";
-import { announce, on } from "../frame/page.js";
+import { ask, onPart, question } from "../frame/question.js";
 
 /** @typedef {[layer: number, head: number]} Head counted from 0 */
 
-/** The settings of all views of heads, as they are at first. */
-export const FIRST = {
-  picked: /** @type {Head} */ ([0, 0]),
-  active: /** @type {number[] | null} */ (null), // heads that are drawn as lines; null: the picked one
+const FIRST = {
+  active: /** @type {number[] | null} */ (null), // heads that are drawn as lines; null: the chosen one
   mode: "map", // or "lines" or "average"
   threshold: 0, // weights below it are hidden
   filter: "all words", // which lines are drawn; see FILTERS in head_detail.js
   mean: "heads", // or "all" or "rollout"
   fact: "", // key of the fact that colours the heads, "" for none
   sorted: false, // by that fact
-  off: /** @type {Head[]} */ ([]), // heads that are switched off
 };
-export const settings = { ...FIRST };
+const PARTS = ["head", "heads", "off"]; // of the question, that change how heads are drawn
+
+/** How all heads are drawn. @returns {typeof FIRST} */
+export const drawn = () => ({ ...FIRST, ...question.heads });
+
+/** Draw heads in another way; settings that have their first value are left out. @param {Partial<typeof FIRST>} update */
+export function draw(update) {
+  const changed = Object.entries({ ...drawn(), ...update }).filter(([key, value]) => value !== FIRST[key]);
+  ask({ heads: Object.fromEntries(changed) });
+}
+
+/** Choose a head, which is drawn alone then. @param {Head} head @param {Record<string, any>} [others] parts of the question */
+export function choose(head, others = {}) {
+  const heads = { ...question.heads };
+  delete heads.active;
+  ask({ head, heads, ...others });
+}
+
+/** The chosen head, or the last one of a smaller model. @param {number} layers @param {number} heads of a layer @returns {Head} */
+export const nearest = (layers, heads) => [
+  Math.min(question.head[0], layers - 1),
+  Math.min(question.head[1], heads - 1),
+];
+
+/** Call back when heads are drawn in another way. @param {() => void} redraw */
+export const onChange = (redraw) => onPart(PARTS, redraw);
 
 /** @param {Head} head */
-export const isOff = (head) => has(settings.off, head);
+export const isOff = (head) => has(question.off, head);
 
 /** @param {string} name */
 const label = (name) => el("span.b-heads-label", { "aria-hidden": "true" }, name);
@@ -41,12 +63,3 @@ export const grid = (all, heads, item) => [
 
 /** The head of its button in a grid. @param {HTMLElement} item @returns {Head} */
 export const headOf = ({ dataset }) => [Number(dataset.layer), Number(dataset.head)];
-
-/** @param {Partial<typeof FIRST>} update */
-export function change(update) {
-  Object.assign(settings, update);
-  announce("heads", null);
-}
-
-/** Call back when the settings change. @param {() => void} redraw */
-export const onChange = (redraw) => on("heads", redraw);

@@ -140,4 +140,6 @@ def weights(asked: PageRequest) -> dict[str, Any]:
 
 def html(asked: PageRequest) -> str:
     values = attention_of(asked.checkpoint, asked.question, is_named=True)
-    return attention_page(values, f"Attention: {caption(asked.model)}")
+    question = asked.question
+    shown = {"head": question.nearest_head(asked.checkpoint), "heads": question.heads, "off": question.off}
+    return attention_page(values, shown, f"Attention: {caption(asked.model)}")

@@ -2,7 +2,7 @@
 
 import { bringIn, button, el, fill, note, tools } from "../parts/elements.js";
 import { floats } from "../parts/numbers.js";
-import { latest, orError } from "../frame/page.js";
+import { latest, on, orError } from "../frame/page.js";
 import { onPart } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 import { unfolded } from "../parts/row.js";
@@ -42,6 +42,6 @@ export function view(root) {
     const [query, key, value] = [found.query, found.key, found.value].map(floats);
     show(unfolded({ tokens: found.tokens, query, key, value }, shown[i], shown[j]));
   });
-  document.addEventListener("unfold", (event) => unfold(/** @type {CustomEvent} */ (event).detail));
+  on("unfold", unfold);
   onPart(INPUT, clear);
 }

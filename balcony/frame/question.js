@@ -3,8 +3,8 @@
 
 import { announce, on } from "./page.js";
 
-/** Of each part of the question its kind and its first value; the server writes it into the page. */
-const { schema } = window.Balcony;
+/** Of each part of the question its kind and its first value; the server writes it into the page. A saved page has none. */
+const { schema, hash } = window.Balcony ?? { schema: {}, hash: "" };
 const FIRST = Object.fromEntries(Object.entries(schema).map(([part, [, first]]) => [part, first]));
 const WRITE_MS = 350; // browsers allow 100 changes of the address in 30 s
 const BURST = 12; // changes that are written at once
@@ -55,7 +55,7 @@ const KINDS = {
  */
 export const question = { ...FIRST, number: 0, newest: "" };
 /** Parts of the page's address that nobody has asked for yet. */
-export const untaken = parsed(window.Balcony.hash) ?? {};
+export const untaken = parsed(hash) ?? {};
 let writing = 0;
 let due = -Infinity; // when the next change may be written
 addEventListener("beforeunload", () => {
@@ -78,7 +78,7 @@ export function ask(update) {
   for (const part of changed) delete untaken[part];
   Object.assign(question, update, { number: question.number + 1 });
   clearTimeout(writing);
-  writing = setTimeout(write, Math.max(0, due - performance.now()));
+  if (window.Balcony) writing = setTimeout(write, Math.max(0, due - performance.now())); // a saved page has no address
   announce("question", { changed: new Set(changed) });
 }
 

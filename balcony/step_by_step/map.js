@@ -1,7 +1,7 @@
 // A map of the whole model: the tokens as lines that run through the embeddings and the layers to the answers. A press on
 // a part opens its stage, and on a head the Attention tab.
 
-import { change } from "../attention/heads.js";
+import { choose } from "../attention/heads.js";
 import { behindText, level } from "../colours.js";
 import { bar, button, el, fill, roam, svg } from "../parts/elements.js";
 import { count, has, percent } from "../parts/numbers.js";
@@ -29,13 +29,13 @@ let room = 1000; // pixels of the last map
 
 /** Open a stage, of this head's layer. @param {string} stage @param {[number, number]} [head] */
 function open(stage, head) {
-  if (head) change({ picked: head });
-  ask({ stage });
+  if (head) choose(head, { stage });
+  else ask({ stage });
 }
 
 /** @param {[number, number]} head */
 function openHead(head) {
-  change({ picked: head, active: null });
+  choose(head);
   openTab({ tab: "attention" });
 }
 

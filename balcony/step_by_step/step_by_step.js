@@ -1,7 +1,6 @@
 // Step by step: one stage at a time, with its picture, its shapes, its formula with numbers, and Python for it.
 
-import "../attention/asked_heads.js";
-import { change } from "../attention/heads.js";
+import { choose } from "../attention/heads.js";
 import { summed } from "../parts/row.js";
 import { keepingFocus, numbered, options, select } from "../controls.js";
 import { button, disable, draws, el, fill, note, notes, roam, showError, tools } from "../parts/elements.js";
@@ -81,7 +80,7 @@ class StepByStep {
   }
 
   pick() {
-    change({ picked: [Number(this.layer.value), Number(this.head.value)] });
+    choose([Number(this.layer.value), Number(this.head.value)]);
   }
 
   /** @param {Steps | null} next */

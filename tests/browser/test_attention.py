@@ -337,3 +337,19 @@ def test_a_single_sentence_gets_a_note_from_a_model_of_pairs(page: Page) -> None
     expect(page.locator("#attention-heads")).not_to_contain_text("trained on pairs")
     type_sentence(page, "", "pair")
     expect(page.locator("#attention-heads")).to_contain_text("trained on pairs")
+
+
+def test_a_saved_page_draws_the_heads_as_they_were_drawn(page: Page, tmp_path: Path) -> None:
+    drawn = {"mode": "lines", "active": [1, 3], "threshold": 0.25, "fact": "entropy"}
+    show(page, "attention", **FIRST | {"head": "1.1", "heads": json.dumps(drawn), "off": "0.2"})
+    expect(page.locator("#attention-map .b-map-title")).to_have_text("Layer 2, heads 2, 4")
+    download(page, "#attention-download-html", tmp_path, "attention.html")
+    saved = page.context.new_page()
+    saved.goto((tmp_path / "attention.html").as_uri())
+    expect_seen(saved.locator("#detail .b-map-title"), "Layer 2, heads 2, 4")
+    expect(saved.get_by_role("slider", name="Hide weights below")).to_have_value("0.25")
+    expect(saved.get_by_role("combobox", name="Colour the heads by")).to_have_value("entropy")
+    expect_seen(saved.get_by_role("button", name="Layer 1, head 3"), "off")
+    saved.get_by_role("button", name="Layer 1, head 2").click()
+    expect_seen(saved.locator("#detail .b-map-title"), "Layer 1, head 2")
+    saved.close()

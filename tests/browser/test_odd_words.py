@@ -144,6 +144,8 @@ def test_attention(odd: Page, browser: Browser, tmp_path: Path, complaints: list
     alone.on("pageerror", lambda error: errors.append(str(error)))
     alone.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     alone.goto(file.as_uri())
+    assert alone.locator(".is-left bdi").all_text_contents() == tokens
+    alone.get_by_role("tab", name="One head").click()
     titles = alone.locator(".b-map-word title").evaluate_all("all => all.map(title => title.textContent)")
     assert titles == tokens + tokens
     alone.get_by_role("button", name="Layer 2, head 2").click()

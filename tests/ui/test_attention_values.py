@@ -140,7 +140,8 @@ def content_of(page: str) -> dict:
 
 
 def test_a_page_of_its_own_holds_words_as_data(tiny_checkpoint):
-    page = pages.attention_page(values.shown_attention(tiny_checkpoint, Question(NASTY, head=(1, 1))), NASTY)
+    shown = values.shown_attention(tiny_checkpoint, Question(NASTY, head=(1, 1)))
+    page = pages.attention_page(shown, {"head": (1, 1)}, NASTY)
     content = content_of(page)
     assert f'<h1 dir="auto">{html.escape(NASTY)}</h1>' in page
     assert (content["detail"]["layer"], content["detail"]["head"], len(content["layers"])) == (1, 1, 2)
@@ -151,7 +152,7 @@ def test_a_page_of_its_own_holds_words_as_data(tiny_checkpoint):
 def test_a_notebook_shows_the_same_values_as_the_tab(tiny_checkpoint):
     maps, shown = attention(tiny_checkpoint, *TEXTS), values.shown_attention(tiny_checkpoint, ASKED)
     content = content_of(show(maps, head_names(tiny_checkpoint, *TEXTS)).html)
-    assert content == shown
+    assert content == shown | {"question": {"head": [0, 0], "heads": {}, "off": []}}
     assert content_of(show(maps).html)["grid"]["names"] == [[""] * 3] * 2
     assert "[CLS]" not in content_of(show(without_special(maps)).html)["detail"]["tokens"]
 
