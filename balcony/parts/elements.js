@@ -68,15 +68,19 @@ function placeIn(element, letter, after) {
   return /** @type {const} */ ([element, 0]);
 }
 
+// Known beforehand: a browser that is asked for its selection while views are drawn lays out the page for each of them.
+let isTextSelected = false;
+document.addEventListener("selectionchange", () => (isTextSelected = getSelection()?.isCollapsed === false));
+
 /**
  * Draw a part of the page again; what a person has selected in it stays selected, where its text is there again.
  * @template Result
  * @param {Element} part @param {() => Result} draw
  */
 export function keepingSelection(part, draw) {
-  const selection = getSelection(),
-    range = selection && !selection.isCollapsed && selection.getRangeAt(0);
-  if (!range || !part.contains(range.commonAncestorContainer)) return draw();
+  const selection = isTextSelected ? getSelection() : null,
+    range = selection?.rangeCount ? selection.getRangeAt(0) : null;
+  if (!selection || !range || !part.contains(range.commonAncestorContainer)) return draw();
   const text = `${range}`,
     before = document.createRange();
   before.setStart(part, 0);

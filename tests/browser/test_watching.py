@@ -196,8 +196,9 @@ def test_a_selected_text_survives_an_update(page: Page) -> None:
     for tab, part in (("Train", word), ("Masked words", page.locator("#masked-guesses .b-filled").first)):
         open_tab(page, tab)
         expect(part).to_be_visible()
-        part.evaluate("part => { getSelection().selectAllChildren(part); part.isOld = true; }")
-        selected = page.evaluate("`${getSelection()}`")
+        selected = part.evaluate(
+            "part => { getSelection().selectAllChildren(part); part.isOld = true; return `${getSelection()}`; }"
+        )
         assert len(selected) > 5
         page.wait_for_function(
             f"!document.querySelector('{'#run-guesses td' if tab == 'Train' else '#masked-guesses .b-filled'}').isOld"
