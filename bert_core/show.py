@@ -9,7 +9,7 @@ import json
 import math
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Template
 from typing import Literal, get_args
@@ -120,7 +120,9 @@ def attention_values(
     return {"grid": grid, "detail": detail, "layers": layers}
 
 
-def attention_page(values: dict[str, object], question: dict[str, object], title: str, theme: Theme = "auto") -> str:
+def attention_page(
+    values: Mapping[str, object], question: Mapping[str, object], title: str, theme: Theme = "auto"
+) -> str:
     """An HTML page with these views that needs no network: it contains scripts, style and numbers.
 
     question: "head", the layer and head shown first; "heads", how they are drawn, where that is changed; "off", heads
@@ -131,7 +133,7 @@ def attention_page(values: dict[str, object], question: dict[str, object], title
         title=html.escape(title),
         style=asset("css/balcony.css"),
         theme="light dark" if theme == "auto" else theme,
-        data=json.dumps(values | {"question": question}, ensure_ascii=False).replace(
+        data=json.dumps({**values, "question": question}, ensure_ascii=False).replace(
             "<", "\\u003c"
         ),  # a text must not end the script element
         imports=json.dumps({"imports": urls}),

@@ -55,7 +55,7 @@ def head_switches(page: Page) -> None:
         code=lambda asked: switches_code(asked.checkpoint, *hidden(asked)),
     )
     page.answers.add("measure", measure)
-    page.answer("switches", (*TEXTS, "hidden", "off"), judge, lambda sentence: {SWITCHES: {"error": sentence}})
+    page.answer("switches", (*TEXTS, "hidden", "off"), (SWITCHES,), judge)
 
 
 def judge(asked: PageRequest) -> dict[str, Any]:
@@ -165,8 +165,7 @@ def corpus_batch(checkpoint: Checkpoint, corpus: Corpus, *, rows: int) -> Batch:
 
 def switches_code(checkpoint: Checkpoint, question: Question, position: int) -> str:
     return python_code(
-        checkpoint.name,
-        ["ablation_map"],
+        checkpoint,
         f"found = ablation_map(checkpoint, {question.texts_code}, position={position})",
         "found.intact  # the answers of the whole model",
         "found.changes['word']  # (layers, heads): the change without that head",

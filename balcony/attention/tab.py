@@ -54,8 +54,9 @@ def lay_out(page: Page) -> None:
         html=html,
     )
     head_switches(page)
-    page.answer("heads", (*TEXTS, "hidden", "hide_special", "other"), show, no_heads)
-    page.answer("layer", ("head",), show_layer, no_layer, part_of="heads")
+    views = (GRID, DETAIL, OTHER_GRID, OTHER_DETAIL)
+    page.answer("heads", (*TEXTS, "hidden", "hide_special", "other"), views, show)
+    page.answer("layer", ("head",), (DETAIL, OTHER_DETAIL), show_layer, part_of="heads")
     page.answers.add("names", names)
     page.answers.add("unfold", unfold)
 
@@ -79,7 +80,7 @@ def show(asked: PageRequest) -> dict[str, Any]:
     """All heads and one layer of them, of the model and of the one to compare with."""
     question, model = asked.question, asked.model
     if not question.text.strip():
-        return no_heads("")
+        return {GRID: {}, DETAIL: None} | NO_OTHER
     first, notes = attention_of(model.checkpoint, question), alone_note(model.checkpoint, question.pair)
     said = {"notes": notes, "caption": caption(model) if question.other else "", "clear": clear_model(asked)}
     return {GRID: first["grid"] | LATER | said, DETAIL: first["detail"], **show_beside(asked)}
@@ -99,10 +100,6 @@ def show_beside(asked: PageRequest) -> dict[str, Any]:
     return {OTHER_GRID: second["grid"] | LATER | said, OTHER_DETAIL: second["detail"]}
 
 
-def no_heads(sentence: str) -> dict[str, Any]:
-    return {GRID: {"error": sentence} if sentence else {}, DETAIL: None} | NO_OTHER
-
-
 def show_layer(asked: PageRequest) -> dict[str, Any]:
     """One layer in detail, and its heads where one layer is shown at a time; else the grids mark the chosen head by
     themselves."""
@@ -112,10 +109,6 @@ def show_layer(asked: PageRequest) -> dict[str, Any]:
         if shown.get("of") == shown.get("layers"):
             del values[grid]
     return values
-
-
-def no_layer(sentence: str) -> dict[str, Any]:
-    return {DETAIL: {"error": sentence}, OTHER_DETAIL: None}
 
 
 def names(asked: PageRequest, beside: bool) -> dict[str, Any]:

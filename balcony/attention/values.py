@@ -89,8 +89,7 @@ def attention_code(checkpoint: Checkpoint, question: Question) -> str:
     texts_and_layers(checkpoint, question)  # or it raises
     texts = mask_words(checkpoint, question)[0].texts_code
     return python_code(
-        checkpoint.name,
-        ["attention", "head_facts", "head_names", "rollout", "without_special"],
+        checkpoint,
         f"maps = attention(checkpoint, {texts})",
         "facts = head_facts(maps)  # facts['entropy'][layer, head]",
         f"names = head_names(checkpoint, {texts})  # names[layer][head]",
@@ -98,4 +97,5 @@ def attention_code(checkpoint: Checkpoint, question: Question) -> str:
         *(["maps = without_special(maps)"] if question.hide_special else []),
         f"one = maps.weights[{layer}, {head}]  # (T, T): layer {layer + 1}, head {head + 1}; rows attend to columns",
         f"mean = maps.weights[{layer}].mean(0)  # (T, T)",
+        "maps.tokens, names, one",
     )

@@ -87,19 +87,20 @@ class Page:
         self,
         name: str,
         reads: Sequence[str],
+        views: Sequence[str],
         work: Callable[[PageRequest], dict[str, Any]],
-        failed: Callable[[str], dict[str, Any]],
         *,
         part_of: str = "",
     ) -> None:
         """Answer the question with values of views of this tab, by their elem_id: when the tab is open and one of the
         parts `reads` of the question has changed since.
 
-        failed: the views' values for an error's sentence, which one of them has under "error". part_of: the name of an
-        answer that has these values too.
+        views: those that it always has a value of. Where `work` fails, the first of them gets the sentence under
+        "error", and the others None. part_of: the name of an answer that has these values too.
         """
-        self.answers.add(name, on_error(failed)(work))
-        self._declare(name, reads, list(failed("")), part_of)
+        failed = on_error(lambda sentence: dict.fromkeys(views) | {views[0]: {"error": sentence}})
+        self.answers.add(name, failed(work))
+        self._declare(name, reads, views, part_of)
 
     def changed(self, *reads: str) -> Callable[..., Any]:
         """A listener for a form of Gradio's controls in this tab: one of these parts of the question has changed."""
@@ -107,7 +108,7 @@ class Page:
         self._declare(self.tab.name, reads, [], "")
         return getattr(self.bar, self.tab.name)
 
-    def _declare(self, name: str, reads: Sequence[str], views: list[str], part_of: str) -> None:
+    def _declare(self, name: str, reads: Sequence[str], views: Sequence[str], part_of: str) -> None:
         assert self.tab is not None
         self.declared[name] = {"tab": self.tab.name, "reads": reads, "views": views, "part_of": part_of}
 

@@ -63,6 +63,14 @@ class PageRequest:
         return self.workspaces.model(self.space, key, int(step) if step.isdigit() else None)
 
     @property
+    def other_or_why(self) -> tuple[Model | None, str]:
+        """The same, and a sentence that says why it is missing, "" where it is not."""
+        try:
+            return self.other, ""
+        except RunError as error:
+            return None, str(error)
+
+    @property
     def corpus(self) -> Corpus:
         """The text of the shown model, see `corpus_of`."""
         return corpus_of(self.space, self.question.model)

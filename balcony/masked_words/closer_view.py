@@ -280,8 +280,7 @@ def closer_code(checkpoint: Checkpoint, question: Question) -> str:
             function, fields = "leave_one_out", ["answer", "probability", "words", "without"]
             options = f", mask={word.mask}, answer={left_out(checkpoint, question, word)[0]!r}"
     return python_code(
-        checkpoint.name,
-        [function],
+        checkpoint,
         f"found = {function}(checkpoint, {question.texts_code}{options})",
         ", ".join(f"found.{field}" for field in fields),
         off=question.heads_off(checkpoint),
@@ -294,8 +293,7 @@ def swap_code(checkpoint: Checkpoint, question: Question, words: list[MaskedWord
     texts = mask_words(checkpoint, swapped(checkpoint, question, chosen.place, word, mark))[0].texts
     written = ", ".join(f"{text!r}.replace({mark!r}, word)" for text in texts if text is not None)
     return python_code(
-        checkpoint.name,
-        ["rate_guess"],
+        checkpoint,
         f"for word in {list(chosen.words)!r}:",
         f"    for answer in {list(chosen.answers)!r}:",
         f"        print(word, answer, rate_guess(checkpoint, answer, {written}, mask={mask}).probability)",

@@ -121,7 +121,7 @@ function card({ word, is_lacking: isLacking, pieces, own }, number, put) {
 }
 
 /** The model's answer. @param {Guesses} value @param {Put | null} put */
-function answered({ caption, hint, off, masks, sentences = [], error, notes: texts }, put) {
+function answered({ caption, hint, off, masks = [], sentences = [], error, notes: texts = [] }, put) {
   const cards = masks.map((mask, number) => card(mask, number, put)),
     hasPieces = cards.some(({ textContent }) => textContent.includes("##"));
   return [
@@ -179,7 +179,7 @@ function guessing(masks, uncover) {
  * @type {View}
  */
 export function view(root, { options }) {
-  if (!options.canPut) return (value) => value && fill(root, answered(value, null)); // the model beside
+  if (!options.canPut) return (value) => fill(root, value && answered(value, null)); // the model beside
   /** @type {Guesses | null} */
   let last = null;
   let covered = ""; // what the shown form asks
@@ -207,7 +207,7 @@ export function view(root, { options }) {
     last = value;
     if (!value) return;
     if (of && value.isOfRun) follow(value, of.model);
-    const { masks } = value;
+    const { masks = [] } = value;
     const covers = game.covers(of) && masks.length ? question.text + masks.map(({ word }) => word) : "";
     if (covers && covers === covered) return; // what was typed stays
     covered = covers;

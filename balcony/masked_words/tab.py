@@ -35,7 +35,6 @@ from bert_core.storage.checkpoint import Checkpoint
 
 MOST_GUESSES = 5
 NO_WORDS = "Type or choose a sentence first."
-NO_GUESSES: dict[str, Any] = {"masks": [], "notes": []}
 HINT = "Click words to hide them from the model; double-click a word to hide only that one."
 
 
@@ -81,9 +80,9 @@ def lay_out(page: Page) -> None:
             )
     page.answers.add("put", put)
     page.answers.add("first-right", first_right)
-    page.answer("guesses", (*TEXTS, "hidden", "guess", "other", "off"), guess, no_guesses)
+    page.answer("guesses", (*TEXTS, "hidden", "guess", "other", "off"), (GUESSES, BESIDE), guess)
     reads = (*TEXTS, "hidden", "guess", "view", "mask", "place", "swaps", "answers", "off")
-    page.answer("closer", reads, look_closer, lambda sentence: {CLOSER: {"kind": "", "error": sentence}})
+    page.answer("closer", reads, (CLOSER,), look_closer)
 
 
 TAB = Tab(
@@ -118,7 +117,7 @@ def guess(asked: PageRequest) -> dict[str, Any]:
     elif value["masks"] and pretraining_run(asked):
         value |= {"isOfRun": True}  # the page asks for `first_right`
     if not asked.question.other:
-        return {GUESSES: value, BESIDE: NO_GUESSES}
+        return {GUESSES: value, BESIDE: None}
     return {GUESSES: value | {"caption": caption(asked.model)}, BESIDE: guess_beside(asked)}
 
 
@@ -150,16 +149,12 @@ def first_right(asked: PageRequest) -> dict[str, Any]:
     return {"steps": steps}
 
 
-@on_error(lambda sentence: NO_GUESSES | {"error": sentence, "caption": "The other model"})
+@on_error(lambda sentence: {"error": sentence, "caption": "The other model"})
 def guess_beside(asked: PageRequest) -> dict[str, Any]:
     model = asked.other
     assert model is not None
     with probe_lock:
         return beside_value(asked.answering, model.checkpoint, asked.question) | {"caption": caption(model)}
-
-
-def no_guesses(sentence: str) -> dict[str, Any]:
-    return {GUESSES: NO_GUESSES | {"error": sentence}, BESIDE: NO_GUESSES}
 
 
 def look_closer(asked: PageRequest) -> dict[str, Any]:
@@ -178,7 +173,7 @@ def guesses_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     """The guesses for every hidden word and every typed [MASK], in reading order, as the guesses view shows them."""
     masked, words = mask_words(checkpoint, question)
     if not words:
-        return NO_GUESSES | {"hint": HINT if maskable(checkpoint, question) else NO_WORDS}
+        return {"masks": [], "hint": HINT if maskable(checkpoint, question) else NO_WORDS}
     guesses = fill_mask(checkpoint, *masked.texts, top_k=MOST_GUESSES)
     masks = []
     for number, word in enumerate(words):
@@ -281,4 +276,4 @@ def guesses_code(checkpoint: Checkpoint, question: Question) -> str:
     if not words:
         raise InputError(HINT)
     call = f"guesses = fill_mask(checkpoint, {masked.texts_code}, top_k={MOST_GUESSES})"
-    return python_code(checkpoint.name, ["fill_mask"], call, off=question.heads_off(checkpoint))
+    return python_code(checkpoint, call, "guesses", off=question.heads_off(checkpoint))

@@ -22,7 +22,6 @@ from balcony.frame.shown_model import choices
 from balcony.frame.tab import Tab
 from balcony.handlers import FOLLOWING, QUIET, on_error, own
 from balcony.parts.controls import control
-from balcony.parts.notes import no_facts
 from balcony.server.files import folder_name, pack, save_to_share, unpack
 from balcony.server.workspace import Model
 from balcony.views import hint, view
@@ -67,7 +66,7 @@ class ModelsTab:
                     "and Fine-tune one of its own; models that come with Balcony stay."
                 )
                 hint(page.workspaces.losses)
-        page.answer("facts", MODEL, show, lambda sentence: {FACTS: no_facts(sentence)})
+        page.answer("facts", MODEL, (FACTS,), show)
         inputs, changed = page.inputs, {page.visitor, page.frame, page.messages}
         page.changed(*MODEL)(self.allow, inputs, [self.keep, self.remove], **FOLLOWING)
         said = on_error(page.say)

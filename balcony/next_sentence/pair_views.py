@@ -87,16 +87,15 @@ def matrix_rows(value: dict[str, Any]) -> Iterator[Row]:
             yield pair | {"probability": p, "is_true": None if label == UNLABELLED else label}
 
 
-def matrix_code(folder: str, corpus: Corpus, start: int, size: int) -> str:
-    """Python code that computes the same matrix. folder: with the model's files."""
+def matrix_code(checkpoint: Checkpoint, corpus: Corpus, start: int, size: int) -> str:
+    """Python code that computes the same matrix."""
     part = window(corpus, size, start)[1]
     documents = "".join(
         f"    ({''.join(f'{sentence!r}, ' for sentence in document)}),\n" for document in part.documents
     )
     labels = "" if part.labels is None else f", labels={part.labels!r}"
     return python_code(
-        folder,
-        ["Corpus", "pair_matrix"],
+        checkpoint,
         f"corpus = Corpus((\n{documents}){labels})",
         "matrix = pair_matrix(checkpoint, corpus)",
         "matrix.probabilities  # (sentences, sentences): rows are first sentences",
@@ -156,8 +155,7 @@ def pair_rows(value: dict[str, Any]) -> Iterator[Row]:
 def pair_code(checkpoint: Checkpoint, question: Question) -> str:
     head = question.across
     return python_code(
-        checkpoint.name,
-        ["attention", "next_sentence"],
+        checkpoint,
         f"pair = {question.texts_code}",
         "is_next = next_sentence(checkpoint, *pair)",
         "maps = attention(checkpoint, *pair)",
@@ -166,4 +164,5 @@ def pair_code(checkpoint: Checkpoint, question: Question) -> str:
         "columns = [i for i in words if maps.token_type_ids[i] == 1]  # the second's",
         "weights = maps.weights[..., rows, :][..., columns]  # (layers, heads, rows, columns)",
         "shown = weights.mean((0, 1))  # of all heads" if head is None else f"shown = weights[{head[0]}, {head[1]}]",
+        "is_next, shown",
     )

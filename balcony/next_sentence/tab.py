@@ -18,7 +18,7 @@ from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import Model
 from balcony.views import view
 from bert_core.data.corpus import Corpus
-from bert_core.errors import BertCoreError, InputError
+from bert_core.errors import InputError
 from bert_core.probes.sentence_pairs import PairMatrix, next_sentence, pair_matrix
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -68,10 +68,9 @@ def lay_out(page: Page) -> None:
                 rows=pairs.pair_rows,
                 code=code_of_pair,
             )
-    page.answer("verdict", (*TEXTS, "other"), judge, lambda sentence: {VERDICT: {"error": sentence}})
-    page.answer("across", (*TEXTS, "across"), cross, lambda sentence: {ACROSS: {"error": sentence}})
-    reads = (*MODEL, "other", "start")
-    page.answer("matrix", reads, judge_all, lambda sentence: {MATRIX: {"error": sentence}, BESIDE: None})
+    page.answer("verdict", (*TEXTS, "other"), (VERDICT,), judge)
+    page.answer("across", (*TEXTS, "across"), (ACROSS,), cross)
+    page.answer("matrix", (*MODEL, "other", "start"), (MATRIX, BESIDE), judge_all)
 
 
 TAB = Tab(
@@ -122,11 +121,7 @@ def judge_and_cross(asked: PageRequest) -> dict[str, Any]:
 
 def judge_all(asked: PageRequest) -> dict[str, Any]:
     """All pairs of the window, by the model and by the one to compare with."""
-    model, corpus = asked.model, asked.corpus
-    try:
-        second, why = asked.other, ""
-    except BertCoreError as error:
-        second, why = None, str(error)
+    model, corpus, (second, why) = asked.model, asked.corpus, asked.other_or_why
     size = shown_size(model, second)
     one = matrix_of(asked, model.checkpoint, size)
     value = pairs.matrix_value(one, corpus, size, model.checkpoint)
@@ -155,9 +150,8 @@ def code_of_pair(asked: PageRequest) -> str:
 
 
 def code_of_matrix(asked: PageRequest) -> str:
-    return pairs.matrix_code(
-        asked.checkpoint.name, asked.corpus, asked.question.start, shown_size(asked.model, asked.other)
-    )
+    size = shown_size(asked.model, asked.other_or_why[0])
+    return pairs.matrix_code(asked.checkpoint, asked.corpus, asked.question.start, size)
 
 
 def shown_size(*models: Model | None) -> int:

@@ -73,13 +73,13 @@ def by_title(asked: PageRequest, values: Sequence[Any]) -> dict[str, Any]:
 def picture_title(asked: PageRequest, parts: Sequence[str]) -> list[str]:
     """The named parts of the question, then its model with the step, or both models."""
     texts = [getattr(asked.question, part) for part in parts]
-    return [*filter(None, texts), " · ".join(caption(model) for model in (asked.model, asked.other) if model)]
+    return [*filter(None, texts), " · ".join(caption(model) for model in (asked.model, asked.other_or_why[0]) if model)]
 
 
 def saved_name(asked: PageRequest, parts: Sequence[str], view: str) -> str:
     """The models with their steps, the named parts of the question and the view, as the name of a file."""
     try:
-        models = [model for model in (asked.model, asked.other) if model]
+        models = [model for model in (asked.model, asked.other_or_why[0]) if model]
     except BertCoreError:  # a run without a model has a batch all the same
         models = []
     steps = (model.detail.replace(",", "") if model.detail.startswith("step") else "" for model in models)

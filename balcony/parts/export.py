@@ -6,6 +6,7 @@ text gets an apostrophe in front, and so does one that begins with an apostrophe
 leading apostrophe has the token again. Numbers are never changed.
 """
 
+import ast
 import csv
 import io
 import itertools
@@ -17,11 +18,14 @@ from typing import Any
 from balcony.server.files import folder_name
 from bert_core.errors import InputError
 from bert_core.runs.run import Run
+from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.objective import StepRow
 
 BYTE_ORDER_MARK = "\ufeff"
 NO_NUMBERS = "This view has no numbers to save yet."
 _FIRST_OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "'")
+
+_OF_PYTHON = ("dict", "enumerate", "len", "list", "max", "min", "print", "range", "sorted", "sum", "zip")
 
 Row = Mapping[str, Any]  # of a CSV file, by its columns
 
@@ -74,18 +78,25 @@ def _no_formula(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FIRST_OF_FORMULAS) else cell
 
 
-def python_code(model: str, functions: Sequence[str], *lines: str, off: Sequence[tuple[int, int]] = ()) -> str:
-    """Python code that computes the same numbers with functions of bert_core, to run in the repository's root.
+def python_code(checkpoint: Checkpoint, *lines: str, off: Sequence[tuple[int, int]] = ()) -> str:
+    """Python code that computes what a view shows, to run in the repository's root: it imports what it needs, loads the
+    model, and prints each line that is a value alone.
 
-    model: name of the checkpoint. The name of a model on this machine is the path of its folder, from that root. off:
-    heads of it that are switched off.
+    checkpoint: the name of a model on this machine is the path of its folder, from that root. off: heads of it that are
+    switched off.
     """
-    if off:
-        functions = [*functions, "without_heads"]
-        lines = f"checkpoint = without_heads(checkpoint, {[*off]!r})", *lines
-    names, hint = ", ".join(sorted([*functions, "load_checkpoint"])), []
-    if "/" not in model:
-        model, hint = folder_name(model), ["# Download this model in the Models tab and unpack the zip here."]
-    return "\n".join(
-        [f"from bert_core import {names}\n", *hint, f"checkpoint = load_checkpoint({model!r})", *lines, ""]
-    )
+    name, hint = checkpoint.name, []
+    if "/" not in name:
+        name, hint = folder_name(name), ["# Download this model in the Models tab and unpack the zip here."]
+    less = [f"checkpoint = without_heads(checkpoint, {[*off]!r})"] if off else []
+    code = "\n".join([*hint, f"checkpoint = load_checkpoint({name!r})", *less, *lines]).split("\n")
+    tree = ast.parse(source := "\n".join(code))
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    made = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {"torch", *_OF_PYTHON}
+    ours = ", ".join(sorted({node.id for node in names} - made))
+    for statement in tree.body:
+        if isinstance(statement, ast.Expr):
+            value, line = ast.get_source_segment(source, statement) or "", code[statement.lineno - 1]
+            code[statement.lineno - 1] = f"print({value}){line.removeprefix(value)}"
+    first = ["import torch"] if any(node.id == "torch" for node in names) else []
+    return "\n".join([*first, f"from bert_core import {ours}\n", *code, ""])

@@ -193,11 +193,7 @@ def lay_out(page: Page) -> None:
     )
     reads = (*TEXTS, "hidden", "mask", "head", "off", "zeroed", "token")
     page.answers.add("inputs", inputs)
-    page.answer(
-        *("steps", reads),
-        lambda asked: {STEPS: steps_value(asked.checkpoint, asked.question)},
-        lambda sentence: {STEPS: {"error": sentence}},
-    )
+    page.answer("steps", reads, (STEPS,), lambda asked: {STEPS: steps_value(asked.checkpoint, asked.question)})
 
 
 TAB = Tab(
@@ -430,9 +426,8 @@ def steps_code(checkpoint: Checkpoint, chosen: Selection, *keys: str) -> str:
     has = {"scores-of-words": chosen.asked is not None, "probabilities": chosen.asked is not None}
     names = {"layer": layer, "heads": checkpoint.config.num_attention_heads}
     lines = [line.format(**names) for key in keys if has.get(key, True) for line in LINES[key]]
-    return "import torch\n" + python_code(
-        checkpoint.name,
-        ["follow"],
+    return python_code(
+        checkpoint,
         f"found = follow(checkpoint, {chosen.masked.texts_code}, layer={layer}{options})",
         f"h, t = {head}, {chosen.token}",
         *lines,

@@ -6,7 +6,7 @@ import { el, fact, fill, note, notes } from "../parts/elements.js";
 /** @typedef {[name: string, shape: string, count: string]} Parameter */
 /** @typedef {{facts: [name: string, text: string][], notes: string[], error?: string, first?: string[], longest?: string, kind?: string, follows?: boolean, few?: string, parameters?: Parameter[], card?: string, links?: [what: string, link: string][]}} Facts */
 
-/** @param {Facts} value */
+/** @param {Pick<Facts, "facts">} value */
 export function list({ facts }) {
   const shown = facts.map(([name, text]) => fact([name, el("bdi", { translate: "yes" }, text)]));
   return el("dl.b-facts", shown);
@@ -18,7 +18,7 @@ function tensors(parameters) {
   return scrolling("Parameters", table(["Parameter", "Shape", "Weights"], rows));
 }
 
-/** What the model's card says, and links to try it. @param {Facts} value */
+/** What the model's card says, and links to try it. @param {Partial<Facts>} value */
 const card = ({ card: text, links = [] }) =>
   text && [
     el("p.b-model-card", text),
@@ -33,11 +33,11 @@ const card = ({ card: text, links = [] }) =>
 export function view(root) {
   const shown = el("div"),
     all = el("details", { id: "parameters" }, el("summary", "Parameters by name and shape"), shown);
-  return function draw(/** @type {Facts | null} */ value) {
-    if (!value) return;
-    const { facts, error, parameters } = value;
+  return function draw(/** @type {Partial<Facts> | null} */ value) {
+    if (!value) return fill(root);
+    const { facts = [], error, parameters, notes: said = [] } = value;
     const more = parameters && all; // open or not as the person left it
     if (parameters) fill(shown, tensors(parameters));
-    fill(root, facts.length > 0 && list(value), error && note(error, true), notes(value.notes), card(value), more);
+    fill(root, facts.length > 0 && list({ facts }), error && note(error, true), notes(said), card(value), more);
   };
 }

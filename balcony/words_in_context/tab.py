@@ -93,7 +93,8 @@ def lay_out(page: Page) -> None:
         code=lambda asked: contexts_code(*given(asked)),
     )
     hint(HINT)
-    page.answer("contexts", (*TEXTS, "word", "contexts", "level", "pooling"), show, nothing)
+    reads = (*TEXTS, "word", "contexts", "level", "pooling")
+    page.answer("contexts", reads, (FACTS, NOTES, COSINE, POINTS), show)
 
 
 TAB = Tab(
@@ -127,17 +128,14 @@ def show(asked: PageRequest) -> dict[str, Any]:
     level = {"first": at, "most": last, "names": [level_name(number) for number in range(last + 1)]}
     controls = {WORD: {"first": chosen}, SENTENCES: {"first": lines}, LEVEL: level}
     is_word = pooling == ONE_WORD
+    shown: tuple[dict[str, Any] | None, ...]
     if not any(line.strip() for line in lines) or (is_word and not chosen.strip()):
-        return nothing("") | controls | {FACTS: no_facts(notes=[EMPTY if is_word else NO_SENTENCES])}
-    if is_word:
+        shown = no_facts(notes=[EMPTY if is_word else NO_SENTENCES]), None, None, None
+    elif is_word:
         shown = contexts_value(asked.checkpoint, chosen, lines, at)
     else:
         shown = sentences_value(asked.checkpoint, lines, pooling)
     return {**controls, **dict(zip((FACTS, NOTES, COSINE, POINTS), shown))}
-
-
-def nothing(sentence: str) -> dict[str, Any]:
-    return {FACTS: no_facts(sentence), COSINE: None, POINTS: None, NOTES: no_facts()}
 
 
 def given(asked: PageRequest) -> tuple[Checkpoint, str, list[str], int, str]:
@@ -284,15 +282,13 @@ def contexts_rows(value: dict[str, Any]) -> Iterator[Row]:
 def contexts_code(checkpoint: Checkpoint, word: str, sentences: list[str], level: int, pooling: str = ONE_WORD) -> str:
     if pooling != ONE_WORD:
         return python_code(
-            checkpoint.name,
-            ["sentence_vectors"],
+            checkpoint,
             f"vectors = sentence_vectors(checkpoint, {sentences!r}, {pooling!r})",
             "unit = vectors / vectors.norm(dim=1, keepdim=True)",
             "unit @ unit.T  # (sentences, sentences)",
         )
     return python_code(
-        checkpoint.name,
-        ["words_in_contexts"],
+        checkpoint,
         f"found = words_in_contexts(checkpoint, {word!r}, {sentences!r})",
         f"found.cosine[{level}]  # (occurrences, occurrences)",
         f"found.vectors[{level}]  # (occurrences, hidden size)",

@@ -16,12 +16,16 @@ import torch
 from balcony.app import open_workspaces
 from balcony.attention.head_switches import switches_code
 from balcony.attention.values import attention_code, weight_rows, weights_value
+from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
 from balcony.masked_words.closer_view import LENS, MATTERED, SWEEP, closer_code
 from balcony.masked_words.tab import guess_rows, guesses_code, guesses_value
 from balcony.next_sentence.pair_views import matrix_code, pair_code
+from balcony.next_sentence.tab import code_of_matrix, judge_all
+from balcony.parts.downloads import picture_title
 from balcony.parts.export import BYTE_ORDER_MARK, NO_NUMBERS, file_text
 from balcony.server.files import folder_name, pack
+from balcony.server.workspace import Workspace
 from balcony.words_in_context.tab import contexts_code
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError
@@ -151,7 +155,7 @@ CODES = {
     "mattered": lambda model: closer_code(model, dataclasses.replace(PAIR, view=MATTERED)),
     "sweep": lambda model: closer_code(model, dataclasses.replace(PAIR, view=SWEEP)),
     "pair": lambda model: pair_code(model, PAIR),
-    "matrix": lambda model: matrix_code(model.name, Corpus([["hello", "thank you"]], name="two"), 0, 6),
+    "matrix": lambda model: matrix_code(model, Corpus([["hello", "thank you"]], name="two"), 0, 6),
     "attention": lambda model: attention_code(model, PAIR),
     "heads": lambda model: switches_code(model, PAIR, 2),
     "contexts": lambda model: contexts_code(model, "romeo", ["hello romeo", "romeo"], 1),
@@ -159,9 +163,19 @@ CODES = {
 
 
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)
-def test_python_of_a_shipped_model_runs_in_the_root_of_the_repository(code, service, monkeypatch):
+def test_python_of_a_shipped_model_runs_in_the_root_of_the_repository_and_prints(code, service, monkeypatch, capsys):
     monkeypatch.chdir(Path(__file__).parents[2])
     exec(code(open_workspaces(service).shipped("romeo-juliet").checkpoint), {})
+    assert capsys.readouterr().out.strip()
+
+
+def test_files_of_a_model_are_made_without_the_one_to_compare_with(service, monkeypatch, capsys):
+    asked = PageRequest(open_workspaces(service), Workspace(""), Question(*PAIR.texts, other="gone"))
+    monkeypatch.chdir(Path(__file__).parents[2])
+    exec(code_of_matrix(asked), {})
+    assert "tensor(" in capsys.readouterr().out
+    assert judge_all(asked)["next-other-matrix"]["error"]
+    assert picture_title(asked, ("text",)) == [PAIR.text, "romeo-juliet, comes with Balcony"]
 
 
 def test_python_of_another_model_runs_where_its_download_was_unpacked(tiny_checkpoint, tmp_path, monkeypatch):

@@ -86,7 +86,7 @@ def test_files_and_python_give_the_same_matrix(tiny_checkpoint, tmp_path):
     text = Corpus([["how are you", "=1+1 romeo", "${1} {x} 'i' \"am\""], ["you " * 12, "thank you"]])
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     scope = {}
-    exec(pairs.matrix_code(str(tmp_path / "model"), text, 1, 4), scope)
+    exec(pairs.matrix_code(dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model")), text, 1, 4), scope)
     matrix = pair_matrix(tiny_checkpoint, text, limit=4, start=1)
     torch.testing.assert_close(scope["matrix"].probabilities, matrix.probabilities, equal_nan=True)
     assert torch.equal(scope["matrix"].labels, matrix.labels)
@@ -103,7 +103,7 @@ def test_the_python_contains_the_labels_of_pairs(tiny_checkpoint, tmp_path):
     labelled = Corpus([["how are you", "i am romeo"], ["thank you", "oh romeo"]], labels=[True, False])
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     scope = {}
-    exec(pairs.matrix_code(str(tmp_path / "model"), labelled, 0, 4), scope)
+    exec(pairs.matrix_code(dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model")), labelled, 0, 4), scope)
     assert torch.equal(scope["matrix"].labels, pair_matrix(tiny_checkpoint, labelled).labels)
 
 

@@ -138,7 +138,7 @@ def test_each_stage_has_python_that_runs_and_gives_its_numbers(tiny_checkpoint, 
         *setup, last = value["code"][key].strip().split("\n")
         exec("\n".join(setup), scope)
         result, _, commented = last.partition("  # ")
-        computed = eval(result, scope)
+        computed = eval(result.removeprefix("print(").removesuffix(")"), scope)
         if commented.startswith("found."):
             torch.testing.assert_close(computed, eval(commented.split(" (")[0], scope), rtol=0, atol=1e-5)
     exec(steps_code(named, chosen, *LINES), {})
