@@ -4,14 +4,22 @@ The buttons are those that the page has: of each kind in each part of a tab the 
 """
 
 import dataclasses
-import importlib
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_steps import WAIT_MS, Tabs, change_setting, expect_seen, open_tab, wait_for_status, wait_for_visitor
+from browser_steps import (
+    TAB_RECORDS,
+    WAIT_MS,
+    Tabs,
+    change_setting,
+    expect_seen,
+    open_tab,
+    wait_for_status,
+    wait_for_visitor,
+)
 from playwright.sync_api import Page, ViewportSize, expect
 
 import balcony.app
@@ -146,7 +154,7 @@ class Walk:
     def press_all(self, arrange: Callable[[], object], *, is_lost: bool = False) -> list[str]:
         """Press the buttons of all tabs; returns what is wrong. arrange: called before each press."""
         page, faults, pressed = self.page, [], set[str]()
-        for tab in (importlib.import_module(f"balcony.{folder}.tab").TAB for folder in balcony.app.TABS):
+        for tab in TAB_RECORDS:
             self.open(tab)
             page.evaluate(UNFOLD)
             self.settle()

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from browser_steps import (
     FIRST,
     QUESTIONS,
+    TAB_RECORDS,
     Tabs,
     change_setting,
     expect_seen,
@@ -26,6 +28,8 @@ from browser_steps import (
     words_of,
 )
 from playwright.sync_api import Browser, Page, Route, expect
+
+from balcony.frame.tab import Tab
 
 LEASE = 600.0
 TOKEN = "localStorage.getItem('balcony-visitor')"
@@ -120,20 +124,22 @@ def test_tabs_that_outlive_the_server_are_one_visitor(served: tuple[Tabs, Any], 
             expect(shown_model(page)).to_have_text("Run 2 · Romeo and Juliet, quick")
 
 
-@pytest.mark.parametrize("tab", ["masked-words", "attention", "compare"])
+@pytest.mark.parametrize(
+    "tab", [tab for tab in TAB_RECORDS if tab.press or tab.name == "compare"], ids=attrgetter("name")
+)
 def test_after_the_end_of_a_lease_the_page_goes_back_to_a_model_that_exists(
-    served: tuple[Tabs, Any], complaints: list[str], tab: str
+    served: tuple[Tabs, Any], complaints: list[str], tab: Tab
 ) -> None:
     with served[0].visits() as visit:
         page = visit()
         train(page)
         expect(shown_model(page)).to_have_text("Run 1 · Romeo and Juliet, quick")
-        show(page, tab, **FIRST, model=page.evaluate("new URLSearchParams(location.hash.slice(1)).get('model')"))
+        show(page, tab.name, **FIRST, model=page.evaluate("new URLSearchParams(location.hash.slice(1)).get('model')"))
         forget(served[1])
-        if tab == "compare":
-            page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-        else:
+        if tab.press:
             words_of(page).nth(1).click()
+        else:
+            page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
         notice = page.locator("#link-notice")
         expect(notice).to_be_in_viewport()
         expect(notice).to_have_text(
@@ -141,8 +147,8 @@ def test_after_the_end_of_a_lease_the_page_goes_back_to_a_model_that_exists(
             "same happens 3 hours after your last visit. The page shows a model that comes with Balcony. ×"
         )
         expect(shown_model(page)).to_have_text("romeo-juliet")
-        if tab != "compare":
-            expect(page.locator(f"#tab-{tab} [role=alert]:visible, #question [role=alert]:visible")).to_have_count(0)
+        expect(page.locator(f"#tab-{tab.name} [role=alert]:visible, #question [role=alert]:visible")).to_have_count(0)
+        if tab.press:
             expect(words_of(page).nth(1)).to_have_attribute("aria-pressed", "true")
         notice.get_by_role("button", name="Close").click()
         expect(notice).to_be_hidden()
