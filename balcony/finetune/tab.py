@@ -10,7 +10,7 @@ from typing import Any
 import gradio as gr
 
 from balcony.finetune.answers import few_examples, result_rows, results_page, results_value, samples, tried_value
-from balcony.finetune.columns import chosen, columns_value
+from balcony.finetune.columns import chosen, columns_value, parts_of, path_of_parts
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import MODEL, Values
@@ -46,7 +46,6 @@ OFTEN = (  # settings that people change most
     "data.best_answers",
     "training.evaluate_every",
 )
-PARTS = {"train": "Training file", "validation": "Validation file", "test": "Test file"}
 OWN_EXAMPLES = "Your own examples are used. To use those of the task, empty the fields under “Examples of your own”."
 PASTED = "Your examples"  # the name of examples that were pasted
 MOST_READ = 200  # examples whose words are counted
@@ -71,27 +70,29 @@ class TaskForm:
             self.sample = gr.Button("Download a sample file", elem_id="task-sample")
             label, info = "Paste examples", "As in the sample file. Not used when there is a training file."
             self.pasted = gr.Textbox(label=label, info=info, lines=4, max_lines=10, elem_id="task-pasted")
-            self.files = {part: gr.File(label=PARTS[part], elem_id=f"task-{part}", height=140) for part in PARTS}
+            label = "Up to three files: training, validation, test"
+            self.files = gr.File(label=label, file_count="multiple", elem_id="task-files", height=140)
             self.encoding = encoding_control("task-encoding")
             self.columns = view("finetune/columns", events=("input",), elem_id="task-columns", render=False)
         self.settings = settings_view(recipes[0], OFTEN, prefix="task", elem_id="task-settings")
         self.seed = gr.Number(0, label="Seed", precision=0, elem_id="task-seed")
-        files = list(self.files.values())
-        self.examples = {self.task, self.pasted, self.encoding, self.columns, *files}
+        self.examples = {self.task, self.pasted, self.encoding, self.columns, self.files}
         self.all = {*self.examples, self.initial, self.seed, self.settings}
         self.task.input(show_task, self.task, [self.form, self.settings], **FOLLOWING)
-        # Connects what follows a chosen file, whose encoding is known by then.
-        self.read = gr.on([each.change for each in files], encoding_of, files, self.encoding, **FOLLOWING).then
+        # Connects what follows chosen files, whose encoding is known by then.
+        self.read = self.files.change(
+            lambda paths: encoding_of(*(paths or ())), self.files, self.encoding, **FOLLOWING
+        ).then
 
     def parts(self, values: Values, workspaces: Workspaces) -> TaskParts:
         """The examples of the files or those pasted, or else those of the recipe. Raises BertCoreError."""
         recipe = recipe_of(values[self.task])
-        paths = {part: path for part, file in self.files.items() if (path := values[file])}
         if not self.is_own(values):
             return recipe.source()
+        paths = path_of_parts(values[self.files] or (), chosen(values[self.columns]).files)
         pasted = values[self.pasted] or ""
         if "train" not in paths and not pasted.strip():
-            raise CorpusError("Choose a training file first; validation and test go with it.")
+            raise CorpusError("Choose which file is the training file; validation and test go with it.")
         said, limits = chosen(values[self.columns], self.source(values)), workspaces.service.limits
         read = functools.partial(load_task, task=recipe.task, separator=said.separator or None, limits=limits)
         with tempfile.TemporaryDirectory(prefix="balcony-examples-") as scratch:
@@ -102,10 +103,12 @@ class TaskForm:
 
     def source(self, values: Values) -> str:
         """By which the view of columns knows the training file."""
-        return f"{values[self.task]} {values[self.files['train']] or PASTED}"
+        paths = values[self.files] or ()
+        parts = parts_of(paths, chosen(values[self.columns]).files)
+        return f"{values[self.task]} {dict(zip(reversed(parts), reversed(paths))).get('train', PASTED)}"
 
     def is_own(self, values: Values) -> bool:
-        return bool((values[self.pasted] or "").strip()) or any(values[file] for file in self.files.values())
+        return bool((values[self.pasted] or "").strip() or values[self.files])
 
     def recipe(self, values: Values) -> FinetuningRecipe:
         """The recipe with the settings of the form. Raises ConfigError."""
@@ -183,8 +186,8 @@ class FinetuneTab:
 
         shown, of = described(), form.source(values)
         task = recipe_of(values[form.task]).task
-        value = columns_value(task, of, columns, chosen(values[form.columns], of)) if about else None
-        return shown | {form.columns: value}
+        value = about and columns_value(task, of, values[form.files] or (), columns, chosen(values[form.columns], of))
+        return shown | {form.columns: value or None}
 
     def save_sample(self, values: Values) -> dict[Any, Any]:
         """Give the person a file of examples of the chosen task. Raises InputError."""

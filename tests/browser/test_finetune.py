@@ -4,6 +4,7 @@ import random
 import re
 import zipfile
 from pathlib import Path
+from typing import Any
 
 from browser_steps import change_setting, download, expect_seen, fine_tune, open_tab, show, type_sentence
 from playwright.sync_api import Page, expect
@@ -18,6 +19,14 @@ def own_task(count: int = 40) -> str:
     return "".join(f"{text}\t{'him' if 'romeo' in text else 'nobody'}\n" for text in texts)
 
 
+def drop_files(page: Page, *files: Any) -> None:
+    """Give the form these files instead of those that it has."""
+    clear = page.locator("#task-files").get_by_label("Clear")
+    if clear.count():
+        clear.click()
+    page.locator("#task-files input[type=file]").set_input_files(list(files))
+
+
 def test_a_file_of_ones_own_is_learned_tried_and_compared(page: Page, tmp_path: Path) -> None:
     open_tab(page, "Fine-tune")
     facts = page.locator("#task-facts")
@@ -25,14 +34,14 @@ def test_a_file_of_ones_own_is_learned_tried_and_compared(page: Page, tmp_path: 
     expect(facts).to_contain_text("Choose one at the top")  # the model of the dialogue knows few of those words
     page.get_by_role("button", name="Examples of your own").click()
     file = {"name": "own.tsv", "mimeType": "text/plain", "buffer": b"hello\tyes\nromeo\n"}
-    page.locator("#task-train input[type=file]").set_input_files(file)
+    drop_files(page, file)
     expect(facts).to_contain_text("Line 2 of own.tsv")
-    page.locator("#task-train").get_by_label("Clear").click()
-    page.locator("#task-train input[type=file]").set_input_files(file | {"buffer": own_task().encode()})
+    file["buffer"] = own_task().encode()
+    drop_files(page, file)
     expect(facts).to_contain_text("him, nobody")
     expect(facts.get_by_text("Texts: column 1. Label: column 2.")).to_be_visible()
-    columns, header = page.locator("#task-columns select"), page.locator("#task-columns input[type=checkbox]")
-    expect(page.locator("#task-columns tbody tr")).to_have_count(5)
+    columns, header = page.locator("#task-columns .b-scroll select"), page.locator("#task-header")
+    expect(page.locator("#task-columns .b-scroll tbody tr")).to_have_count(5)
     expect(columns.first.locator("option:checked")).to_have_text("text")
     columns.first.select_option("not used")
     expect_seen(facts, "It is not clear which columns of own.tsv are one or two texts and the label")
@@ -43,9 +52,22 @@ def test_a_file_of_ones_own_is_learned_tried_and_compared(page: Page, tmp_path: 
     expect_seen(facts, "Examples39")
     header.uncheck()
     expect_seen(facts, "Examples40")
-    page.locator("#task-validation input[type=file]").set_input_files(file | {"buffer": own_task(9).encode()})
+    held = {"name": "more.tsv", "mimeType": "text/plain", "buffer": own_task(9).encode()}
+    drop_files(page, file, held)
     expect(facts).to_contain_text("Held out9")
-    page.locator("#task-validation").get_by_label("Clear").click()
+    parts = page.locator("#task-parts select")
+    expect(parts).to_have_count(2)
+    parts.last.select_option("Training file")
+    expect_seen(facts, "Held out40")  # the other one gives way where nobody has said what it is
+    parts.first.select_option("Training file")
+    expect_seen(facts, "own.tsv and more.tsv are both “Training file”; choose another part beside one of them.")
+    parts.first.select_option("Test file")
+    expect_seen(facts, "To test40")
+    drop_files(page, *({**held, "name": f"{name}.tsv"} for name in ("own", "dev", "test", "more")))
+    expect_seen(facts, "These are 4 files; at most three are read, one for each part. Remove others.")
+    page.locator("#task-files").get_by_label("Remove").last.click()
+    expect_seen(facts, "To test9")
+    drop_files(page, file)
     expect(facts).to_contain_text("Held out10%")
     fine_tune(page, epochs=4)
     expect_seen(

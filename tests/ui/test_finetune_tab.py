@@ -19,6 +19,7 @@ from balcony.finetune.answers import (
     task_model,
     tried_value,
 )
+from balcony.finetune.columns import parts_of, path_of_parts
 from balcony.finetune.tab import UNKNOWN, TaskForm, sample_of, task_facts
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
@@ -181,6 +182,44 @@ def test_the_facts_of_a_task_count_unknown_words_and_refuse_what_cannot_be_learn
         task_facts(recipe, alike, tiny_checkpoint)
 
 
+@pytest.mark.parametrize(
+    ("names", "said", "expected"),
+    [
+        ("train-v1.1.json dev-v1.1.json", {}, "train validation"),
+        ("my_TEST.tsv train.tsv valid.tsv", {}, "test train validation"),
+        ("b.csv a.csv c.csv", {}, "train validation test"),
+        ("testing.csv reviews.csv", {}, "test train"),  # what is left
+        ("latest.csv contest.csv", {}, "train validation"),  # no names of parts
+        ("train-test.csv", {}, "train"),  # two of them
+        ("dev.txt", {}, "validation"),
+        ("a.csv b.csv", {"b.csv": "train"}, "validation train"),
+        ("train.csv test.csv", {"test.csv": "validation"}, "train validation"),
+        ("a b c d", {}, "train validation test "),
+    ],
+)
+def test_a_file_is_the_part_that_a_person_its_name_or_the_order_says(names, said, expected) -> None:
+    paths = [f"/train/{name}" for name in names.split()]
+    said = {f"/train/{name}": part for name, part in said.items()}
+    assert parts_of(paths, said) == expected.split(" ")
+    if len(paths) < 4:
+        assert path_of_parts(paths, said) == dict(zip(expected.split(), paths))
+
+
+def test_files_that_are_too_many_of_one_part_or_none_to_train_on_are_refused(workspaces, tmp_path) -> None:
+    with pytest.raises(CorpusError, match="These are 4 files; at most three are read"):
+        path_of_parts(["train", "dev", "test", "b"], {})
+    with pytest.raises(CorpusError, match=f"{own('train1.tsv')} and {own('train2.tsv')} are both “Training file”"):
+        path_of_parts(["train1.tsv", "train2.tsv"], {})
+    with gr.Blocks():
+        form = TaskForm()
+    (tmp_path / "dev.tsv").write_text("ice\tyes\nsnow\tno\n", encoding="utf-8")
+    values: dict = dict.fromkeys(form.all) | {form.task: "subjects", form.files: [str(tmp_path / "dev.tsv")]}
+    with pytest.raises(CorpusError, match="Choose which file is the training file"):
+        form.parts(values, workspaces)
+    parts = form.parts(values | {form.pasted: "sun\tyes\nrain\tno\nhail\tno\n"}, workspaces)
+    assert [len(part.examples) for part in (parts.train, parts.validation)] == [3, 2]
+
+
 def test_each_file_is_read_in_its_own_encoding_and_says_so(workspaces, tiny_checkpoint, tmp_path) -> None:
     written = "text,label\n" + "".join(
         f"le garçon a déjà été très fâché {k},{'yes' if k % 2 else 'no'}\n" for k in range(8)
@@ -190,7 +229,7 @@ def test_each_file_is_read_in_its_own_encoding_and_says_so(workspaces, tiny_chec
     with gr.Blocks():
         form = TaskForm()
     values: dict = dict.fromkeys(form.all) | {form.task: "subjects", form.encoding: "windows-1252"}
-    values |= {form.files[name]: str(tmp_path / f"{name}.csv") for name in ("train", "validation")}
+    values |= {form.files: [str(tmp_path / f"{name}.csv") for name in ("validation", "train")]}
     parts = form.parts(values, workspaces)
     assert [part.examples[0].texts[0] for part in (parts.train, parts.validation)] == [
         "le garçon a déjà été très fâché 0"
