@@ -1,5 +1,6 @@
-"""The README's map and reading list agree with the source tree; its lines for `transformers` and tutorials run."""
+"""README's map and reading list agree with the source tree; what README and docs show to type runs, and links lead on."""
 
+import ast
 import json
 import re
 import shlex
@@ -21,6 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 REQUIREMENTS = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+DOCS = sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))
+TRANSLATED = {page: re.sub(r"\.(zh|ko)\.md$", ".md", page) for page in DOCS if re.search(r"\.(zh|ko)\.md$", page)}
 HOW_IT_IS_BUILT = README.split("## How it is built")[1].split("\n## ")[0]
 
 
@@ -93,48 +96,142 @@ def test_the_lines_for_a_program_run_as_they_stand(number, monkeypatch):
         scope["service"].close()
 
 
-def test_the_command_line_takes_every_line_for_it():
-    blocks = "".join(re.findall(r"```(?:ba)?sh\n(.*?)```", README, re.DOTALL)).replace("\\\n", " ")
-    commands = re.findall(r"^\.venv/bin/python -m bert_core (.*)", blocks, re.MULTILINE)
-    assert len(commands) >= 7
-    for command in commands:
-        assert _parser().parse_args(shlex.split(command)).command, command
+def page_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def blocks(text: str) -> list[tuple[str, str]]:
+    """The language and the lines of each block of code."""
+    return re.findall(r"^```(\w+)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def commands(text: str) -> list[list[str]]:
+    """The arguments of each command line in the blocks for a shell, an alias resolved."""
+    lines = "".join(code for kind, code in blocks(text) if kind in ("sh", "bash")).replace("\\\n", " ")
+    for name, meant in re.findall(r'^alias (\w+)="(.*)"$', lines, re.MULTILINE):
+        lines = re.sub(rf"^{name} ", f"{meant} ", lines, flags=re.MULTILINE)
+    return [shlex.split(line) for line in re.findall(r"^\.venv/bin/python -m bert_core (.*)", lines, re.MULTILINE)]
+
+
+@pytest.mark.parametrize(("page", "least"), [("README.md", 12), ("docs/tutorials.md", 12)])
+def test_the_command_line_takes_every_line_for_it(page, least):
+    found = commands(page_of(page))
+    assert len(found) >= least
+    for arguments in found:
+        assert _parser().parse_args(arguments).command, arguments
 
 
 ANSWERED = {"question": "how", "answers": [{"text": "nice", "answer_start": 0}]}
 PARAGRAPHS = [{"context": f"nice romeo {word}", "qas": [ANSWERED]} for word in ("hello", "you", "great", "oh")]
 SQUAD = {"data": [{"paragraphs": PARAGRAPHS}]}
 IN_THE_FORM_OF = {  # a small file for each that the tutorials read
-    "toutiao": "great team_!_sport\nnice romeo_!_story\n" * 3,
+    "toutiao": "great team 明月照花_!_sport\nnice romeo 春风入山_!_story\n" * 3,
     "mnli": "nice_!_great_!_entailment\nnice_!_my name_!_neutral\n" * 3,
     "swag": "sent1,sent2,ending0,ending1,ending2,ending3,label\n" + "hello,you,are,is,am,too,2\n" * 6,
     "train-v1.1": json.dumps(SQUAD),
     "dev-v1.1": json.dumps(SQUAD),
     "example": "romeo B-PER\nis O\n\nhello O\njuliet B-PER\nmeet O\n\n" * 3,
+    "msr": "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + "1\t1\t2\tromeo is here\there is romeo\n0\t3\t4\toh\tyou\n" * 3,
+    "wiki": " = Romeo = \n\n" + " Romeo meets Juliet . They talk . They <unk> at night . \n\n" * 30,
+    "books": "romeo meets juliet .\nthey talk .\nit is night .\nthe house is dark .\n" * 40,
 }
+
+
+SMALL = ("model.hidden_size=24", "model.num_hidden_layers=1", "model.intermediate_size=24")
+FEWER = {"train": ["--set", "training.steps=3", *SMALL], "finetune": ["--set", "training.epochs=2"]}
+
+
+def run_command(arguments: list[str], capsys: pytest.CaptureFixture) -> dict:
+    """Run a command in few steps of a small model, with a small file for each that it names and does not find. Returns its result."""
+    found = _parser().parse_args(arguments)
+    for option in ("train", "validation", "test", "corpus", "input"):
+        if (path := getattr(found, option, None)) and not path.exists():
+            [text] = [text for start, text in IN_THE_FORM_OF.items() if path.name.startswith(start)]
+            path.write_text(text, encoding="utf-8")
+    arguments = ["tiny" if argument.startswith("google-bert/") else argument for argument in arguments]
+    assert main([*arguments, *FEWER.get(arguments[0], [])]) == 0, arguments
+    said = capsys.readouterr().out.splitlines()
+    return json.loads(said[-1]) if said else {}
+
+
+def run_lines(code: str, scope: dict) -> None:
+    """Run a block of Python; where a line ends in a comment after a value, that is the value's text."""
+    lines = code.splitlines()
+    for part in ast.parse(code).body:
+        if isinstance(part, ast.Expr):
+            value = eval(compile(ast.Expression(part.value), code, "eval"), scope)
+            _, mark, said = lines[part.end_lineno - 1].partition("  # ")
+            assert not mark or str(value) == said, lines[part.end_lineno - 1]
+        else:
+            exec(compile(ast.Module([part], []), code, "exec"), scope)
+
+
+@pytest.mark.parametrize("page", [page for page in DOCS if page not in TRANSLATED])
+def test_what_a_page_shows_to_type_runs_in_its_order(page, tiny_checkpoint, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("assets", "checkpoints"):
+        Path(folder).symlink_to(ROOT / folder)
+    scope: dict = {}
+    for kind, code in blocks(page_of(page)):
+        assert kind in ("sh", "python"), kind
+        if kind == "python":
+            run_lines(code, scope)
+            continue
+        found = commands(f"```sh\n{code}```\n")
+        assert len(found) == len(code.replace("\\\n", "").splitlines())  # nothing else is shown
+        for arguments in found:
+            run_command(arguments, capsys)
+
+
+@pytest.mark.parametrize("page", TRANSLATED)
+def test_a_translated_page_shows_the_same_to_type_under_as_many_headings(page):
+    ours, theirs = (page_of(each) for each in (page, TRANSLATED[page]))
+    assert [re.sub(r"  # .*", "", code) for _, code in blocks(ours)] == [
+        re.sub(r"  # .*", "", code) for _, code in blocks(theirs)
+    ]
+    headings, tables = r"^#+ ", r"^\|"
+    for each in (headings, tables):
+        assert re.findall(each, ours, re.MULTILINE) == re.findall(each, theirs, re.MULTILINE)
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    titles = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", ["README.md", *DOCS])
+def test_links_lead_to_a_file_and_a_heading(page):
+    text = re.sub(r"^```.*?^```", "", page_of(page), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("https://"):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (ROOT / page).parent / name if name else ROOT / page
+        assert path.exists(), target
+        assert not anchor or anchor in anchors(path.read_text(encoding="utf-8")), target
+
+
+@pytest.mark.parametrize("page", [page for page in DOCS if "tutorials" in page])
+def test_a_page_of_docs_names_what_the_page_shows(page):
+    """*Batch* in English, **批次** in Chinese: tabs, settings and buttons under the names that a reader sees."""
+    language = TRANSLATED.get(page) and page.split(".")[-2]
+    text = re.sub(r"^```.*?^```|`[^`]*`", "", page_of(page), flags=re.DOTALL | re.MULTILINE)
+    texts = json.loads((ROOT / f"assets/locales/{language or 'zh'}.json").read_text(encoding="utf-8"))
+    known = set(texts.values() if language else texts)
+    named = re.findall(r"\*\*([^*\n]+)\*\*" if language else r"(?<!\*)\*([^*\n]+)\*(?!\*)", text)
+    assert len(named) > 40
+    assert sorted(set(named) - known) == []
 
 
 def test_the_programs_of_the_tutorials_are_five_lines(tiny_checkpoint, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     save_checkpoint(tiny_checkpoint, "tiny")
-    [block] = [block for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) if "-tutorial" in block]
-    _, *commands = block.replace("\\\n", " ").splitlines()
-    tasks = []
-    for command in commands:
-        arguments = shlex.split(command)
-        assert arguments.pop(0) == "finetune"
-        for option in ("--train", "--validation", "--test"):
-            if option in arguments:
-                name = arguments[arguments.index(option) + 1]
-                [text] = [text for start, text in IN_THE_FORM_OF.items() if name.startswith(start)]
-                Path(name).write_text(text, encoding="utf-8")
-        arguments[arguments.index("--checkpoint") + 1] = "tiny"
-        assert main(["finetune", *arguments, "--set", "training.epochs=2"]) == 0
-        summary = json.loads(capsys.readouterr().out.splitlines()[-1])
-        tasks.append(summary["task"])
-        assert summary["steps"] == 2
-        assert summary["test"]
-    assert tasks == ["text-classification"] * 2 + ["multiple-choice", "question-answering", "token-classification"]
+    results = [run_command(each, capsys) for each in commands(README) if f"{each[2:3]}".endswith("-tutorial']")]
+    assert [result["task"] for result in results] == [
+        *["text-classification"] * 2, "multiple-choice", "question-answering", "token-classification"
+    ]  # fmt: skip
+    assert all(result["test"] and result["steps"] == 2 for result in results)
 
 
 @pytest.mark.parametrize("python", ["cp311", "cp312", "cp313", "cp314"])
