@@ -1,4 +1,4 @@
-"""README's map and reading list agree with the source tree; what README and docs show to type runs, and links lead on."""
+"""README's map and reading list agree with the source tree; what README and docs show to type runs, links lead on."""
 
 import ast
 import json
@@ -131,7 +131,7 @@ IN_THE_FORM_OF = {  # a small file for each that the tutorials read
     "train-v1.1": json.dumps(SQUAD),
     "dev-v1.1": json.dumps(SQUAD),
     "example": "romeo B-PER\nis O\n\nhello O\njuliet B-PER\nmeet O\n\n" * 3,
-    "msr": "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + "1\t1\t2\tromeo is here\there is romeo\n0\t3\t4\toh\tyou\n" * 3,
+    "msr": "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + "1\t1\t2\there it is\tit is here\n0\t3\t4\toh\tyou\n" * 3,
     "wiki": " = Romeo = \n\n" + " Romeo meets Juliet . They talk . They <unk> at night . \n\n" * 30,
     "books": "romeo meets juliet .\nthey talk .\nit is night .\nthe house is dark .\n" * 40,
 }
@@ -142,7 +142,7 @@ FEWER = {"train": ["--set", "training.steps=3", *SMALL], "finetune": ["--set", "
 
 
 def run_command(arguments: list[str], capsys: pytest.CaptureFixture) -> dict:
-    """Run a command in few steps of a small model, with a small file for each that it names and does not find. Returns its result."""
+    """The result of a command in few steps of a small model; files that it names and does not find are small ones."""
     found = _parser().parse_args(arguments)
     for option in ("train", "validation", "test", "corpus", "input"):
         if (path := getattr(found, option, None)) and not path.exists():
