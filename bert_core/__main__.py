@@ -289,7 +289,7 @@ def _prepare_text(options: argparse.Namespace, device: str, show_stage: _Show) -
         recipe = recipe.replace(random_weights=options.random_weights or recipe.random_weights)
         start = _open(options, options.start, random_weights=recipe.random_weights)
         lengths = {"sequence_length": settings[_LENGTH]} if _LENGTH in settings else {}
-        recipe = recipe.going_on_from(options.start, start.config, **lengths)
+        recipe = recipe.going_on_from(options.start, start, **lengths)
     elif options.random_weights or options.max_positions:
         raise ConfigError("--random-weights and --max-positions go with --start; give it, or leave them out.")
     recipe = recipe.override(settings).with_seed(options.seed)

@@ -35,6 +35,7 @@ from bert_core.storage.checkpoint import (
 )
 from bert_core.storage.hub import Progress, fetch_checkpoint
 from bert_core.storage.untrusted import parse_json, read_limited
+from bert_core.storage.weights import weight_files
 from bert_core.tasks.prediction import task_of
 
 FACTS, CHOICE = "model-facts", "model-choice"  # elem_ids
@@ -89,6 +90,7 @@ class ModelsTab:
             elem_id="model-upload",
             height=150,
         )
+        hint("A folder of config.json and vocab.txt opens with random weights.")
         self.name = gr.Textbox(
             label="Or a model from the Hugging Face Hub",
             info=f"Its name as owner/model; at most {HUB_MEGABYTES} MB.",
@@ -124,7 +126,8 @@ class ModelsTab:
             titles = {each.title for each in asked.space.models.values()}
             numbered = (f"{model.name} ({number})" for number in itertools.count(2))
             title = next(each for each in itertools.chain([model.name], numbered) if each not in titles)
-            return asked.space.add_model(Model(title, "opened", model))
+            detail = "random weights" if model.random_weights else "opened"
+            return asked.space.add_model(Model(title, detail, model))
 
         return self.act(values, opened)
 
@@ -230,6 +233,7 @@ def open_files(paths: list[Path], limits: Limits = LOCAL) -> Checkpoint:
             raise CheckpointError(
                 f"There is no {CONFIG} among {chosen}; choose a .zip, or all files of a model's folder."
             )
+        weight_files([path.name for path in paths])  # others than the copied ones are refused
         checkpoint = load_checkpoint(folder, limits=limits)
         return dataclasses.replace(
             checkpoint, name=name_in_files(checkpoint, parse_json(read_limited(folder / CONFIG, limits), CONFIG))

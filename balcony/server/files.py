@@ -15,7 +15,7 @@ from pathlib import Path
 from bert_core.config import LOCAL, Limits
 from bert_core.errors import CheckpointError, megabytes, quoted
 from bert_core.storage.checkpoint import MODEL_FILES, Checkpoint, save_checkpoint
-from bert_core.storage.weights import CONFIG
+from bert_core.storage.weights import CONFIG, weight_files
 
 MOST_BYTES, MOST_BYTES_OF_PARTS = 100, 200  # of a file's name; most systems refuse more than 255
 # Devices of Windows, which no file can be named after, whatever its ending.
@@ -152,6 +152,7 @@ def _members(zip_name: str, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise CheckpointError(f"{zip_name} is packed in an unusual way; pack it as an ordinary zip.")
         members[path] = info
+    weight_files([info.filename.rpartition("/")[2] for info in files])
     if len({path[:-1] for path in members}) > 1:
         raise CheckpointError(f"{zip_name} holds models in several folders; pack one of them.")
     return list(members.values())

@@ -97,7 +97,7 @@ class Filled:
         kept = {name: value for name, value in changed.items() if name not in given_by_a_model(own)}
         # Its data come first: a recipe may have longer pairs than the model can read.
         data = {name: value for name, value in kept.items() if name.startswith("data.")}
-        going_on = own.override(data).going_on_from(start.name, start.config)
+        going_on = own.override(data).going_on_from(start.name, start)
         return going_on.override({name: value for name, value in kept.items() if name not in data})
 
     @property
@@ -234,7 +234,7 @@ class TrainingForm:
         if filled.missing == NO_RECIPE_FILE or (filled.missing and filled.recipe_name == BY_SIZE):
             return {self.about: no_facts(notes=[filled.missing])}
         own, start = filled.own_recipe(), filled.start
-        shown = own.going_on_from(start.name, start.config) if start else own
+        shown = own.going_on_from(start.name, start) if start else own
         without = given_by_a_model(own) if start else ()
         seed = {self.seed: own.seed} if filled.recipe_name == OF_A_FILE else {}
         return {self.about: description_of(own), self.settings: settings_value(shown, without=without), **seed}

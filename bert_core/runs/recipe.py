@@ -30,6 +30,7 @@ from bert_core.config import (
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.sentences import UNSPACED
 from bert_core.errors import ConfigError, CorpusError, quoted
+from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskParts, load_task, read_parts
 
 DEFAULT_RECIPE = "romeo-juliet"
@@ -134,15 +135,16 @@ class Recipe(_Recipe):
         """How a person's own text is split: as a recipe without a text of its own needs it, else detected."""
         return "auto" if self.corpus.file else self.corpus.kind
 
-    def going_on_from(self, name: str, sizes: BertConfig, **data: object) -> Self:
-        """A copy for a model of these sizes, with these settings of data; dropout stays the recipe's. The learning rate
+    def going_on_from(self, name: str, start: Checkpoint, **data: object) -> Self:
+        """A copy for a model and its sizes, with these settings of data; dropout stays the recipe's. The learning rate
         becomes at most GOING_ON_RATE, because a recipe for random weights would lose trained ones at its own."""
-        training = self.training
+        training, is_random = self.training, self.random_weights or start.random_weights
         # The rates of Adadelta mean something else.
-        if self.start is None and not self.random_weights and training.optimizer != "adadelta":
+        if self.start is None and not is_random and training.optimizer != "adadelta":
             training = _slowed(training).replace(parts=tuple(map(_slowed, training.parts)))
-        model = sizes.replace(**{each: value for each, value in vars(self.model).items() if "dropout" in each})
-        return self.replace(start=name, model=model, data=self.data.replace_by_texts(data), training=training)
+        model = start.config.replace(**{each: value for each, value in vars(self.model).items() if "dropout" in each})
+        changed = {"model": model, "data": self.data.replace_by_texts(data), "training": training}
+        return self.replace(start=name, random_weights=is_random, **changed)
 
     def source(self) -> Corpus:
         """The recipe's own text. Raises CorpusError if it has none."""

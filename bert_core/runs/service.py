@@ -94,7 +94,7 @@ class TrainingService:
         unknown recipe or a seed out of range."""
         recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
         if start is not None and recipe.start is None:
-            recipe = recipe.going_on_from(start.name, start.config)
+            recipe = recipe.going_on_from(start.name, start)
         return self._add(Run(recipe.with_seed(seed), self, **options), corpus, start)
 
     def finetune(

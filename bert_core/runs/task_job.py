@@ -86,6 +86,7 @@ def prepare_task(
     in_order = ("1", "2", "3")[: train.texts + 1] if train.texts and train.kind.usual else ()
     recipe = recipe.for_source(given).replace(
         start=recipe.start or start.name,
+        random_weights=recipe.random_weights or start.random_weights,
         may_be_missing=may_be_missing,
         columns=train.columns.names if train.columns else in_order,
         data=data,

@@ -112,7 +112,7 @@ def prepare_text(
         tokenizer = train_tokenizer(parts.train, **vars(asked.tokenizer))
         recipe = asked.replace(model=asked.model.replace(vocab_size=tokenizer.get_vocab_size()))
     else:
-        tokenizer, recipe = start.tokenizer, asked.going_on_from(asked.start or start.name, start.config)
+        tokenizer, recipe = start.tokenizer, asked.going_on_from(asked.start or start.name, start)
     batches = _batches(recipe, parts, tokenizer, progress)
     train, validation = batches["train"], batches.get("validation")
     recipe = _scheduled(recipe, train.steps_per_epoch * times)

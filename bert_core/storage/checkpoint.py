@@ -115,7 +115,8 @@ class Checkpoint:
     notes: what the files lacked, beside what files of such a model never have, one sentence each. missing: which of
     "pooler", "mlm" and "nsp" they lacked; these parts are random, and probes that need them raise an error. recipe: the
     settings of the training as JSON data, if known. head: of a fine-tuned model; its files have neither of the
-    pre-training heads. watch: what every probe lets its passes go through, see `BertModel.forward`; no file has it."""
+    pre-training heads. watch: what every probe lets its passes go through, see `BertModel.forward`; no file has it.
+    random_weights: whether all are; then nothing is missing."""
 
     model: BertForPreTraining  # while somebody trains it, a copy in eval mode with its weights, see `_in_eval_mode`
     tokenizer: Tokenizer
@@ -125,6 +126,7 @@ class Checkpoint:
     recipe: Mapping[str, Any] | None = None
     head: TaskHead | None = None
     watch: Watch | None = None
+    random_weights: bool = False
 
     def __repr__(self) -> str:
         kind = self.head.architecture if self.head else "BertForPreTraining"
@@ -271,7 +273,7 @@ def load_checkpoint(
     folder: its path, or the name of a model in `checkpoints`, such as "romeo-juliet". The pooler and each head may be
     missing; they are then drawn with a fixed seed and described in `notes`, without PyTorch's global generator.
     max_positions: the longest input in tokens, if it should exceed the number of positions in the weights; the new ones
-    are drawn. random_weights: draw all weights; the folder needs none, and the model has no head of a task and no
+    are drawn. random_weights: draw all weights, as for a folder without any; the model has no head of a task and no
     recipe. limits: of its files, tokens and parameters. Raises CheckpointError with what differs or is over a limit."""
     path = model_folder(folder).resolve()
     if not os.path.isdir(path):  # no error where no folder can have this name
@@ -317,8 +319,9 @@ def assemble(
     with torch.device("meta"):
         model = BertForPreTraining(config.replace(pad_token_id=token_id(tokenizer, PAD)))
     if stored is None:
-        note = f"Only the tokenizer and the sizes are those of {name}; all weights are random."
-        return Checkpoint(model.eval(), tokenizer, name, (note,), _fill(model, None, known))
+        _fill(model, None, known)
+        note = "All weights are random; only the tokenizer and the sizes are those of the files."
+        return Checkpoint(model.eval(), tokenizer, name, (note,), random_weights=True)
     if head := _read_head(fields):
         head.add_to(model)
     missing = _fill(model, stored, known)

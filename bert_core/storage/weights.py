@@ -1,8 +1,11 @@
 """Reads safetensors files, and the weights of a model folder, as untrusted: names, shapes and numbers are checked."""
 
+import fnmatch
 import functools
 import math
-from collections.abc import Callable, Mapping
+import os
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from bert_core.storage.untrusted import opened, while_same
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 SHARDS = "model-?????-of-?????.safetensors"
+_OTHER_WEIGHTS = re.compile(r"\.(bin|pt|pth|ckpt|h5|msgpack|safetensors)\b")
 
 POSITIONS = "bert.embeddings.position_embeddings.weight"
 
@@ -76,16 +80,23 @@ def open_tensors(path: Path) -> dict[str, Stored]:
             raise CheckpointError(f"{path.name} is damaged ({error}); download or export it again.") from None
 
 
-def open_weights(folder: Path) -> dict[str, Stored]:
-    """The tensors in model.safetensors or, without it, in its parts, such as model-00001-of-00002.safetensors."""
-    files = [folder / WEIGHTS] if (folder / WEIGHTS).exists() else sorted(folder.glob(SHARDS))
-    if not files:
+def open_weights(folder: Path) -> dict[str, Stored] | None:
+    """The tensors in model.safetensors or, without it, in its parts, such as model-00001-of-00002.safetensors; None in
+    a folder without weights. Raises CheckpointError if it has only others, or a file is damaged."""
+    files = weight_files(os.listdir(folder))
+    return {name: each for file in files for name, each in open_tensors(folder / file).items()} or None
+
+
+def weight_files(names: Collection[str]) -> list[str]:
+    """The files of weights in a folder with these files. Raises CheckpointError if it has only others."""
+    files = [WEIGHTS] if WEIGHTS in names else sorted(fnmatch.filter(names, SHARDS))
+    if not files and (others := sorted(filter(_OTHER_WEIGHTS.search, names))):
         raise CheckpointError(
-            f"The folder has no {WEIGHTS}. With --random-weights, the command line begins with random ones. Weights in "
-            ".bin, .pt and .ckpt files are never opened, because such a file can run programs. To convert a file that "
-            f"you trust, run Python in its folder:\n{CONVERSION}"
+            f"There is no {WEIGHTS}, but {quoted(others[0])}. Weights in .bin, .pt and .ckpt files are never opened, "
+            "because such a file can run programs; a folder without weights opens with random ones. To convert a file "
+            f"that you trust, run Python in its folder:\n{CONVERSION}"
         )
-    return {name: each for file in files for name, each in open_tensors(file).items()}
+    return files
 
 
 # The weights alone, without any other object of the pickle, and each tensor with memory of its own.

@@ -439,13 +439,13 @@ def test_going_on_from_a_model_takes_a_rate_for_going_on(tiny_checkpoint):
     corpus = Corpus.from_text(DIALOGUE, "lines", "the dialogue")
     prepared = prepare(recipe, corpus, start=tiny_checkpoint)
     assert prepared.recipe.training.learning_rate == 3e-4
-    given = recipe.going_on_from("tiny", tiny_checkpoint.config).override({"training.learning_rate": 0.004})
+    given = recipe.going_on_from("tiny", tiny_checkpoint).override({"training.learning_rate": 0.004})
     assert prepare(given, corpus, start=tiny_checkpoint).recipe.training.learning_rate == 0.004
     assert prepare(recipe, corpus).recipe.training.learning_rate == recipe.training.learning_rate > 0.001
     low = recipe.override({"training.learning_rate": 1e-5})
     assert prepare(low, corpus, start=tiny_checkpoint).recipe.training.learning_rate == 1e-5
     parts = recipe.override({"training.parts": [{"start": 2, "steps": 2, "learning_rate": 0.01}]})
-    assert [part.learning_rate for part in parts.going_on_from("tiny", tiny_checkpoint.config).training.parts] == [3e-4]
+    assert [part.learning_rate for part in parts.going_on_from("tiny", tiny_checkpoint).training.parts] == [3e-4]
 
 
 def test_a_text_of_unknown_words_is_said_or_refused(tiny_checkpoint):

@@ -568,7 +568,8 @@ def test_pickles_are_never_opened(folder, tmp_path):
         load_checkpoint(folder)
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(
-        CheckpointError, match=r"no model\.safetensors\. .* Weights in \.bin.*To convert a file that you trust"
+        CheckpointError,
+        match=r"but 'pytorch_model\.bin'\. Weights in \.bin.*To convert a file that you trust",
     ):
         load_checkpoint(folder)
     assert not (tmp_path / "sprung").exists()

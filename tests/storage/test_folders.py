@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 from bert_core.data.tokenizer import SPECIAL_TOKENS
 from bert_core.errors import CheckpointError
+from bert_core.probes.masked_words import fill_mask
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 
 PIECES = [*SPECIAL_TOKENS, *"abc", "##a", "##b", "##c", "!", "-"]
@@ -54,6 +55,33 @@ def test_tokens_beside_the_vocabulary_are_refused_by_name(write):
     (folder / "added_tokens.json").write_text(json.dumps({"covid": 13, "[E1]": 14}))
     with pytest.raises(CheckpointError, match=r"tokens beside those of BERT's vocabulary \('covid', '\[E1\]'\)"):
         load_checkpoint(folder)
+
+
+def test_a_folder_without_weights_opens_with_random_ones_and_says_so(write):
+    folder = write(cls="BertForSequenceClassification")
+    (folder / "model.safetensors").unlink()
+    torch.manual_seed(5)
+    model, again = load_checkpoint(folder), load_checkpoint(folder, random_weights=True)
+    assert (model.random_weights, model.missing, model.head, model.recipe) == (True, frozenset(), None, None)
+    assert model.notes == ("All weights are random; only the tokenizer and the sizes are those of the files.",)
+    assert model.tokenizer.encode("ab").tokens == ["[CLS]", "a", "##b", "[SEP]"]
+    assert all(torch.equal(first, second) for first, second in zip(model.tensors.values(), again.tensors.values()))
+    assert 0.015 < float(model.tensors["bert.embeddings.word_embeddings.weight"].std()) < 0.02  # cut at two deviations
+    assert len(fill_mask(model, "a [MASK]")) == 1, "its heads are random, not missing"
+    save_checkpoint(model, folder)
+    assert not load_checkpoint(folder).random_weights
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["pytorch_model-00001-of-00002.bin", "bert_model.ckpt.index", "tf_model.h5", "model.safetensors.index.json"],
+)
+def test_a_folder_with_weights_that_are_not_read_does_not_open_with_random_ones(name, write):
+    folder = write()
+    (folder / "model.safetensors").rename(folder / name)
+    with pytest.raises(CheckpointError, match=f"but '{name}'"):
+        load_checkpoint(folder)
+    assert load_checkpoint(folder, random_weights=True).random_weights
 
 
 @pytest.mark.parametrize("new", ["covid", "[E1]"])

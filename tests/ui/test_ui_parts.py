@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import re
+import zipfile
 from types import SimpleNamespace
 
 import pytest
@@ -267,6 +268,27 @@ def test_the_files_of_a_folder_are_opened_without_those_that_are_no_part_of_a_mo
     (tmp_path / "added_tokens.json").write_bytes(b"\x80\x04")
     with pytest.raises(CheckpointError, match=r"^added_tokens\.json is not valid JSON"):
         open_files(sorted(tmp_path.iterdir()))
+
+
+@pytest.mark.parametrize("is_zip", [False, True])
+def test_a_folder_without_weights_opens_and_one_with_a_pickle_does_not(is_zip, tiny_checkpoint, tmp_path) -> None:
+    def opened() -> Checkpoint:
+        files = sorted(folder.iterdir())
+        if is_zip:
+            with zipfile.ZipFile(tmp_path / "bare.zip", "w") as archive:
+                for file in files:
+                    archive.write(file, f"bare/{file.name}")
+        return open_files([tmp_path / "bare.zip"] if is_zip else files)
+
+    folder = tmp_path / "files"
+    save_checkpoint(tiny_checkpoint, folder)
+    (folder / "model.safetensors").unlink()
+    facts = model_facts(Model("bare", "random weights", opened()))
+    assert ["State", "random weights"] in facts["facts"]
+    assert facts["notes"] == ["All weights are random; only the tokenizer and the sizes are those of the files."]
+    (folder / "pytorch_model.bin").write_bytes(b"\x80\x04")
+    with pytest.raises(CheckpointError, match=r"no model\.safetensors, but 'pytorch_model\.bin'"):
+        opened()
 
 
 @pytest.mark.parametrize(
