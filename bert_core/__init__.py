@@ -38,7 +38,7 @@ from bert_core.runs.train import finetune, prepare
 from bert_core.show import show
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint
-from bert_core.tasks.examples import load_task
+from bert_core.tasks.examples import TaskParts, load_task
 from bert_core.tasks.multiple_choice import BertForMultipleChoice
 from bert_core.tasks.prediction import predict, review, task_logits, task_rows
 from bert_core.tasks.question_answering import BertForQuestionAnswering, best_answers

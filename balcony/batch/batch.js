@@ -1,4 +1,4 @@
-// The batch of a step: pairs as the model was given them, and the model's guess for each asked word.
+// The batch of a step: pairs or examples of a task as the model was given them, and its answers to what it was asked for.
 // The view follows the selected step; drawing other masks holds the step until a person selects another one.
 // Kinds of tokens do not differ by colour alone: each has its own border, and asked words name their kind.
 
@@ -8,7 +8,11 @@ import { on } from "../frame/page.js";
 import { question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 import { asking } from "../views.js";
-import { scrolling, table } from "../controls.js";
+import { scrolling, table, toggle } from "../controls.js";
+
+/** @typedef {{label: any, guess: any, probability?: number, loss: number, is_right: boolean | null, what?: "start" | "end", at?: number, guessed?: number, scores?: [name: string, logit: number, probability: number][], of?: number}} Asked of a row; at, guessed: positions of the true answer and of the model's; is_right: null for a number */
+/** @typedef {{number: number, of: number, step: number, with_answer: number[], from?: number, to?: number, before?: number, after?: number, shared?: number[]}} Window see `_window` in balcony/batch/task_rows.py */
+/** @typedef {{example: number, number: number | null, answer?: string, window?: Window, lost: number, asks: Asked[]} & Record<string, any>} TaskRow number: null for a window of another step */
 
 const OWN_MASKS = "The words that were asked in this step";
 const GATHERED = [
@@ -16,28 +20,54 @@ const GATHERED = [
   "dim 1: output[i][j][k] = input[i][index[i][j][k]][k]",
   "dim 2: output[i][j][k] = input[i][j][index[i][j][k]]",
 ];
+const OF_PAIRS = ["These are the first pairs.", "These are the last pairs.", "Previous pairs", "Next pairs"];
+const OF_EXAMPLES = [
+  "These are the first examples.",
+  "These are the last examples.",
+  "Previous examples",
+  "Next examples",
+];
+const QUIET = ["untouched", "special", "padding"]; // kinds of tokens that are not asked
+/** What is asked in each task, but numbers. @type {Record<string, string>} */
+const QUESTIONS = {
+  "text-classification": "labels of these examples right, mean loss",
+  "multiple-choice": "choices of these examples right, mean loss",
+  "question-answering": "starts and ends of these examples right, mean loss",
+  "token-classification": "tags of these examples right, mean loss",
+};
 const SAMPLES = { masked: "[MASK]", special: "[CLS]", padding: "[PAD]" };
 
 /** What no language translates. @param {string} text */
 const code = (text) => el("code", { translate: "no" }, text);
 
 /** A token; an asked word with its kind, the true word, the guess and the loss. @param {any} row @param {number} at @param {number} end */
-function token({ tokens, kinds, guesses }, at, end) {
+function token({ tokens, ids, kinds, guesses, asks = [], window }, at, end) {
   const kind = kinds[at],
     guess = guesses[at],
-    likely = guess && ` ${percent(guess.probability)}`;
+    said = guess && (guess.token ?? guess.guess),
+    likely = guess && ` ${percent(guess.probability)}`,
+    isShared = window?.shared?.includes(at);
   return el(
-    `li.b-token.is-${kind}`,
-    { title: kind },
+    isShared ? `li.b-token.is-${kind}.is-shared` : `li.b-token.is-${kind}`,
+    { title: isShared && kind !== "answer" ? "shared" : kind },
     el("bdi.b-token-shown", kind === "padding" ? `${tokens[at]} × ${end - at}` : tokens[at]),
     guess && [
       el("small.b-token-kind", kind),
       el("small", "true: ", el("bdi", guess.label)),
-      guess.is_right
-        ? el("small", "✓ ", el("bdi", guess.token), likely)
-        : el("small.b-wrong", "✗ ", el("bdi", guess.token), likely),
+      guess.is_right ? el("small", "✓ ", el("bdi", said), likely) : el("small.b-wrong", "✗ ", el("bdi", said), likely),
       el("small", `loss ${guess.loss.toFixed(2)}`),
     ],
+    asks.map(({ what, at: right, guessed, is_right: isRight }) => [
+      what && right === at && el("small.b-token-kind", what),
+      what &&
+        guessed === at &&
+        el(
+          isRight ? "small" : "small.b-wrong",
+          isRight ? "✓ " : "✗ ",
+          what === "start" ? "model: start" : "model: end",
+        ),
+    ]),
+    el("small.b-token-id", kind === "later" ? `${ids[at]} · -100` : `${ids[at]}`),
   );
 }
 
@@ -46,8 +76,23 @@ function line(row, name, from, to, segment) {
   const length = segment === "padding" ? 1 : to - from,
     tokens = Array.from({ length }, (_, k) => token(row, from + k, to)),
     dir = direction(row.tokens.slice(from, to)),
-    list = el("ol", { "aria-label": name ? `${name}, ${segment}` : segment, dir }, tokens);
-  return el("div.b-segment", el("span.b-segment-name", { title: segment }, name), list);
+    list = el("ol", { "aria-label": name ? `${name}, ${segment}` : segment, dir }, tokens),
+    read = segment === "padding" ? "segment 0, attention mask 0" : `${segment}, attention mask 1`;
+  return el("div.b-segment", el("span.b-segment-name", { title: segment }, name), el("small.b-token-id", read), list);
+}
+
+/** The segments of a row, and its padding. @param {any} row */
+function lines(row) {
+  const { tokens, kinds, segments } = row,
+    padding = kinds.indexOf("padding"),
+    end = padding < 0 ? tokens.length : padding,
+    hasB = segments.includes(1), // without next sentence prediction, a sentence may stand alone
+    second = hasB ? segments.indexOf(1) : end;
+  return [
+    line(row, "A", 0, second, "segment 0"),
+    hasB && line(row, "B", second, end, "segment 1"),
+    padding >= 0 && line(row, "", end, tokens.length, "padding"),
+  ];
 }
 
 /** What the text says about a pair. @param {boolean | null} isNext null: it is not asked @param {string} label */
@@ -59,24 +104,107 @@ function truth(isNext, label) {
 
 /** @param {any} row @param {number} number @param {string} label */
 function pair(row, number, label) {
-  const { tokens, kinds, segments, is_next: isNext, is_next_probability: likely } = row,
-    padding = kinds.indexOf("padding"),
-    end = padding < 0 ? tokens.length : padding,
-    hasB = segments.includes(1), // without next sentence prediction, a sentence may stand alone
-    second = hasB ? segments.indexOf(1) : end,
+  const { segments, is_next: isNext, is_next_probability: likely } = row,
     isRight = likely >= 0.5 === isNext,
     probability = percent(isNext ? likely : 1 - likely);
   const judged = el(
       isRight ? "span" : "span.b-wrong",
       `${isRight ? "✓" : "✗"} the model's probability: ${probability}`,
     ),
-    title = `Pair ${number}: ${hasB ? truth(isNext, label) : "A alone, without B"}. `;
+    title = `Pair ${number}: ${segments.includes(1) ? truth(isNext, label) : "A alone, without B"}. `;
+  return el("section.b-pair", el("h4", title, isNext !== null && judged), lines(row));
+}
+
+/** An answer, or a number. @param {string | number} value */
+const shown = (value) => el("bdi", typeof value === "number" ? value.toFixed(2) : value);
+
+/** What is asked of a row or of choices, and the model's answer. @param {Asked} asked @param {boolean} [isChoice] */
+function asked({ label, guess, probability, loss, is_right: isRight, what, scores = [], of = 0 }, isChoice) {
+  const rest = of - scores.length,
+    said = (/** @type {string | number} */ value) => [isChoice && "choice ", shown(value)];
+  return [
+    el(
+      isRight === false ? "p.b-wrong" : "p",
+      isRight !== null && (isRight ? "✓ " : "✗ "),
+      what && [el("strong", what), ", "],
+      "true: ",
+      said(label),
+      "; ",
+      "the model: ",
+      said(guess),
+      probability !== undefined && ` ${percent(probability)}`,
+      "; ",
+      isRight === null ? `squared error ${loss.toFixed(2)}` : `loss ${loss.toFixed(2)}`,
+    ),
+    scores.length > 0 &&
+      !isChoice &&
+      el(
+        "p",
+        "Scores: ",
+        scores.map(([name, logit, p], k) => [k > 0 && ", ", el("bdi", name), ` ${logit.toFixed(2)} (${percent(p)})`]),
+        rest > 0 && [" ", `and ${rest} less likely`],
+      ),
+  ];
+}
+
+/** Which window of its context, or part of its sentence, a row is, and whether it has the answer. @param {TaskRow} row @param {Window} window */
+function place({ number: used, answer }, { number, of, step, from, to, before = 0, after = 0, with_answer: holders }) {
+  const name = from ? `Window ${number} of ${of}` : `Part ${number} of ${of} of a long sentence`,
+    when = used === null && `read in step ${step}`,
+    others = holders.join(", ");
+  const has = holders.includes(number)
+    ? el("strong", "The answer is in it.")
+    : answer && (others ? `The answer is not in it, but in window ${others}.` : "No window has the whole answer.");
+  return [
+    el("strong", name),
+    when && [", ", when],
+    from && [": ", `tokens ${from} to ${to} of the context`],
+    ". ",
+    before > 0 && `The first ${before} are in window ${number - 1} too. `,
+    after > 0 && `The last ${after} are in window ${number + 1} too. `,
+    has,
+  ];
+}
+
+/** One row of an example. @param {TaskRow} row @param {number} k its place among them @param {TaskRow[]} rows */
+function taskRow(row, k, rows) {
+  const { window, lost, number, answer, asks } = row,
+    isChoice = rows.length > 1 && !window,
+    scores = rows[0].asks[0]?.scores ?? [],
+    score = scores.find(([name]) => isChoice && name === `${k + 1}`),
+    isRight = rows[0].asks[0]?.label === `${k + 1}`;
+  const about = [
+    window && el("p", place(row, window)),
+    isChoice && [
+      el(
+        "p",
+        el("strong", `Choice ${k + 1}`),
+        isRight && [" ", el("strong", "(right)")],
+        score && `: score ${score[1].toFixed(2)} (${percent(score[2])})`,
+      ),
+    ],
+    lost > 0 && el("p.b-wrong", `${lost} of its tokens had no room.`),
+  ];
+  if (number === null)
+    return el("details.b-preview-more", el("summary", place(row, /** @type {Window} */ (window))), lines(row));
+  return el("div.b-batch-row", about, answer !== undefined && asks.map((each) => asked(each)), lines(row));
+}
+
+/** An example of a task with its rows. @param {TaskRow[]} rows */
+function example(rows) {
+  const [{ example: number, answer, window }] = rows,
+    here = rows.filter((row) => row.number !== null);
   return el(
     "section.b-pair",
-    el("h4", title, isNext !== null && judged),
-    line(row, "A", 0, second, "segment 0"),
-    hasB && line(row, "B", second, end, "segment 1"),
-    padding >= 0 && line(row, "", end, tokens.length, "padding"),
+    el(
+      "h4",
+      `Example ${number + 1}`,
+      answer !== undefined &&
+        (answer ? [": ", "the answer is ", el("bdi", `“${answer}”`)] : [": ", "the context has no answer"]),
+      window && [". ", `This step has ${here.length} of its ${window.of} rows.`],
+    ),
+    answer === undefined && here[0].asks.map((each) => asked(each, rows.length > 1)),
+    el("div.b-batch-rows", rows.map(taskRow)),
   );
 }
 
@@ -89,7 +217,7 @@ function legend(entries) {
 }
 
 /** The tensors of the batch, and where the asked words of the shown pairs are among all positions. @param {any} value */
-function gathered({ rows, first, length, shapes }) {
+function gathered({ rows, first, length, shapes, task }) {
   const asked = rows.flatMap(({ number, guesses }, k) =>
     Object.entries(guesses).map(([at, { label }], j) => [
       `Pair ${first + k + 1}`,
@@ -101,8 +229,10 @@ function gathered({ rows, first, length, shapes }) {
     ]),
   );
   const named = shapes.map(([name, ...cells]) => [el("code", name), ...cells]);
+  const sizes = table(["Tensor", "Shape", "Size", "What it has"], named, { numbers: 4 });
+  if (task) return scrolling("Shapes of the batch", sizes);
   return [
-    scrolling("Shapes of the batch", table(["Tensor", "Shape", "Size", "What it has"], named, { numbers: 4 })),
+    scrolling("Shapes of the batch", sizes),
     el("p", "Position t of the pair in row b of the batch has the number b × T + t. For the pairs above:"),
     scrolling(
       "Asked positions",
@@ -116,11 +246,12 @@ function gathered({ rows, first, length, shapes }) {
   ];
 }
 
-function summary({ rows, right, step, again }) {
-  const guesses = rows.flatMap((row) => Object.values(row.guesses)),
+function summary({ rows, right = [], step, again, task }) {
+  const guesses = rows.flatMap((row) => [...Object.values(row.guesses), ...(row.asks ?? [])]),
     known = guesses.filter((guess) => guess.is_right).length,
     kinds = right.map(([kind, some, all]) => `${kind} ${some} of ${all}`).join(", "),
-    loss = guesses.reduce((sum, guess) => sum + guess.loss, 0) / guesses.length;
+    mean = (/** @type {number[]} */ values) => values.reduce((sum, each) => sum + each, 0) / values.length,
+    loss = mean(guesses.map((guess) => guess.loss));
   const before = step
     ? `Batch of step ${count(step)}, with guesses of the model after the step`
     : "The first batch, with guesses of the untrained model";
@@ -128,9 +259,15 @@ function summary({ rows, right, step, again }) {
   const labels = guesses.map(({ label }) => label),
     often = (/** @type {string} */ word) => labels.filter((each) => each === word).length,
     frequent = labels.reduce((one, other) => (often(other) > often(one) ? other : one), labels[0]);
-  const asks =
-    ` ${known} of ${guesses.length} asked words of these pairs right (${kinds}), mean loss ${loss.toFixed(2)}.` +
-    ` Always answering “${frequent}”, the most frequent of them, would be right for ${often(frequent)}.`;
+  if (task === "text-regression") {
+    const middle = mean(labels),
+      always = mean(labels.map((label) => (label - middle) ** 2)).toFixed(2);
+    return `${before}. Mean squared error of these examples ${loss.toFixed(2)}. Always answering ${middle.toFixed(2)}, their mean, would have ${always}.`;
+  }
+  const about = task ? QUESTIONS[task] : `asked words of these pairs right (${kinds}), mean loss`,
+    asks =
+      ` ${known} of ${guesses.length} ${about} ${loss.toFixed(2)}.` +
+      ` Always answering “${frequent}”, the most frequent of them, would be right for ${often(frequent)}.`;
   return `${before}${drawn}.${guesses.length ? asks : ""}`;
 }
 
@@ -145,7 +282,9 @@ class Batch {
   pairs = el("div.b-pairs");
   key = el("div");
   shapes = el("div.b-shapes");
-  inside = el("details.b-preview-more", el("summary", "Shapes, and how the asked words are gathered"), this.shapes);
+  insideName = el("summary");
+  inside = el("details.b-preview-more", this.insideName, this.shapes);
+  hint = el("p.b-empty");
   back = button("◀", () => this.page(-1), { id: "batch-back", "aria-label": "Previous pairs" });
   next = button("▶", () => this.page(1), { id: "batch-next", "aria-label": "Next pairs" });
   own = button("The step's own masks", () => this.hold(0), { id: "batch-own" });
@@ -156,8 +295,12 @@ class Batch {
     this.options = options;
     const hint = "Draw new masks for the same pairs, as a later step would",
       draw = button("Draw again", () => this.hold(this.again + 1), { id: "batch-again", title: hint });
-    this.tools = tools(this.back, this.range, this.next, draw, this.own);
-    root.append(el("h2", "What does one training step look like?"), el("p.b-empty", options.hint));
+    this.redraw = [draw, this.own]; // a task has no masks
+    const showIds = (/** @type {boolean} */ isTicked) => root.classList.toggle("has-ids", isTicked),
+      ids = toggle("Ids, segments and masks", showIds, { id: "batch-ids", checked: "" });
+    showIds(true);
+    this.tools = tools(this.back, this.range, this.next, draw, this.own, ids);
+    root.append(el("h2", "What does one training step look like?"), this.hint);
     root.append(this.pairing, this.tools, this.summary, this.pairs, this.inside, this.key);
     this.ask = asking(this.pairs, async () => {
       const { again, shown, first } = this,
@@ -190,9 +333,12 @@ class Batch {
   }
 
   paint(value) {
-    const { rows, label, pairs, step, again } = value,
-      { first } = this;
+    const { rows, label, pairs, step, again, task } = value,
+      { first } = this,
+      [firstOnes, lastOnes, previous, next] = task ? OF_EXAMPLES : OF_PAIRS;
     this.tools.hidden = this.key.hidden = this.inside.hidden = !rows;
+    this.hint.textContent = value.hint ?? this.options.hint;
+    this.pairing.textContent = label === "IsNext" || !rows ? this.options.pairing : "";
     if (!rows) {
       this.shown = null;
       this.summary.textContent = value.text;
@@ -207,16 +353,21 @@ class Batch {
     }
     this.shown = value;
     this.summary.textContent = summary(value);
-    this.pairing.textContent = label === "IsNext" ? this.options.pairing : "";
-    this.range.textContent = `Pairs ${first + 1} to ${first + rows.length} of ${pairs}`;
-    disable(this.back, first === 0 && "These are the first pairs.", "Previous pairs");
-    disable(this.next, first + rows.length >= pairs && "These are the last pairs.", "Next pairs");
-    disable(this.own, this.again === 0 && "This is the batch of this step.", OWN_MASKS);
-    const drawn = rows.map((row, index) => pair(row, value.first + index + 1, label));
-    const [masked, replaced, kept, ...others] = value.legend;
-    fill(this.pairs, el("div.b-batch-asked", legend([masked, replaced, kept])), drawn);
+    const examples = [...new Set(rows.map((row) => row.example))],
+      groups = task ? examples.map((each) => rows.filter((row) => row.example === each)) : rows,
+      last = first + groups.length;
+    this.range.textContent = `${task ? "Examples" : "Pairs"} ${first + 1} to ${last} of ${pairs}`;
+    disable(this.back, first === 0 && firstOnes, previous);
+    disable(this.next, last >= pairs && lastOnes, next);
+    for (const each of this.redraw) each.hidden = Boolean(task);
+    disable(this.own, again === 0 && "This is the batch of this step.", OWN_MASKS);
+    const drawn = groups.map((each, index) => (task ? example(each) : pair(each, value.first + index + 1, label))),
+      isQuiet = (/** @type {[string, string]} */ [kind]) => QUIET.includes(kind);
+    const named = value.legend.filter((entry) => !isQuiet(entry));
+    fill(this.pairs, named.length > 0 && el("div.b-batch-asked", legend(named)), drawn);
+    this.insideName.textContent = task ? "Shapes of the batch" : "Shapes, and how the asked words are gathered";
     fill(this.shapes, gathered(value));
-    fill(this.key, legend(others), el("p.b-empty", this.options.why));
+    fill(this.key, legend(value.legend.filter(isQuiet)), !task && el("p.b-empty", this.options.why));
     this.setValue({ run: value.run, step, first: value.first, again });
   }
 }

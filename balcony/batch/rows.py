@@ -7,6 +7,7 @@ Shapes: B pairs, T tokens, M asked positions of the batch.
 """
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,6 +28,7 @@ Kind = Literal["masked", "replaced", "kept", "untouched", "special", "padding"]
 class RowView:
     """A pair of segments A and B, of a sentence or more each, or A alone."""
 
+    ids: tuple[int, ...]  # (T,)
     tokens: tuple[str, ...]  # (T,) as the model reads them
     kinds: tuple[Kind, ...]  # (T,); masked, replaced and kept tokens are asked, the others are not
     segments: tuple[int, ...]  # (T,) 0 for A and 1 for B
@@ -91,7 +93,7 @@ def view_batch(batch: Batch, tokenizer: Tokenizer, rows: slice = slice(None)) ->
         kinds = tuple(_kind(token, true, specials) for token, true in zip(ids, labels))
         asked = {i: token_text(tokenizer, true) for i, true in enumerate(labels) if true != IGNORED}
         is_next = None if label == IGNORED else label == IS_NEXT
-        views.append(RowView(tokens, kinds, tuple(segments), is_next, asked, number))
+        views.append(RowView(tuple(ids), tokens, kinds, tuple(segments), is_next, asked, number))
     return BatchView(tuple(views), (B, T), M, batch)
 
 
@@ -101,6 +103,17 @@ def interleaved(next_sentence_label: Tensor) -> Tensor:
     alike = (next_sentence_label[:, None] == next_sentence_label).double()  # (B, B)
     middles = (alike.tril().sum(1) - 0.5) / alike.sum(1)  # (i - 1/2) / n for the i-th of n rows of a kind
     return middles.argsort(stable=True)
+
+
+def shape_rows(tensors: Mapping[str, tuple[str, str]], sizes: Mapping[str, int]) -> list[list[str]]:
+    """[name, shape in letters, sizes, what it has] of each tensor. tensors: by name, the letters of each, such as
+    "B, T", and what it has. sizes: of each letter; what is no letter is a number."""
+    rows = []
+    for name, (letters, text) in tensors.items():
+        each = letters.split(", ")
+        size = " × ".join(f"{sizes[letter]:,}" if letter in sizes else letter for letter in each)
+        rows.append([name, f"({letters},)" if len(each) == 1 else f"({letters})", size, text])
+    return rows
 
 
 def _kind(token: int, label: int, specials: dict[str, int]) -> Kind:

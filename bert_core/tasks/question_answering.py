@@ -20,6 +20,7 @@ from bert_core.errors import CorpusError
 from bert_core.storage.untrusted import Json, parse_value
 from bert_core.tasks.tables import TaskFile
 from bert_core.tasks.task import Answer, BertForTask, Example, Layout, Metrics, Parts, Prediction, Row, Task, ratio
+from bert_core.training.objective import Fractions
 
 REFUSED = (  # why a start and an end are no answer
     "",
@@ -111,8 +112,8 @@ class QuestionAnswering(Task):
             rows.append(replace(shown, lost=lost) if i == 0 else shown)
         return rows
 
-    def asked(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        return logits.transpose(1, 2).flatten(0, 1), target.flatten()  # starts and ends in turn
+    def numbers(self, logits: Tensor, target: Tensor) -> Fractions:
+        return super().numbers(logits.transpose(1, 2).flatten(0, 1), target.flatten())  # starts and ends in turn
 
     def decode(self, example: Example, parts: Parts, layout: Layout) -> Prediction:
         best, longest = layout.config.best_answers, layout.config.longest_answer

@@ -224,13 +224,8 @@ class Task:
     def loss(self, numbers: Tensor, config: object, step: int) -> Tensor:
         return numbers[0]
 
-    def asked(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Each question of a batch by itself: its logits, (N, L), and the index of its answer, (N,)."""
-        return logits, target
-
     def numbers(self, logits: Tensor, target: Tensor) -> Fractions:
         """Loss and accuracy as the task classes of `transformers` have them; see `TaskBatch`."""
-        logits, target = self.asked(logits, target)
         loss = F.cross_entropy(logits, target, reduction="sum")
         right = (logits.detach().argmax(1) == target).sum()
         return torch.stack([loss, right]), loss.new_tensor([len(target), len(target)])

@@ -1,0 +1,214 @@
+"""The batch of a step that learns a task, as text: its examples, what is asked of them, and a model's answers.
+
+A question is what the loss of a step is the mean over: one for each example or, of an answer, its start and its end in
+each window, or one for each tagged word.
+
+Shapes: R rows of a batch (of choices, examples), C choices, T tokens, M tagged words, L labels."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from balcony.batch.rows import shape_rows
+from balcony.server.probe_lock import probe_lock
+from bert_core.probes.reading import token_text
+from bert_core.storage.checkpoint import Checkpoint
+from bert_core.tasks.examples import TaskBatches
+from bert_core.tasks.prediction import task_logits
+from bert_core.tasks.task import Row, TaskBatch
+
+MOST_SCORES = 8  # labels of an example
+HINTS = {
+    "text-classification": "In this step the model was asked for the label of each example.",
+    "text-regression": "In this step the model was asked for the number of each example.",
+    "multiple-choice": "In this step the model was asked which choice is right. Each choice stands in a row with its "
+    "prompt and gets one score; softmax compares the scores of an example.",
+    "question-answering": "In this step the model was asked for the first and the last token of the answer. Each "
+    "window of a long context is a row by itself; where it does not have the answer, [CLS] is right.",
+    "token-classification": "In this step the model was asked for the tag of each word, at its first piece.",
+}
+AFTER = "The curve shows the loss before the update; these answers come after it, with dropout off."
+LEGEND = {
+    "question-answering": [
+        ["answer", "the answer; its first and last tokens are asked for"],
+        ["shared", "another window of this context shows it too"],
+    ],
+    "token-classification": [
+        ["asked", "the first piece of a word, whose tag is asked for"],
+        ["later", "a later piece: its label is -100, as of special tokens and padding, so it is not asked"],
+    ],
+}
+OF_EVERY = [
+    ["untouched", "shown, and not asked"],
+    ["special", "[CLS] begins a row; [SEP] ends each of its texts"],
+    ["padding", "fills up shorter rows; gets no attention"],
+]
+SHAPES = {  # of what the model reads, of what is right and of the logits
+    "text-classification": ("R, T", "R", "R, L", "the number of each label", "a score for each label"),
+    "text-regression": ("R, T", "R", "R, 1", "the right numbers", "the model's numbers"),
+    "multiple-choice": ("R, C, T", "R", "R, C", "the right choices, from 0", "a score for each choice"),
+    "question-answering": ("R, T", "R, 2", "R, T, 2", "where answers start and end", "each token as start and as end"),
+    "token-classification": ("R, T", "M", "M, L", "the number of each tag", "a score for each tag, at these tokens"),
+}
+
+
+def task_value(batches: TaskBatches, checkpoint: Checkpoint, step: int, shown: slice) -> dict[str, Any]:
+    """The examples `shown` of the batch of a step, counted from 1, and a model's answers to its questions, as the batch
+    view shows them. Windows of other steps, which have no answers, stand beside those of this one."""
+    batches, task = batches.copy(), batches.data.kind.name
+    epoch = batches.epoch_of(step - 1)
+    used: list[int] = epoch[(step - 1) % batches.steps_per_epoch].tolist()
+    groups: dict[int, list[int]] = {}  # of each example, the numbers of its rows
+    for number in used:
+        groups.setdefault(batches.rows_of([number])[0].example, []).append(number)
+    chosen = [sorted(own) for own in [*groups.values()][shown]]
+    numbers = [number for own in chosen for number in own]
+    with probe_lock:
+        found = task_logits(checkpoint, batches.rows_of(numbers), batches.choices) if numbers else []
+    logits, batch, rows = dict(zip(numbers, found, strict=True)), batches.batch(used), list[dict[str, Any]]()
+    for example, own in enumerate(chosen, shown.start or 0):
+        for number in _with_others(batches, own):
+            about = {"example": example, **_window(batches, number, epoch, step)}
+            questions = [*_questions(batches, number, logits[number])] if number in logits else []
+            for choice, row in enumerate(batches.rows_of([number])):
+                at = used.index(number) * batches.choices + choice if number in logits else None
+                asked = _places(row, questions) if choice == 0 else {"asks": [], "guesses": {}}
+                rows.append({**about, "number": at, **_row(batches, row, batch.input_ids.shape[-1]), **asked})
+    return {
+        "task": task,
+        "hint": f"{HINTS[task]} {AFTER}",
+        "pairs": len(groups),
+        "length": batch.input_ids.shape[-1],
+        "shapes": _shapes(batches, batch),
+        "rows": rows,
+        "legend": [*LEGEND.get(task, []), *OF_EVERY],
+    }
+
+
+def _questions(batches: TaskBatches, number: int, logits: np.ndarray) -> Iterator[dict[str, Any]]:
+    """What is asked of a row or, of choices, an example: what is right, and a model's answer. logits: (L,), (C,),
+    (T, 2) or (M, L)."""
+    row = batches.rows_of([number])[0]
+    assert row.target is not None
+    is_answer, right = row.offsets is not None, row.target.ravel()
+    names = _names(batches, row)
+    for place, (scores, label) in enumerate(zip(logits.T if is_answer else np.atleast_2d(logits), right, strict=True)):
+        if row.target.dtype == np.float32:
+            guess = float(scores[0])
+            yield {"label": float(label), "guess": guess, "loss": (guess - float(label)) ** 2, "is_right": None}
+            continue
+        likely = torch.from_numpy(scores).double().log_softmax(0)
+        best, order = int(scores.argmax()), np.argsort(-scores, kind="stable").tolist()
+        said = {"label": names[label], "guess": names[best], "probability": likely[best].exp().item()}
+        said |= {"loss": -likely[label].item(), "is_right": best == int(label)}
+        if is_answer:
+            said |= {"what": ("start", "end")[place], "at": int(label), "guessed": best}
+        elif row.positions is None:
+            shown = order if batches.choices > 1 else order[:MOST_SCORES]
+            said |= {"of": len(order), "scores": [[names[i], float(scores[i]), likely[i].exp().item()] for i in shown]}
+        yield said
+
+
+def _names(batches: TaskBatches, row: Row) -> Sequence[str]:
+    """What the answers to a question are called: labels, choices, or tokens with their positions."""
+    if row.offsets is None:
+        return batches.layout.labels or [f"{i + 1}" for i in range(batches.choices)]
+    return [f"{token_text(batches.layout.tokenizer, int(token))} ({i})" for i, token in enumerate(row.ids)]
+
+
+def _places(row: Row, questions: list[dict[str, Any]]) -> dict[str, Any]:
+    """Questions about tokens by their positions, and those about a row."""
+    if row.positions is None:
+        return {"asks": questions, "guesses": {}}
+    return {"asks": [], "guesses": {f"{position}": each for position, each in zip(row.positions, questions)}}
+
+
+def _row(batches: TaskBatches, row: Row, length: int) -> dict[str, Any]:
+    """The tokens of a row, filled up to `length`."""
+    layout, used = batches.layout, len(row.ids)
+    ids = [*map(int, row.ids), *[layout.pad] * (length - used)]
+    plain = "untouched" if row.positions is None else "later"
+    kinds = ["special" if token in (layout.cls, layout.sep) else plain for token in ids[:used]]
+    for position in () if row.positions is None else row.positions:
+        kinds[position] = "asked"
+    if row.offsets is not None and row.target is not None and row.target.any():
+        start, end = row.target[0]
+        kinds[start : end + 1] = ["answer"] * (end + 1 - start)
+    return {
+        "tokens": [token_text(layout.tokenizer, token) for token in ids],
+        "ids": ids,
+        "kinds": kinds + ["padding"] * max(0, length - used),
+        "segments": [int(row.second <= t < used) for t in range(len(ids))],
+        "lost": row.lost,
+    }
+
+
+def _has_answer(row: Row) -> bool:
+    """Whether a window has the whole answer."""
+    return row.target is not None and bool(row.target.any())
+
+
+def _same(batches: TaskBatches, number: int) -> range:
+    """The numbers of the rows of one example: the windows of its context or the parts of its sentence."""
+    example = batches.rows[number].example
+    return range(*(find(batches.rows, example, key=lambda row: row.example) for find in (bisect_left, bisect_right)))
+
+
+def _with_others(batches: TaskBatches, own: list[int]) -> list[int]:
+    """These rows of an example and, of a long context, the windows beside them and those with the answer."""
+    rows = batches.rows
+    if batches.rows_of(own[:1])[0].offsets is None:
+        return own
+    return [i for i in _same(batches, own[0]) if _has_answer(rows[i]) or any(abs(i - each) < 2 for each in own)]
+
+
+def _window(batches: TaskBatches, number: int, epoch: Sequence[np.ndarray], step: int) -> dict[str, Any]:
+    """Of an answer, the right one. Of several windows or parts, which of them a row is, the step of this pass that has
+    it, and what it shows of the context: tokens from and to, counted from 1, and those that its neighbours show too."""
+    row, found = batches.rows_of([number])[0], dict[str, Any]()
+    if row.offsets is not None:
+        given = batches.data.examples[row.example].label
+        found["answer"] = given[0][0] if given else ""
+    if batches.choices > 1 or len(every := _same(batches, number)) < 2:
+        return found
+    at = next(j for j, numbers in enumerate(epoch) if number in numbers)
+    found["window"] = {
+        "number": number - every.start + 1,
+        "of": len(every),
+        "step": step + at - (step - 1) % len(epoch),
+        "with_answer": [i - every.start + 1 for i in every if row.offsets is not None and _has_answer(batches.rows[i])],
+    }
+    if row.offsets is not None:
+        inside = _context(row)
+        before = batches.rows[number - 1].first + len(_context(batches.rows[number - 1])) if number > every.start else 0
+        after = batches.rows[number + 1].first if number + 1 < every.stop else row.first + len(inside)
+        shared = [*inside[: max(0, before - row.first)], *inside[after - row.first :]]
+        ends = {"from": row.first + 1, "to": row.first + len(inside)}
+        found["window"] |= {**ends, "before": max(0, before - row.first), "after": ends["to"] - after, "shared": shared}
+    return found
+
+
+def _context(row: Row) -> list[int]:
+    """The positions in a window that show its context."""
+    assert row.offsets is not None
+    return np.flatnonzero(row.offsets[:, 0] >= 0).tolist()
+
+
+def _shapes(batches: TaskBatches, batch: TaskBatch) -> list[list[str]]:
+    """As `shapes` of the batch tab, of a task's batch."""
+    read, right, scores, is_right, is_score = SHAPES[batches.data.kind.name]
+    found = {
+        "input_ids": (read, "the tokens of each row, filled up to T"),
+        "token_type_ids": (read, "1 in the second text of a row, else 0"),
+        "attention_mask": (read, "1 at tokens and 0 at padding"),
+        "target": (right, is_right),
+        "logits": (scores, is_score),
+    }
+    if batch.positions is not None:
+        found["positions"] = ("M", "the numbers of the asked tokens among all R × T, from 0")
+    R, *_, T = batch.input_ids.shape
+    words = 0 if batch.positions is None else len(batch.positions)
+    return shape_rows(found, {"R": R, "C": batches.choices, "T": T, "L": len(batches.layout.labels), "M": words})
