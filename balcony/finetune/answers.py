@@ -4,22 +4,21 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from balcony.frame.page_request import PageRequest
-from balcony.frame.question import Question
 from balcony.frame.shown_model import caption
 from balcony.parts.export import Row
 from balcony.parts.labels import in_words
 from balcony.parts.notes import unknown_note
 from balcony.parts.report import task_report
+from balcony.parts.task_input import example_of, hint_of, not_used
 from balcony.parts.verdicts import FEWEST, MOST_JUDGED
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import Model, is_finetuning
 from bert_core.errors import InputError, RunError, percent
-from bert_core.probes.reading import tokenize
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.examples import TaskParts, learned_columns
+from bert_core.tasks.examples import TaskParts
 from bert_core.tasks.prediction import Judged, Review, predict, review, task_of
 from bert_core.tasks.task import Example, Prediction
-from bert_core.tasks.token_classification import divided, entities, spans_of
+from bert_core.tasks.token_classification import entities, spans_of
 
 SAMPLES = 3
 MOST_SHOWN = 25
@@ -28,13 +27,6 @@ LONGEST_SHOWN = 4_000  # characters of a text
 COLUMNS = ("text", "pair", "label", "guess", "right")
 NO_EXAMPLES = "Fine-tune a model first; its answers about held-out examples can be saved then."
 NOTHING = "no answer"
-HINTS = {
-    "multiple-choice": "Type a sentence above, and below at least two choices, one on each line.",
-    "question-answering": "Type a question above, and in the second box the text that has the answer.",
-}
-PAIR_HINT = "This model learned from pairs of texts: type a sentence into both boxes above, or press an example."
-HINT = "Type a sentence above, or press an example."
-ALONE = "This model learned from single texts; the second sentence above is not used."
 
 Span = tuple[str, int, int]  # kind, first character, and the one after the last
 Pieces = list[list[str]]  # of a text: [characters, kind], "" between the marked ones
@@ -175,37 +167,15 @@ def tried_value(asked: PageRequest) -> dict[str, Any]:
     if (shown := task_model(asked)) is None:
         return {}
     checkpoint, question = shown.model.checkpoint, asked.question
-    task = task_of(checkpoint)
-    learned = len(learned_columns(checkpoint)) - 1
-    is_alone = learned == 1
-    if (example := example_of(checkpoint, question, is_alone=is_alone)) is None:
-        return {"hint": HINTS.get(task.name, HINT)}
-    if learned == 2 and not question.pair.strip():
-        return {"hint": PAIR_HINT}
+    if (example := example_of(checkpoint, question)) is None:
+        return {"hint": hint_of(checkpoint)}
     cut_notes: list[str] = []
     with probe_lock:
         [found] = predict(checkpoint, [example], tell=cut_notes.append)
     assert checkpoint.head is not None
     value = prediction_value(example, found, checkpoint.head.labels)
-    notes = [*unknown_note(checkpoint, question.text), *[ALONE] * bool(is_alone and question.pair.strip()), *cut_notes]
+    notes = [*unknown_note(checkpoint, question.text), *not_used(checkpoint, question), *cut_notes]
     return value | {"name": caption(shown.model), "notes": notes}
-
-
-def example_of(checkpoint: Checkpoint, question: Question, *, is_alone: bool) -> Example | None:
-    """The page's sentences as an example of the model's task, None if one is missing. is_alone: without the second."""
-    task, (text, pair) = task_of(checkpoint).name, question.texts
-    if not text.strip():
-        return None
-    if task == "multiple-choice":
-        choices = tuple(choice for choice in question.choices or () if choice.strip())
-        return Example((text, *choices)) if len(choices) > 1 else None
-    if task == "question-answering":
-        return Example((text, pair)) if pair and pair.strip() else None
-    if task == "token-classification":
-        tokenize(checkpoint, text)  # refuses what no tokenizer should be given
-        tagged_text = divided(text, checkpoint.tokenizer)
-        return tagged_text if tagged_text.words else None
-    return Example((text,) if is_alone or pair is None else (text, pair))
 
 
 def prediction_value(example: Example, found: Prediction, labels: Sequence[str]) -> dict[str, Any]:

@@ -41,7 +41,8 @@ class MaskedWord:
 def words_value(checkpoint: Checkpoint, question: Question, before: dict[str, Any] | None) -> dict[str, Any]:
     """The words of the question's texts that can be hidden; those hidden `before` an edit that did not change stay so.
 
-    before: this value for the texts before, None to hide the longest word that the model knows in one piece.
+    before: this value for the texts before, None to hide the longest word that the model knows in one piece. A
+    fine-tuned model predicts no words, so at first nothing is hidden from it.
     {"words": texts, "cuts": where each word's pieces begin, "known": whether the model has the word, "second": number
     of the second sentence's first word, "typed": (sentence, number of the word after it) of each typed [MASK],
     "lacking": see `lacking_note`, "hidden": numbers of hidden words}
@@ -61,6 +62,8 @@ def words_value(checkpoint: Checkpoint, question: Question, before: dict[str, An
         "typed": typed,
         "lacking": lacking_note([word.text for word in words if not word.is_known]),
     }
+    if checkpoint.head:
+        return value | {"hidden": []}
     if before is None:
         whole = [index for index, word in enumerate(words) if word.is_known and len(word.pieces) == 1]
         return value | {"hidden": sorted(whole, key=lambda index: -len(words[index].text))[:1]}

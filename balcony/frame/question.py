@@ -33,7 +33,8 @@ class Question:
     and sentences with it, None for an example. level: None for the model's last. pooling: "word", or how a vector of a
     whole sentence is made, see `sentence_vectors`. place: number of the word in whose place other words stand in turn,
     None for an example; swaps, answers: these words, and those that are rated at the shown mask. token: the position
-    followed through the stages, None for that of the shown mask.
+    followed through the stages, None for that of the shown mask; row: of the rows in which a fine-tuned model reads an
+    example, the followed one.
 
     Only the page reads these. stage: the one shown step by step. heads: how the views of heads are drawn. order: of the
     rows of the matrix. lesson: name of the open one, "file" for one of a file. at: its step, from 0. recipe: how the
@@ -65,6 +66,7 @@ class Question:
     level: int | None = None
     pooling: str = "word"
     token: int | None = None
+    row: int = 0
     stage: str = "map"
     heads: dict = field(default_factory=dict)
     order: str = "text"

@@ -4,7 +4,7 @@
 import { choose } from "../attention/heads.js";
 import { behindText, level } from "../colours.js";
 import { bar, button, el, fill, roam, svg } from "../parts/elements.js";
-import { count, has, percent } from "../parts/numbers.js";
+import { count, has, number, percent } from "../parts/numbers.js";
 import { ask, openTab } from "../frame/question.js";
 
 // Among the parts that can be set to zero; both are of the embeddings, and count as parts of layer 0.
@@ -190,8 +190,25 @@ function answer(key, stage, title, lines) {
   return el("button.b-bert-card.b-small", { onclick: () => open(stage), "data-key": key }, el("b", title), parts);
 }
 
-/** What comes out at [MASK] and at [CLS]. @param {Shown} shown @returns {[pair: HTMLButtonElement, words: HTMLButtonElement]} */
-function answers({ value: { words, pair, labels, segments, tokens }, missing }) {
+/** What a task asks, and where. @type {Record<string, string>} */
+const ASKED = {
+  "text-classification": "At [CLS]: which label?",
+  "text-regression": "At [CLS]: which number?",
+  "multiple-choice": "At [CLS] of each row: which choice?",
+  "question-answering": "At each token: where does the answer start and end?",
+  "token-classification": "At the marked token: which tag?",
+};
+
+/** What comes out at [MASK] and at [CLS]; of a fine-tuned model, what its task's own layer makes. @param {Shown} shown @returns {HTMLButtonElement[]} */
+function answers({ value: { words, pair, labels, segments, tokens, task }, missing }) {
+  if (task) {
+    const lines = task.answers
+        .slice(0, GUESSES)
+        .map(([name, share]) => /** @type {[Child, number]} */ ([el("bdi", name), share])),
+      card = answer("task", "task", ASKED[task.name], lines);
+    if (task.number !== null) card.append(el("span.b-number", number(task.number)));
+    return [card];
+  }
   const isPair = pair && segments.includes(1),
     names = labels[0] === "IsNext" ? ["Yes", "No"] : labels.map((label) => el("bdi", label)),
     shares = isPair ? names.map((name, k) => /** @type {[Child, number]} */ ([name, pair.probabilities[k]])) : [];
@@ -217,29 +234,35 @@ function answers({ value: { words, pair, labels, segments, tokens }, missing }) 
 /** The column of the answers, each at the height of its token. @param {Shown} shown @param {Row[]} rows */
 function answersColumn(shown, rows) {
   const height = Math.max(rows.length, LEAST_ROWS) * ROW,
-    [pair, words] = answers(shown),
-    at = (rowWith(rows, shown.value.words?.position ?? shown.value.token) + 0.5) * ROW,
-    top = Math.max(CARD + 8, Math.min(at - CARD / 2, height - CARD));
-  words.style.top = `${top}px`;
+    cards = answers(shown),
+    { task, words, token } = shown.value,
+    isAtToken = !task || task.is_of_tokens, // the last card; the first one of two is at [CLS]
+    at = ((isAtToken ? rowWith(rows, words?.position ?? token) : 0) + 0.5) * ROW,
+    top = Math.max(task ? 0 : CARD + 8, Math.min(at - CARD / 2, height - CARD));
+  cards[cards.length - 1].style.top = `${top}px`;
   const whole = Math.max(height, top + CARD),
     line = (/** @type {number} */ from, /** @type {number} */ to) =>
       svg("path", { class: "b-bert-way", d: `M0 ${from}C14 ${from} 10 ${to} 24 ${to}` }),
     size = { viewBox: `0 0 24 ${whole}`, width: 24, height: whole, "aria-hidden": "true" },
-    ways = svg("svg", size, line(ROW / 2, 20), shown.value.words && line(at, top + 20));
-  const area = el("div.b-bert-area", ways, pair, words);
+    ways = svg("svg", size, !task && line(ROW / 2, 20), (task || words) && line(at, top + 20));
+  const area = el("div.b-bert-area", ways, cards);
   area.style.minHeight = `${whole}px`;
   return column("is-answers", "Answers", el("b.b-bert-title", "Answers"), "", area);
 }
 
 /** What the parts do, with the sizes of the model. @param {Steps} value */
-function captions({ tokens, layers, heads, map }) {
+function captions({ tokens, layers, heads, map, task }) {
   const { hidden, inner, vocabulary, positions, segments, parameters } = map,
     fed = parameters.layer - parameters.attention;
   const parts = {
     Pieces: `The text is cut into ${tokens.length} tokens of a vocabulary of ${count(vocabulary)}; the model reads at most ${count(positions)}.`,
     Embeddings: `Three learned vectors of ${hidden} numbers are added for each token: of its word (one of ${count(vocabulary)}), its position (of ${count(positions)}) and its segment (of ${segments}). ${count(parameters.embeddings)} parameters.`,
     Layers: `${layers} layers. In each, ${heads} heads of attention bring in what other tokens have (${count(parameters.attention)} parameters); the lines show for each head which token it brings most of to the marked one. Then the feed-forward network works on each token alone, ${hidden} → ${count(inner)} → ${hidden} numbers (${count(fed)} parameters).`,
-    Answers: `At [MASK], each of ${count(vocabulary)} words gets a probability (${count(parameters.words)} parameters more). At [CLS], Yes and No get one (${count(parameters.pooler + parameters.pair)} parameters).`,
+    Answers: task
+      ? task.is_of_tokens
+        ? `At each token, the task's own layer makes its scores, the logits (${count(parameters.task)} parameters).`
+        : `At [CLS], the pooler and the task's own layer make the scores, the logits (${count(parameters.pooler + parameters.task)} parameters).`
+      : `At [MASK], each of ${count(vocabulary)} words gets a probability (${count(parameters.words)} parameters more). At [CLS], Yes and No get one (${count(parameters.pooler + parameters.pair)} parameters).`,
   };
   return el(
     "dl.b-bert-captions",

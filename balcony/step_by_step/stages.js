@@ -32,13 +32,30 @@ const MOST_VALUES = 6; // of the weighted sum
  *   loss: number, chance: number, by_layer: number[], total: number | null} | null} words
  * @property {{logits: number[], probabilities: number[]} | null} pair
  * @property {[string, string]} labels
- * @property {{probability: number | null, is_next: number | null} | null} before of the whole model; null: this is it
+ * @property {Task | null} task of a fine-tuned model
+ * @property {boolean} has_choices
+ * @property {{probability: number | null, is_next: number | null, answers?: [string, number][], number?: number | null} | null} before of the whole model; null: this is it
  * @property {string[]} parts
  * @property {[number, number][]} off
  * @property {[number, number][]} zeroed
  * @property {Record<string, string>} code
  * @property {string[]} notes
  * @property {string} [error]
+ * @property {string} [hint] what to type first
+ */
+/**
+ * @typedef {object} Task See task_value in balcony/step_by_step/task_layer.py.
+ * @property {string} name
+ * @property {string} text
+ * @property {string[]} rows what they differ in
+ * @property {number} row the followed one
+ * @property {string[]} labels
+ * @property {number | null} number the answer of a regression
+ * @property {[name: string, share: number][]} answers the best first
+ * @property {boolean} is_of_tokens
+ * @property {string[]} why a token is not asked, "" for one that is
+ * @property {{start: number, end: number, text: string, score: number, probability: number | null, why: string}[]} pairs
+ * @property {number} longest tokens of an answer
  */
 /**
  * @typedef {object} Shown What a stage is drawn from.
@@ -50,7 +67,7 @@ const MOST_VALUES = 6; // of the weighted sum
  */
 /** @typedef {[word: Node, share: number, ...numbers: string[]]} Listed a row of a table */
 /** A formula in the names of the code, which no language translates. @param {string} text */
-const code = (text) => el("code", { translate: "no" }, text);
+export const code = (text) => el("code", { translate: "no" }, text);
 
 /** @typedef {(vector: string) => string} Numbers the number of a vector at the chosen place, as text */
 
@@ -64,7 +81,7 @@ const RULES = {
 };
 
 /** Strips of vectors of the same length. @param {Shown} shown @param {Record<string, string>} labels of vectors @param {string[]} products vectors whose numbers are sums of products, which a press opens @param {(index: number, of: Numbers) => Child} describe */
-const vectorsOf = ({ vectors, title, open }, labels, products, describe) =>
+export const vectorsOf = ({ vectors, title, open }, labels, products, describe) =>
   strips({
     label: title,
     strips: Object.entries(labels).map(([vector, label]) => [label, vectors[vector]]),
@@ -151,9 +168,17 @@ export function zeros(shown) {
 }
 
 /** A table of words, each with numbers and a bar. @param {string} label @param {string[]} columns @param {Listed[]} words */
-function listed(label, columns, words) {
+export function listed(label, columns, words) {
   const rows = words.map(([word, share, ...numbers]) => [word, ...numbers, bar(share, "mlm")]);
   return scrolling(label, table([...columns, ""], rows, { class: "b-table is-narrow" }));
+}
+
+/** What the pooler makes of the last layer. @param {Shown} shown */
+export function pooled(shown) {
+  const read = shown.value.pooler === "first" ? "Vector at [CLS]" : "Mean of all vectors";
+  return vectorsOf(shown, { read, pooled: "Pooler" }, ["pooled"], (i, of) =>
+    code(`tanh(read · W[:, ${i}] + b[${i}]) = ${of("pooled")}`),
+  );
 }
 
 /** What each stage shows, after its shapes. @type {Record<string, (shown: Shown) => [shape: string, ...parts: Child[]]>} */
@@ -346,19 +371,16 @@ export const STAGES = {
   },
 
   "next-sentence"(shown) {
-    const { pair, labels, pooler } = shown.value;
+    const { pair, labels } = shown.value;
     if (!pair) return ["", note(shown.missing[0])];
     const { probabilities } = pair,
       [a, b] = pair.logits.map(number),
-      read = pooler === "first" ? "Vector at [CLS]" : "Mean of all vectors",
       rows = labels.map(
         (name, i) => /** @type {Listed} */ ([el("bdi", name), probabilities[i], [a, b][i], number(probabilities[i])]),
       );
     return [
       `${shown.vectors.read.length} numbers become 2`,
-      vectorsOf(shown, { read, pooled: "Pooler" }, ["pooled"], (i, of) => {
-        return code(`tanh(read · W[:, ${i}] + b[${i}]) = ${of("pooled")}`);
-      }),
+      pooled(shown),
       listed("Next sentence", ["Answer", "Score", "Probability"], rows),
       el("p", `P(${labels[0]}) = e^${a} ÷ (e^${a} + e^${b}) = ${number(probabilities[0])}`),
     ];

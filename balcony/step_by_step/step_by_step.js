@@ -3,12 +3,14 @@
 import { choose } from "../attention/heads.js";
 import { summed } from "../parts/row.js";
 import { keepingFocus, numbered, options, select } from "../controls.js";
-import { button, disable, draws, el, fill, note, notes, roam, showError, tools } from "../parts/elements.js";
-import { floats, percents } from "../parts/numbers.js";
+import { KINDS } from "../parts/control.js";
+import { button, disable, draws, el, fill, note, notes, own, roam, showError, tools } from "../parts/elements.js";
+import { floats, number, percents } from "../parts/numbers.js";
 import { latest, orError } from "../frame/page.js";
 import { ask, onPart, question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 import { STAGES, zeros } from "./stages.js";
+import { taskStage } from "./task.js";
 
 /** @typedef {import("./stages.js").Steps} Steps */
 /** @typedef {import("../parts/elements.js").Child} Child */
@@ -27,6 +29,16 @@ class StepByStep {
   back = button("‹ Back", () => ask({ stage: this.stages[this.at - 1].key }));
   next = button("Next ›", () => ask({ stage: this.stages[this.at + 1].key }));
   tokens = el("div.b-tools.b-tokens", { role: "group", "aria-label": "The token that is followed" });
+  /** Those that the model has. @type {{key: string, title: string, text: string}[]} */
+  stages = [];
+  /** @type {HTMLButtonElement[]} */
+  buttons = [];
+  /** @type {HTMLElement} */
+  row = el("div");
+  line = el("div", { "data-no-picture": "" });
+  of = select("Row", [], (at) => ask({ row: Number(at) }));
+  which = tools(el("label", "Row ", this.of));
+  shown = el("div");
   title = el("h3", { tabindex: -1 });
   text = el("p");
   body = el("div.b-stage");
@@ -41,25 +53,18 @@ class StepByStep {
   constructor(root, { options }) {
     this.root = root;
     /** @type {{key: string, title: string, text: string}[]} */
-    this.stages = options.stages;
+    this.all = options.stages;
     this.missing = options.missing;
-    this.buttons = this.stages.map(({ key, title }, k) =>
-      button(k ? `${k} ${title}` : title, () => ask({ stage: key })),
-    );
-    const name = "Stages; the arrow keys go from one to the next";
-    const row = el("div.b-tools.b-stages", { role: "group", "aria-label": name, "data-no-picture": "" }, this.buttons);
-    this.row = row;
-    roam(row);
-    row.addEventListener("keydown", ({ key }) => {
-      if (/^Arrow|^Home|^End/.test(key) && document.activeElement instanceof HTMLButtonElement)
-        document.activeElement.click();
-    });
     const choices = [el("label", "Layer ", this.layer), el("label", "Head ", this.head)],
       moves = (this.moves = tools(this.back, this.next, choices)),
       python = el("details", { "data-no-picture": "" }, el("summary", "Python for this stage"), this.code);
-    const { tokens, title, text, body, opened, answers } = this;
-    this.parts = [row, moves, tokens, title, text, answers, body, opened, python, this.notes];
-    onPart(["stage"], () => row.isConnected && this.show());
+    const { line, which, tokens, title, text, body, opened, answers } = this;
+    this.parts = [line, which, moves, tokens, title, text, answers, body, opened, python, this.notes];
+    this.choices = KINDS.lines({ label: "Choices, one on each line" }, "", (given) => ask({ choices: given }));
+    this.lines = el("div.b-control", { "data-no-picture": "" }, this.choices.parts);
+    this.lines.hidden = true;
+    fill(root, this.lines, this.shown);
+    onPart(["stage"], () => line.isConnected && this.show());
     this.open = latest(
       async (/** @type {string[]} */ names, /** @type {number} */ index, /** @type {string} */ word) => {
         const press = (this.presses += 1);
@@ -73,10 +78,26 @@ class StepByStep {
     );
   }
 
-  /** The number of the stage. */
+  /** The buttons of the stages that a model has. @param {{key: string, title: string, text: string}[]} stages */
+  layStages(stages) {
+    if (this.stages.length === stages.length) return;
+    this.stages = stages;
+    this.buttons = stages.map(({ key, title }, k) => button(k ? `${k} ${title}` : title, () => ask({ stage: key })));
+    const name = "Stages; the arrow keys go from one to the next";
+    this.row = el("div.b-tools.b-stages", { role: "group", "aria-label": name }, this.buttons);
+    roam(this.row);
+    this.row.addEventListener("keydown", ({ key }) => {
+      if (/^Arrow|^Home|^End/.test(key) && document.activeElement instanceof HTMLButtonElement)
+        document.activeElement.click();
+    });
+    fill(this.line, this.row);
+  }
+
+  /** The number of the stage; the last one where the model has others at its end. */
   get at() {
-    const found = this.stages.findIndex(({ key }) => key === question.stage);
-    return Math.max(0, found);
+    const at = ({ key }) => key === question.stage,
+      found = this.stages.findIndex(at);
+    return found < 0 && this.all.some(at) ? this.stages.length - 1 : Math.max(0, found);
   }
 
   pick() {
@@ -85,8 +106,21 @@ class StepByStep {
 
   /** @param {Steps | null} next */
   draw(next) {
-    if (!next?.tokens) return showError(this.root, next);
+    if (next?.code || next?.hint) {
+      this.lines.hidden = !next.has_choices;
+      this.choices.show(question.choices ?? [], {});
+    }
+    if (next?.hint) return fill(this.shown, el("p.b-empty", next.hint));
+    if (!next?.tokens) return showError(this.shown, next);
     this.value = next;
+    this.layStages(this.all.filter(({ key }) => key in next.code));
+    const rows = next.task?.rows ?? [];
+    options(
+      this.of,
+      rows.map((name, k) => [k, `${k + 1} ${own(name)}`]),
+      next.task?.row,
+    );
+    this.which.hidden = rows.length < 2;
     this.vectors = Object.fromEntries(Object.entries(next.vectors).map(([name, packed]) => [name, floats(packed)]));
     options(this.layer, numbered(next.layers), next.head[0]);
     options(this.head, numbered(next.heads), next.head[1]);
@@ -97,7 +131,7 @@ class StepByStep {
       roam(this.tokens);
     }
     [...this.tokens.children].forEach((item, index) => (item.ariaPressed = `${index === next.token}`));
-    if (!this.title.isConnected) fill(this.root, this.parts);
+    if (!this.title.isConnected) fill(this.shown, this.parts);
     fill(this.notes, notes(next.notes));
     this.show();
   }
@@ -126,8 +160,8 @@ class StepByStep {
       this.open(names, index, word).catch(console.warn);
     };
     const shown = { value, vectors, missing, open, title: this.title.textContent };
-    const [shape, ...parts] = STAGES[key](shown);
-    fill(this.text, el("span", text), shape && [" ", el("span.b-empty", shape)]);
+    const [shape, ...parts] = (key === "task" ? taskStage : STAGES[key])(shown);
+    fill(this.text, el("span", text || value.task?.text), shape && [" ", el("span.b-empty", shape)]);
     const drawn = JSON.stringify([key, value.tokens]),
       draw = () => fill(this.body, parts);
     if (drawn === this.drawn) keepingFocus(this.body, draw);
@@ -145,7 +179,7 @@ class StepByStep {
 
   /** The answers, and those of the whole model beside them. */
   sentence() {
-    const { words, pair, before, labels, segments, tokens } = this.value,
+    const { words, pair, before, labels, segments, tokens, task } = this.value,
       read = [el("bdi", labels[0]), tokens.includes("[MASK]") && [" ", el("span", "with [MASK]")]],
       isPair = pair && segments.includes(1);
     /** @param {Child} name @param {number} share @param {number | null} [was] */
@@ -153,6 +187,16 @@ class StepByStep {
       const [now, whole] = percents(share, was ?? share);
       return [[name, `: ${now}`], typeof was === "number" && el("span", ` (the whole model: ${whole})`)];
     };
+    if (task && task.number !== null) {
+      const whole = before && el("span", ` (the whole model: ${number(before.number ?? 0)})`);
+      return [el("span", "The model's number:"), ` ${number(task.number)}`, whole];
+    }
+    if (task?.answers.length) {
+      const [[name, share]] = task.answers,
+        of = task.name === "token-classification" && [el("bdi", tokens[this.value.token]), " → "],
+        was = before && (before.answers?.find(([each]) => each === name)?.[1] ?? 0);
+      return [el("span", "The model gives"), " ", said([of, el("bdi", name)], share, was)];
+    }
     return [
       (words || isPair) && [el("span", "The model gives"), " "],
       words && said(el("bdi", words.answer), Math.exp(-words.loss), before?.probability),

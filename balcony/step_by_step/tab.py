@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -16,16 +16,19 @@ from balcony.frame.tab import Tab
 from balcony.parts.downloads import exporter
 from balcony.parts.export import Row, python_code
 from balcony.parts.notes import alone_note, pair_labels
+from balcony.parts.task_input import example_of, hint_of, not_used
 from balcony.server.probe_lock import probe_lock
+from balcony.step_by_step.task_layer import TaskInput, layer_of, product, rows_code, task_input, task_lines, task_value
 from balcony.views import view
 from bert_core.data.encoding import IS_NEXT
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
 from bert_core.probes.forward import likeliest
 from bert_core.probes.reading import encode_text
-from bert_core.probes.stages import PARTS, Stages, follow, parts_of
+from bert_core.probes.stages import PARTS, Stages, follow, parts_of, without_heads
 from bert_core.show import packed
 from bert_core.storage.checkpoint import Checkpoint
+from bert_core.tasks.prediction import task_of
 
 MOST_WORDS = 10
 EMPTY = "Type or choose a sentence first."
@@ -33,6 +36,7 @@ MISSING = (
     "This model came without the output layer for this stage.",
     "No word is hidden. Click a word above: the model then predicts it, and this stage shows how.",
 )
+NOT_HIDDEN = "From a fine-tuned model no word is hidden here; it reads the hidden ones, too."
 # Key, title and explanation of each stage. balcony/step_by_step/step_by_step.js draws them, `LINES` computes them.
 STAGES = (
     (
@@ -117,7 +121,9 @@ STAGES = (
         "matrix and tanh. Two scores come out, and softmax makes them the probabilities that the second sentence "
         "follows or not.",
     ),
+    ("task", "Task", ""),  # a fine-tuned model's instead of the three before; its text depends on the task
 )
+OF_PRETRAINING = ("scores-of-words", "probabilities", "next-sentence")
 # Python for each stage, in which `found` is the answer of `follow`; h is the head and t the token, both from 0.
 LINES = {
     "map": ("found.attention.max(-1)  # of token t: each head's strongest weight, and the token that it is for",),
@@ -162,7 +168,7 @@ class Selection:
 
     masked: with a [MASK] for each piece of a hidden word. token: the position that is shown. asked: the position of the
     [MASK] that is predicted, None without one. answer: the hidden token, None for a typed [MASK]. off, zeroed: heads
-    and parts that are set to zero, those that the model has.
+    and parts that are set to zero, those that the model has. task: what a fine-tuned model reads.
     """
 
     masked: Question
@@ -172,6 +178,7 @@ class Selection:
     answer: str | None
     off: tuple[Head, ...]
     zeroed: tuple[Head, ...]
+    task: TaskInput | None
 
 
 STEPS = "steps"  # elem_id
@@ -189,9 +196,9 @@ def lay_out(page: Page) -> None:
         answer=lambda asked: {STEPS: steps_value(asked.checkpoint, asked.question, listed)},
         views=(STEPS,),
         rows=steps_rows,
-        code=lambda asked: steps_code(asked.checkpoint, selection_of(asked.checkpoint, asked.question), *LINES),
+        code=lambda asked: steps_code(asked.checkpoint, selection_of(asked.checkpoint, asked.question)),
     )
-    reads = (*TEXTS, "hidden", "mask", "head", "off", "zeroed", "token")
+    reads = (*TEXTS, "hidden", "mask", "head", "off", "zeroed", "token", "choices", "row")
     page.answers.add("inputs", inputs)
     page.answer("steps", reads, (STEPS,), lambda asked: {STEPS: steps_value(asked.checkpoint, asked.question)})
 
@@ -212,8 +219,8 @@ def inputs(asked: PageRequest, name: str, index: int) -> dict[str, Any]:
 def inputs_value(checkpoint: Checkpoint, question: Question, name: str, index: int) -> dict[str, Any]:
     """What a number of a stage is the sum of: inputs and weights, base64 of float32, and a bias.
 
-    name: of a vector of the shown token that a matrix gives, or "logits", of which `index` is a token's id. Raises
-    InputError for a number that the stages do not have.
+    name: of a vector of the shown token that a matrix gives; "logits", of which `index` is a token's id; or "task", the
+    logits of a task. Raises InputError for a number that the stages do not have.
     """
     chosen, model = selection_of(checkpoint, question), checkpoint.model
     found, (layer, head), t = followed(checkpoint, chosen), chosen.head, chosen.token
@@ -236,6 +243,8 @@ def inputs_value(checkpoint: Checkpoint, question: Question, name: str, index: i
         products["word_dense"] = (found.states[-1, chosen.asked], dense.weight, dense.bias, 0, D)
         words = cast(Any, model.bert.embeddings).word_embeddings.weight
         products["logits"] = (found.words["transformed"], words, predictions.bias, 0, len(found.words["logits"]))
+    if checkpoint.head:
+        products["task"] = product(checkpoint, found.pooled, found.states[-1], index)
     if name not in products or not 0 <= index < products[name][-1]:
         raise InputError("This stage has no such number; choose another.")
     inputs, weights, biases, first, _ = products[name]
@@ -247,13 +256,16 @@ def selection_of(checkpoint: Checkpoint, question: Question) -> Selection:
     """What a question selects in a model. Raises InputError for an empty or too long text."""
     if not question.text.strip():
         raise InputError(EMPTY)
-    masked, words = mask_words(checkpoint, question)
-    tokens, asked, answer = encode_text(checkpoint, *masked.texts).tokens, None, None
+    asked, answer = None, None
+    task = task_input(checkpoint, question) if checkpoint.head else None
+    masked, words = (question, []) if task else mask_words(checkpoint, question)
+    tokens = task.row.ids if task else encode_text(checkpoint, *masked.texts).tokens
     if words:
         word = words[shown_mask(question, words)]
         asked = [i for i, token in enumerate(tokens) if token == MASK][word.mask]
         answer = word.word.pieces[0] if word.answer else None
-    token = question.token if question.token is not None else asked if asked is not None else 1
+    first = 0 if task and layer_of(checkpoint)[-1] else 1 if asked is None else asked  # where the answer is read
+    token = first if question.token is None else question.token
     there = parts_of(checkpoint.config.num_hidden_layers)
     return Selection(
         masked,
@@ -263,15 +275,17 @@ def selection_of(checkpoint: Checkpoint, question: Question) -> Selection:
         answer,
         tuple(question.heads_off(checkpoint)),
         tuple(part for part in question.zeroed if part in there),
+        task,
     )
 
 
 def followed(checkpoint: Checkpoint, chosen: Selection, *, whole: bool = False) -> Stages:
     """The numbers that a selection follows. whole: without anything set to zero."""
     off, zeroed = ((), ()) if whole else (chosen.off, chosen.zeroed)
+    texts = (chosen.task.row.inputs,) if chosen.task else chosen.masked.texts
     with probe_lock:
         return follow(
-            *(checkpoint, *chosen.masked.texts),
+            *(checkpoint, *texts),
             layer=chosen.head[0],
             position=chosen.asked,
             attending=chosen.token,
@@ -284,7 +298,11 @@ def steps_value(
     checkpoint: Checkpoint, question: Question, written: Callable[[Tensor], Any] = packed
 ) -> dict[str, Any]:
     """Everything that the stages of a question show. Query, key and value are those of all tokens in the head, the
-    other vectors those of the shown token. written: how a vector is written, as base64 of float32 or as a list."""
+    other vectors those of the shown token. written: how a vector is written, as base64 of float32 or as a list. Of a
+    fine-tuned model to which no example is given {"hint", "has_choices"}."""
+    has_choices = checkpoint.head is not None and task_of(checkpoint).has_choices
+    if checkpoint.head and example_of(checkpoint, question) is None:
+        return {"hint": hint_of(checkpoint), "has_choices": has_choices}
     chosen = selection_of(checkpoint, question)
     found, config, (layer, head), t = followed(checkpoint, chosen), checkpoint.config, chosen.head, chosen.token
     numbers = found.layer
@@ -303,7 +321,11 @@ def steps_value(
         assert chosen.asked is not None
         vectors["last"] = found.states[-1, chosen.asked]
         vectors |= {f"word_{name}": found.words[name] for name in ("dense", "activated", "transformed")}
-    is_whole = not chosen.off and not chosen.zeroed
+    task, notes, is_whole = None, alone_note(checkpoint, question.pair), not chosen.off and not chosen.zeroed
+    if chosen.task:
+        task = task_value(without_heads(checkpoint, chosen.off, chosen.zeroed), chosen.task, t)
+        vectors |= task.pop("vectors")
+        notes = [*not_used(checkpoint, question), *[NOT_HIDDEN] * bool(question.hidden), *lost_note(task["lost"])]
     words = words_shown(checkpoint, chosen, found)
     return {
         "tokens": found.tokens,
@@ -321,13 +343,25 @@ def steps_value(
         "words": words,
         "pair": {name: found.pair[name].tolist() for name in ("logits", "probabilities")} if found.pair else None,
         "labels": pair_labels(checkpoint),
+        "task": task,
+        "has_choices": has_choices,
         "before": None if is_whole else whole_answers(checkpoint, chosen, words),
         "parts": PARTS,
         "off": chosen.off,
         "zeroed": chosen.zeroed,
-        "code": {key: steps_code(checkpoint, chosen, key) for key in LINES},
-        "notes": alone_note(checkpoint, question.pair),
+        "code": {key: steps_code(checkpoint, chosen, key) for key in keys_of(checkpoint)},
+        "notes": notes,
     }
+
+
+def keys_of(checkpoint: Checkpoint) -> list[str]:
+    """The keys of the stages that a model has."""
+    others = OF_PRETRAINING if checkpoint.head else ("task",)
+    return [key for key, _, _ in STAGES if key not in others]
+
+
+def lost_note(lost: int) -> list[str]:
+    return [f"There is no room for {lost:,} tokens of this text; the model does not read them."] if lost else []
 
 
 def norms_of(checkpoint: Checkpoint, layer: int) -> dict[str, nn.LayerNorm]:
@@ -356,6 +390,10 @@ def map_value(checkpoint: Checkpoint, found: Stages) -> dict[str, Any]:
         "pooler": model.bert.pooler,
         "pair": cast(Any, model.cls["seq_relationship"]),
     }
+    if checkpoint.head:  # a model of a task has neither of the two heads, and some have no pooler
+        _, parts["task"], has_pooler = layer_of(checkpoint)
+        pooler = [model.bert.pooler] if has_pooler else []
+        parts["all"] = nn.ModuleList([model.bert.embeddings, model.bert.encoder, *pooler, parts["task"]])
     weights, tokens = found.attention.max(-1)  # (L, H)
     return {
         "strongest": torch.stack([tokens, weights], -1).tolist(),
@@ -393,7 +431,10 @@ def words_shown(checkpoint: Checkpoint, chosen: Selection, found: Stages) -> dic
 
 
 def whole_answers(checkpoint: Checkpoint, chosen: Selection, words: dict[str, Any] | None) -> dict[str, Any]:
-    """The answers of the whole model: its probability of the word that is followed, and of IsNext."""
+    """The answers of the whole model: its probability of the word that is followed, and of IsNext; or about a task."""
+    if chosen.task:
+        whole = task_value(checkpoint, chosen.task, chosen.token)
+        return {name: whole[name] for name in ("answers", "number", "guess")}
     found = followed(checkpoint, chosen, whole=True)
     token = checkpoint.tokenizer.token_to_id(words["answer"]) if words else None
     probability = None if token is None else found.words["log_probabilities"][token].exp().item()
@@ -405,30 +446,42 @@ def listed(vector: Tensor) -> list[float]:
 
 
 def steps_rows(value: dict[str, Any]) -> Iterator[Row]:
-    """A row for each number of each vector."""
-    for name, vector in value["vectors"].items():
-        yield from ({"name": name, "index": i, "value": number} for i, number in enumerate(vector))
+    """A row for each number of each vector; of a task's own, with their token and label and why it is not asked."""
+    task = value.get("task") or {}
+    for name, vector in value.get("vectors", {}).items():
+        for i, number in enumerate(vector):
+            row = {"name": name, "index": i, "value": number}
+            yield {**row, **task_columns(task, value["tokens"], name, i)} if task else row
+    for pair in task.get("pairs", ()):
+        columns = {"name": "pair", "index": f"{pair['start']}-{pair['end']}", "value": pair["score"]}
+        yield {**columns, "token": None, "label": pair["text"], "why": pair["why"]}
+
+
+def task_columns(task: dict[str, Any], tokens: list[str], name: str, index: int) -> Row:
+    is_own, labels = name.startswith("task"), task["labels"] or [""]
+    at = index // len(labels) if is_own and task["is_of_tokens"] else None
+    label = labels[index % len(labels)] if is_own else None
+    return {"token": None if at is None else tokens[at], "label": label, "why": None if at is None else task["why"][at]}
 
 
 def steps_code(checkpoint: Checkpoint, chosen: Selection, *keys: str) -> str:
-    """Python code that computes the numbers of some stages, those that this model and this text have."""
-    layer, head = chosen.head
-    options = "".join(
-        f", {name}={value!r}"
-        for name, value in (
-            ("attending", chosen.token),
-            ("position", chosen.asked),
-            ("heads_off", chosen.off),
-            ("zeroed", chosen.zeroed),
-        )
-        if value not in (None, ())
-    )
+    """Python code that computes the numbers of some stages, of all without keys: of those that this model and this text
+    have."""
+    (layer, head), task = chosen.head, chosen.task
+    zeros = arguments(heads_off=chosen.off, zeroed=chosen.zeroed)
+    options = arguments(attending=chosen.token, position=chosen.asked) + zeros
+    rows, texts, own = list[str](), chosen.masked.texts_code, dict[str, Sequence[str]](LINES)
+    if task:
+        rows, texts = [rows_code(task)], f"rows[{task.at}].inputs"
+        own["task"] = task_lines(checkpoint, task, zeros)
     has = {"scores-of-words": chosen.asked is not None, "probabilities": chosen.asked is not None}
     names = {"layer": layer, "heads": checkpoint.config.num_attention_heads}
-    lines = [line.format(**names) for key in keys if has.get(key, True) for line in LINES[key]]
-    return python_code(
-        checkpoint,
-        f"found = follow(checkpoint, {chosen.masked.texts_code}, layer={layer}{options})",
-        f"h, t = {head}, {chosen.token}",
-        *lines,
-    )
+    shown = (key for key in keys or keys_of(checkpoint) if has.get(key, True))
+    lines = [line if key == "task" else line.format(**names) for key in shown for line in own[key]]
+    found = f"found = follow(checkpoint, {texts}, layer={layer}{options})"
+    return python_code(checkpoint, *rows, found, f"h, t = {head}, {chosen.token}", *lines)
+
+
+def arguments(**values: Any) -> str:
+    """Arguments in Python code, without those that are None or empty."""
+    return "".join(f", {name}={value!r}" for name, value in values.items() if value not in (None, ()))

@@ -4,7 +4,7 @@ import csv
 import importlib
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -273,16 +273,16 @@ def type_sentence(page: Page, text: str, field: str = "text") -> None:
     editor.press("Enter")
 
 
-def follow_link(page: Page, tab: str, **parts: str) -> None:
+def follow_link(page: Page, tab: str, **parts: str | Sequence[str]) -> None:
     """Open an address with these parts of the question, as a link does; the others are as they are at first."""
     page.evaluate(
         "hash => { history.replaceState(null, '', hash); dispatchEvent(new HashChangeEvent('hashchange')); }",
-        f"#{urlencode({'tab': tab, **parts})}",
+        f"#{urlencode({'tab': tab, **parts}, doseq=True)}",
     )
     expect(page.locator(f"#tab-{tab}-button")).to_have_attribute("aria-selected", "true")
 
 
-def show(page: Page, tab: str, **parts: str) -> None:
+def show(page: Page, tab: str, **parts: str | Sequence[str]) -> None:
     """Follow a link, and wait until its words are read. Views are `aria-busy` then until they show its answers."""
     follow_link(page, tab, **parts)
     expect(page.locator("#question .b-view")).not_to_have_attribute("aria-busy", "true")

@@ -1,10 +1,13 @@
 """The Step by step tab in the browser: stages by key, formulas with the model's numbers, parts set to zero."""
 
+import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from browser_steps import (
     FIRST,
     VIEWPORT,
@@ -18,11 +21,15 @@ from browser_steps import (
     wait_for_question,
     wait_for_status,
 )
-from playwright.sync_api import Page, expect
+from helpers import with_head
+from playwright.sync_api import Browser, Page, expect
 
+import balcony
+from balcony.frame.question import Question
+from balcony.step_by_step.tab import listed, steps_value
 from bert_core.probes.forward import likeliest
 from bert_core.probes.stages import Stages, follow
-from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
+from bert_core.storage.checkpoint import Checkpoint, TaskHead, load_checkpoint, save_checkpoint
 
 MASKED = FIRST["pair"].replace("Juliet", "[MASK]")
 
@@ -288,3 +295,151 @@ def test_the_picture_of_a_stage_begins_in_the_window_below_one_row_of_stages(sha
 def test_a_visit_without_a_hidden_word_says_what_to_do(visit: Callable[..., Page], complaints: list[str]) -> None:
     page = visit(at="#tab=step-by-step&stage=probabilities&text=hello&hidden=")
     expect(page.locator("#steps")).to_contain_text("No word is hidden")
+
+
+TASKS = {  # the class, its labels, and how many outputs it has
+    "label": ("BertForSequenceClassification", ("calm", "glad", "sad"), 3),
+    "number": ("BertForSequenceClassification", (), 1),
+    "choice": ("BertForMultipleChoice", (), 1),
+    "answer": ("BertForQuestionAnswering", (), 2),
+    "tags": ("BertForTokenClassification", ("O", "B-who", "I-who"), 3),
+}
+TYPED = Question("Who are you today?", "Hello, how are you? I am Romeo. Nice to meet you.")
+
+
+@pytest.fixture(scope="module")
+def tuned(model: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checkpoint]:
+    """A model of each task, with random output layers."""
+    found, generator = {}, torch.Generator().manual_seed(3)
+    for name, (architecture, labels, outputs) in TASKS.items():
+        weight = 0.1 * torch.randn(outputs, model.config.hidden_size, generator=generator)
+        head = TaskHead(architecture, labels)
+        made = with_head(model, head, weight, torch.randn(outputs, generator=generator))
+        found[name] = dataclasses.replace(made, missing=head.never, name=str(tmp_path_factory.mktemp("tasks") / name))
+        save_checkpoint(found[name], found[name].name)
+    return found
+
+
+@pytest.fixture(scope="module")
+def task_page(service: Any, shipped: Path, tuned: dict[str, Checkpoint], browser: Browser) -> Iterator[Page]:
+    """The page of a place where models of all tasks are shipped."""
+    folders = [shipped, *(Path(each.name) for each in tuned.values())]
+    app, url, _ = balcony.launch(
+        service, shipped=folders, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True
+    )
+    with browser.new_page(viewport=VIEWPORT) as page:
+        page.goto(url)
+        expect(page.locator("#start")).to_be_enabled()
+        yield page
+    app.get_blocks().close(verbose=False)
+
+
+def show_task(page: Page, name: str, stage: str, question: Question = TYPED) -> None:
+    choices = {"choices": question.choices} if question.choices else {}
+    show(page, "step-by-step", model=name, stage=stage, text=question.text, pair=question.pair, **choices)
+
+
+def shown(number: float) -> str:
+    return f"{number:.4f}".replace("-", "−")
+
+
+def test_a_label_is_made_of_the_pooled_vector(task_page: Page, tuned: dict[str, Checkpoint]) -> None:
+    value, steps = steps_value(tuned["label"], TYPED, listed), task_page.locator("#steps")
+    show_task(task_page, "label", "map")
+    card, (best, share) = steps.locator("[data-key=task]"), value["task"]["answers"][0]
+    expect_seen(card, "At [CLS]: which label?", in_window=True)
+    expect_seen(card, f"{best}{100 * share:.0f}%")
+    expect(steps.locator(".b-bert-card")).to_have_count(1)
+    expect(steps.locator(".b-stages button")).to_have_count(11)
+    card.click()
+    expect(steps.locator("h3").first).to_have_text("10 Task")
+    rows = steps.locator("tbody tr")
+    expect(rows).to_have_count(3)
+    logits = dict(zip(value["task"]["labels"], value["vectors"]["task"]))
+    expect(rows.first).to_contain_text(f"{best}{shown(logits[best])}")
+    steps.get_by_role("button", name=best, exact=True).click()
+    expect_seen(steps.locator(".b-unfolded"), f"Score of {best}")
+    assert numbers(steps.locator(".b-unfolded p").text_content())[-1] == pytest.approx(logits[best], abs=1e-4)
+    show_task(task_page, "label", "probabilities")  # a stage of other models
+    expect(steps.locator("h3").first).to_have_text("10 Task")
+    show(task_page, "step-by-step", stage="task", **FIRST)
+    expect(steps.locator("h3").first).to_have_text("12 Next sentence")
+
+
+def test_a_number_is_made_of_the_pooled_vector(task_page: Page, tuned: dict[str, Checkpoint]) -> None:
+    value, steps = steps_value(tuned["number"], TYPED), task_page.locator("#steps")
+    show_task(task_page, "number", "task")
+    found = shown(value["task"]["number"])
+    expect_seen(steps.locator(".b-answers"), f"The model's number: {found}", in_window=True)
+    steps.get_by_role("button", name=found, exact=True).click()
+    expect_seen(steps.locator(".b-unfolded"), f"= {found}")
+    steps.locator(".b-stages button").first.click()
+    expect_seen(steps.locator("[data-key=task]"), found)
+
+
+def test_choices_are_asked_for_and_each_is_a_row(task_page: Page, tuned: dict[str, Checkpoint]) -> None:
+    steps = task_page.locator("#steps")
+    show_task(task_page, "choice", "task")
+    expect_seen(steps, "below at least two choices", in_window=True)
+    field = steps.get_by_label("Choices, one on each line")
+    field.press_sequentially("Nice to meet you.\nGreat.")
+    expect(field).to_be_focused()
+    expect(steps.locator("tbody tr")).to_have_count(2)
+    question = dataclasses.replace(TYPED, choices=("Nice to meet you.", "Great."), row=1)
+    value = steps_value(tuned["choice"], question, listed)
+    expect(steps.locator("tr", has_text="Great.")).to_contain_text(shown(value["vectors"]["task"][1]))
+    expect(steps.locator("tr", has_text="Nice to")).to_contain_text(shown(value["vectors"]["task"][0]))
+    steps.get_by_role("button", name="Great.", exact=True).click()
+    wait_for_question(task_page, row="1")
+    expect(steps.get_by_label("Row").locator("option:checked")).to_have_text("2 Great.")
+    steps.get_by_role("button", name="Products of this row's score").click()
+    expect_seen(steps.locator(".b-unfolded"), f"= {shown(value['vectors']['task'][1])}")
+    expect_seen(steps, "This task does not use the second sentence above")
+    steps.locator(".b-stages button").nth(1).click()
+    expect(steps.locator("tbody tr").first.locator("bdi")).to_have_text(value["tokens"])
+
+
+def test_starts_and_ends_have_scores_and_pairs_that_are_no_answer_have_a_reason(
+    task_page: Page, tuned: dict[str, Checkpoint]
+) -> None:
+    value, steps = steps_value(tuned["answer"], TYPED, listed), task_page.locator("#steps")
+    show_task(task_page, "answer", "task")
+    tables, count = steps.locator("table"), len(value["tokens"])
+    expect(tables.first.locator("tbody tr")).to_have_count(count)
+    logits = value["vectors"]["task"]
+    for i in (0, count - 2):
+        start, end = map(shown, logits[2 * i : 2 * i + 2])
+        expect(tables.first.locator("tbody tr").nth(i)).to_contain_text(re.compile(f"{start}.*{end}"))
+    expect(tables.first.locator("tbody tr").first).to_contain_text("outside the context")
+    expect_seen(steps.locator(".b-answers"), value["task"]["answers"][0][0])
+    pairs = tables.last.locator("tbody tr")
+    expect(pairs).to_have_count(len(value["task"]["pairs"]))
+    for i, pair in enumerate(value["task"]["pairs"]):
+        expect(pairs.nth(i)).to_contain_text(shown(pair["score"]))
+        expect(pairs.nth(i)).to_contain_text(pair["why"])
+    reasons = {pair["why"] for pair in value["task"]["pairs"]}
+    assert {"", "outside the context", "the end is before the start"} <= reasons
+    tables.first.get_by_role("button", name="romeo", exact=True).click()
+    wait_for_question(task_page, token=str(value["tokens"].index("romeo")))
+    steps.locator(".b-stages button").first.click()
+    expect_seen(steps.locator("[data-key=task]"), "where does the answer start and end?")
+
+
+def test_each_token_has_scores_of_tags_and_pieces_that_are_not_asked_are_marked(
+    task_page: Page, tuned: dict[str, Checkpoint]
+) -> None:
+    question, steps = dataclasses.replace(TYPED, pair="", token=2), task_page.locator("#steps")
+    value = steps_value(tuned["tags"], question, listed)
+    show(task_page, "step-by-step", model="tags", stage="task", text=TYPED.text, pair="", token="2")
+    rows, logits = steps.locator("tbody tr"), value["vectors"]["task"]
+    expect(rows).to_have_count(len(value["tokens"]))
+    for i in range(len(value["tokens"])):
+        expect(rows.nth(i)).to_contain_text("".join(shown(each) for each in logits[3 * i : 3 * i + 3]))
+        expect(rows.nth(i)).to_contain_text(value["task"]["why"][i])
+    expect_seen(rows.first, "special token")
+    best, _ = value["task"]["answers"][0]
+    expect_seen(steps.locator(".b-answers"), f"{value['tokens'][2]} → {best}", in_window=True)
+    rows.nth(2).get_by_role("button", name=shown(logits[6])).click()
+    expect_seen(steps.locator(".b-unfolded"), "Score of O")
+    steps.locator(".b-stages button").first.click()
+    expect_seen(steps.locator("[data-key=task]"), "At the marked token: which tag?")

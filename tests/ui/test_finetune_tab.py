@@ -8,7 +8,6 @@ import pytest
 from helpers import finished, labelled
 
 from balcony.finetune.answers import (
-    PAIR_HINT,
     cut,
     few_examples,
     prediction_value,
@@ -27,6 +26,7 @@ from balcony.frame.shown_model import choices, description, shown_model
 from balcony.handlers import own
 from balcony.models.tab import model_facts
 from balcony.parts.export import BYTE_ORDER_MARK, file_text
+from balcony.parts.task_input import PAIR_HINT
 from balcony.server.news import run_news
 from balcony.server.workspace import Workspace
 from balcony.server.workspaces import Workspaces
