@@ -214,12 +214,13 @@ def test_links_lead_to_a_file_and_a_heading(page):
 
 @pytest.mark.parametrize("page", [page for page in DOCS if "tutorials" in page])
 def test_a_page_of_docs_names_what_the_page_shows(page):
-    """*Batch* in English, **批次** in Chinese: tabs, settings and buttons under the names that a reader sees."""
-    language = TRANSLATED.get(page) and page.split(".")[-2]
+    """*Batch* in English, “批次” in Chinese, ‘배치’ in Korean: tabs, settings and buttons under the names that a reader sees."""
+    language = page in TRANSLATED and page.split(".")[-2]
     text = re.sub(r"^```.*?^```|`[^`]*`", "", page_of(page), flags=re.DOTALL | re.MULTILINE)
     texts = json.loads((ROOT / f"assets/locales/{language or 'zh'}.json").read_text(encoding="utf-8"))
     known = set(texts.values() if language else texts)
-    named = re.findall(r"\*\*([^*\n]+)\*\*" if language else r"(?<!\*)\*([^*\n]+)\*(?!\*)", text)
+    quotes = {"zh": r"“([^”]+)”", "ko": r"‘([^’]+)’", False: r"(?<!\*)\*([^*\n]+)\*(?!\*)"}
+    named = re.findall(quotes[language], text)
     assert len(named) > 40
     assert sorted(set(named) - known) == []
 
