@@ -214,7 +214,7 @@ def test_links_lead_to_a_file_and_a_heading(page):
 
 @pytest.mark.parametrize("page", [page for page in DOCS if "tutorials" in page])
 def test_a_page_of_docs_names_what_the_page_shows(page):
-    """*Batch* in English, “批次” in Chinese, ‘배치’ in Korean: tabs, settings and buttons under the names that a reader sees."""
+    """*Batch* in English, “批次” in Chinese, ‘배치’ in Korean: tabs, settings and buttons as they are shown."""
     language = page in TRANSLATED and page.split(".")[-2]
     text = re.sub(r"^```.*?^```|`[^`]*`", "", page_of(page), flags=re.DOTALL | re.MULTILINE)
     texts = json.loads((ROOT / f"assets/locales/{language or 'zh'}.json").read_text(encoding="utf-8"))
