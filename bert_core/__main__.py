@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from tqdm import tqdm
 
@@ -23,8 +24,10 @@ from bert_core.config import CORPUS_KINDS, VERSION, CorpusConfig, check_seed
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS
 from bert_core.device import choose_device, gpu_fault
-from bert_core.errors import BertCoreError, ConfigError, RunError, quoted, reason_of
+from bert_core.errors import BertCoreError, ConfigError, RunError, percent, quoted, reason_of
+from bert_core.model import BertForPreTraining
 from bert_core.probes.exam import exam
+from bert_core.probes.reading import token_text
 from bert_core.runs import recipe as recipes
 from bert_core.runs.job import Job
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
@@ -43,6 +46,7 @@ from bert_core.tasks.examples import TASKS, TaskData, load_task, read_parts
 from bert_core.tasks.prediction import in_words, predict, review, task_of
 from bert_core.tasks.question_answering import QuestionAnswering, squad_ids
 from bert_core.tasks.tables import ColumnsError
+from bert_core.tasks.task import Example
 from bert_core.training.distributed import LostProcess, any_wants_to_stop, joined, rank
 from bert_core.training.evaluation import evaluate
 from bert_core.training.objective import DETAILS, StepRow
@@ -116,7 +120,10 @@ _Option = tuple[dict[str, Any], str]
 _OPTIONS: dict[str, _Option] = {
     "model": (_NAME, "a Hugging Face folder, or owner/model on the Hub"),
     "--recipe": ({"type": _given}, ""),
-    "--corpus": (_FILE, "a text instead of the recipe's"),
+    "--corpus": (
+        {"type": _path, "nargs": "+", "action": "extend", "metavar": "FILE"},
+        "a text instead of the recipe's: files, or a folder of them, one after the other",
+    ),
     "--kind": ({"choices": CORPUS_KINDS}, "how --corpus is split into sentences; default: the recipe's, else auto"),
     "--start": (_NAME, "a model to go on from: its tokenizer, sizes and weights; by default they are random"),
     "--checkpoint": (_NAME, "the model to start from"),
@@ -126,6 +133,7 @@ _OPTIONS: dict[str, _Option] = {
     "--more-steps": (_COUNT, "with --resume: N steps more than it would have had"),
     "--output": (_FOLDER, "the folder to write"),
     "--overwrite": (_FLAG, "replace a model that --output already holds"),
+    "--save-splits": (_FOLDER, "write the texts to train on and held out as files there, which --corpus reads"),
     "--save-every": ({"type": int, "default": 1000}, "steps between two saves; it is saved at the end, too"),
     "--set": (_SETTINGS, "for example training.learning_rate=0.001"),
     "--task": ({"choices": TASKS}, "the kind of task; default: the recipe's"),
@@ -177,7 +185,7 @@ def _add_learning(add: Callable) -> None:
     add(
         "train",
         _train,
-        ["--recipe", "--corpus", "--kind", "--start", *_LEARNING, "--more-steps"],
+        ["--recipe", "--corpus", "--kind", "--start", *_LEARNING, "--more-steps", "--save-splits"],
         "train a model and write it as a Hugging Face folder",
         "Ctrl-C and SIGTERM save it and end the training. Several GPUs or machines share each batch: torchrun "
         "--nproc-per-node N -m bert_core train ...",
@@ -199,7 +207,7 @@ def _add_using(add: Callable) -> None:
         _exam,
         ["model", "--corpus", "--kind", "--seed", "--max-positions"],
         "mask every word and judge every pair of a text",
-        corpus=(_FILE | {"required": True}, "the text to mask and judge"),
+        corpus=(_FILE | {"required": True}, "the text to mask and judge: a file, or a folder of files"),
         seed=({"type": int, "default": 0}, "chooses the window of a long text"),
     )
     add(
@@ -230,19 +238,76 @@ def _train(options: argparse.Namespace) -> None:
         with _stages() as show_stage:
             job, state = _prepare_text(options, device, show_stage)
         used, given = sum(len(part.sentences) for part in job.parts if part), len(job.source.sentences)
+        if options.save_splits and rank() == 0:
+            _save_splits(job, options.save_splits, options.overwrite)
         pairs = "" if job.batches.encoded.pair_labels is None else f" in {used // 2:,} labelled pairs"
         about = f"{used:,}{f' of {given:,}' * (used < given)} sentences{pairs}"
         about += f", {job.tokenizer.get_vocab_size():,} tokens in the vocabulary"
         training, history = _learn(options, output, about, job, state)
         if rank() > 0:
             return
-        last = history[-1]
+        last, model = history[-1], training.newest.checkpoint().model
+        _tell(*_pair(job, model, last.step))
         if test := job.test:
-            model, batches = training.newest.checkpoint().model, (test[k] for k in range(_TEST_BATCHES))
-            *_, result = evaluate(model, batches, last.step)
+            *_, result = evaluate(model, (test[k] for k in range(_TEST_BATCHES)), last.step)
             _print_result({"test": vars(result)})
         losses = {"mlm_loss": last.mlm_loss, "nsp_loss": last.nsp_loss}
         _print_result({"steps": last.step, "seconds": round(last.seconds, 3), **losses})
+
+
+def _save_splits(job: Job, folder: Path, overwrite: bool) -> None:
+    """Write each part of a text as a file of its name. Raises ConfigError for files that are there already."""
+    parts = {folder / f"{name}.txt": part for name, part in job.parts._asdict().items()}
+    if there := next((path for path in parts if path.exists() and not overwrite), None):
+        raise ConfigError(f"{there} is there already. Give another folder, or --overwrite to replace it.")
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, part in parts.items():
+        path.unlink(missing_ok=True)  # of another split
+        if part:
+            path.write_text(part.text, encoding="utf-8", newline="\n")
+            kind = "pairs" if "\t" in part.text else "lines"
+            _tell(f"{path}: {len(part.sentences):,} sentences, for --corpus with --kind {kind}")
+
+
+@torch.no_grad()
+def _pair(job: Job, model: BertForPreTraining, step: int) -> Iterator[str]:
+    """A line on what the model makes of the first pair of a step that hides a word, and lines on its words."""
+    batch, known = job.batches[step], job.tokenizer.get_vocab_size()
+    row = (batch.labels >= 0).any(1).int().argmax()
+    ids, segments, mask, labels, pair = (each[row].to(model.device) for each in vars(batch).values())
+    found, asked = model(ids[None], mask[None], segments[None]), labels >= 0
+    lines = ids[mask > 0], labels[asked], found.prediction_logits[0, asked, :known].argmax(-1)
+    names = ("Now it reads of the training text:", "Hidden words:", "Guessed:")
+    for name, line in zip(names, lines):
+        yield " ".join([name, *(token_text(job.tokenizer, token) for token in line.tolist())])
+    if pair >= 0 and job.recipe.training.nsp_weight:
+        label = job.recipe.corpus.pair_label
+        answers = [label, "NotNext" if label == "IsNext" else f"not {label}"]
+        yield f"The pair is {answers[pair]}, and judged {answers[found.seq_relationship_logits[0].argmax()]}."
+
+
+def _example(checkpoint: Checkpoint, example: Example) -> str:
+    """A labelled example and what the model says of it, in a line."""
+    [found] = predict(checkpoint, [example])
+    sure = max(found.probabilities, default=0) or max((each.probability for each in found.answers), default=0)
+    right, answer = (_in_words(example, each) for each in (example.label, found.label))
+    texts = " ".join(map(_shown, example.texts))
+    return f"For example {texts}: right {right}, answered {answer}{f' ({percent(sure)})' * (sure > 0)}"
+
+
+def _in_words(example: Example, label: Any) -> str:
+    match label:
+        case float():
+            return f"{label:.2f}"
+        case int():  # a choice
+            return _shown(example.texts[1 + label])
+        case () | "":
+            return "nothing"
+        case [str(), *_]:  # tags
+            return " ".join(label)
+        case [[text, _], *_]:  # answers to a question
+            return quoted(text)
+    return quoted(label)
 
 
 def _finetune(options: argparse.Namespace) -> None:
@@ -408,7 +473,7 @@ def _learn(
         with _bar(desc="training", total=trainer.config.total_steps, initial=trainer.step, unit=" steps") as bar:
             try:
                 for event in training:
-                    _show(event, bar, show_line, job)
+                    _show(event, bar, show_line, training)
                     history += event if isinstance(event, list) else []
                     if is_stopped:
                         break
@@ -432,13 +497,15 @@ def _learn(
     return training, history
 
 
-def _show(event: Event, bar: tqdm, show_line: _Show, job: Job) -> None:
-    """Show the last row of an event and, of a task, a line for each epoch."""
+def _show(event: Event, bar: tqdm, show_line: _Show, training: Training) -> None:
+    """Show the last row of an event and, of a task, two lines for each epoch: its numbers and an example."""
+    job = training.job
     match event:
         case StepRow() if not job.is_text:
             bar.clear()
             numbers = {name: value for name, value in vars(event).items() if name not in ("step", "epoch")}
             _tell(f"epoch {event.epoch:g}, on the validation part: {in_words(numbers)}")
+            _tell(_example(training.newest.checkpoint(), job.parts.validation.examples[0]))
         case [*_, StepRow() as last]:
             _show_step(bar, last, show_line)
 

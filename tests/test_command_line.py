@@ -10,7 +10,7 @@ import pytest
 import torch
 import transformers
 
-from bert_core import TrainingService, load_recipe
+from bert_core import TrainingService, load_recipe, prepare, read_corpus
 from bert_core import __main__ as command_line
 from bert_core.__main__ import main
 from bert_core.config import ASSETS
@@ -19,6 +19,10 @@ from bert_core.storage.checkpoint import load_checkpoint
 
 DIALOGUE = ASSETS / "corpora" / "romeo-juliet.txt"
 SHORT = ["training.steps=7", "data.batch_size=3", "model.hidden_size=12", "model.num_attention_heads=3"]
+
+
+def settings(pairs):
+    return dict(pair.split("=") for pair in pairs)
 
 
 def last_line(capsys):
@@ -178,7 +182,7 @@ def test_progress_is_a_bar_on_a_terminal_and_seldom_a_line_elsewhere(tmp_path, c
     monkeypatch.setattr(train, "SLICE_SECONDS", 0)
     arguments = ["train", "--output", str(tmp_path / "m"), "--overwrite", "--corpus", str(DIALOGUE), "--set", *SHORT]
     assert main(arguments) == 0
-    notes = capsys.readouterr().err.splitlines()
+    notes = capsys.readouterr().err.splitlines()[:-4]  # without the pair at the end
     assert "parameters, in float32" in notes[-3]
     assert [note.partition(" at the end")[0] for note in notes[-2:]] == ["The MLM loss", "The NSP loss"]
     assert all(note.endswith("that of guessing.") for note in notes[-2:])
@@ -209,6 +213,57 @@ def test_the_exam_of_the_short_dialogue_has_68_words_and_36_pairs(tmp_path, caps
     assert main(["exam", folder, "--corpus", short]) == 0
     result = last_line(capsys)
     assert (result["words"][1], result["pairs"][1]) == (68, 36)
+
+
+def test_a_folder_of_files_is_split_into_files_that_give_the_same_split(tmp_path, capsys):
+    folder, parts = tmp_path / "books", tmp_path / "parts"
+    folder.mkdir()
+    for number in range(3):
+        text = "".join(f"Word {number} is {k}. Word {k} is not {number}!\n" + "\n" * (k % 3 == 0) for k in range(20))
+        (folder / f"book{number}.txt").write_text(text, encoding="utf-8")
+    shares = ["corpus.validation_share=0.2", "corpus.test_share=0.1"]
+    begin = ["train", "--kind", "documents", "--corpus", *sorted(map(str, folder.iterdir()))]
+    save = ["--save-splits", str(parts), "--output", str(tmp_path / "a"), "--set", *SHORT, *shares]
+    assert main([*begin, *save]) == 0
+    assert last_line(capsys)["steps"] == 7
+    whole = read_corpus(folder, kind="documents")
+    split = dict(zip(("train", "validation", "test"), whole.split(0.2, 0.1)))
+    assert {path.stem: path.read_text(encoding="utf-8") for path in parts.iterdir()} == {
+        name: part.text for name, part in split.items()
+    }
+    for name, part in split.items():
+        assert read_corpus(parts / f"{name}.txt", kind="lines").fingerprint == part.fingerprint
+    assert main([*begin, *save, "--output", str(tmp_path / "b")]) == 1
+    assert "is there already" in capsys.readouterr().err
+    again = ["train", "--corpus", str(parts / "train.txt"), "--kind", "lines", "--output", str(tmp_path / "b")]
+    assert main([*again, "--save-splits", str(parts), "--overwrite", "--set", *SHORT, "corpus.validation_share=0"]) == 0
+    assert [path.name for path in parts.iterdir()] == ["train.txt"], "the other parts were those of another split"
+    assert (parts / "train.txt").read_text(encoding="utf-8") == split["train"].text
+    vocabularies = [load_checkpoint(tmp_path / name).tokenizer.get_vocab() for name in "ab"]
+    assert vocabularies[0] == vocabularies[1]
+
+
+def test_a_training_ends_with_a_pair_its_hidden_words_and_what_the_model_makes_of_it(tmp_path, capsys):
+    assert main(["train", "--output", str(tmp_path / "m"), "--set", *SHORT]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["steps"] == 7
+    read, hidden, guessed, judged = printed.err.splitlines()[-4:]
+    model, job = load_checkpoint(tmp_path / "m"), prepare(load_recipe("romeo-juliet").override(settings(SHORT)))
+    batch = job.batches[7]
+    with torch.no_grad():
+        found = model.model(batch.input_ids, batch.attention_mask, batch.token_type_ids)
+    asked = batch.labels[0] >= 0
+    ids = (
+        batch.input_ids[0][batch.attention_mask[0] > 0],
+        batch.labels[0][asked],
+        found.prediction_logits[0].argmax(1)[asked],
+    )
+    for line, start, tokens in zip((read, hidden, guessed), ("Now it reads", "Hidden words:", "Guessed:"), ids):
+        assert line.startswith(start)
+        assert line.endswith(" " + " ".join(map(job.tokenizer.id_to_token, tokens.tolist())))
+    names = ["IsNext", "NotNext"]
+    right, answer = names[batch.next_sentence_label[0]], names[found.seq_relationship_logits[0].argmax()]
+    assert judged == f"The pair is {right}, and judged {answer}."
 
 
 def test_a_text_in_an_old_encoding_is_read_with_its_name(tmp_path, capsys):

@@ -18,12 +18,13 @@ from squad_evaluation import evaluate_1, evaluate_2
 from transformers import BertForMaskedLM
 
 from bert_core import __main__ as command_line
-from bert_core import exam, finetune, load_checkpoint, load_task, read_corpus, save_checkpoint
+from bert_core import exam, finetune, load_checkpoint, load_task, predict, read_corpus, save_checkpoint
 from bert_core.__main__ import main
 from bert_core.config import ASSETS
 from bert_core.data.tokenizer import SPECIAL_TOKENS
+from bert_core.errors import percent
 from bert_core.runs import train
-from bert_core.runs.recipe import finetuning_recipe
+from bert_core.runs.recipe import finetuning_recipe, finetuning_recipes
 from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import TaskHead
 from bert_core.storage.weights import CONVERSION
@@ -76,6 +77,35 @@ def test_fine_tuning_says_how_far_it_is_and_what_each_epoch_brings(files, capsys
     assert all("loss" in line and "accuracy" in line for line in lines)
     assert "36 examples" in found.err
     assert {"validation", "test", "steps"} <= last_line(found.out).keys()
+
+
+@pytest.mark.parametrize("recipe", [each.name for each in finetuning_recipes() if each.files])
+def test_each_epoch_of_fine_tuning_shows_an_example_and_what_the_model_says_of_it(recipe, tmp_path, capsys):
+    few = ["training.epochs=1", "training.learning_rate=0.001", "data.batch_size=16", "data.sequence_length=40"]
+    begin = ["finetune", "--recipe", recipe, "--checkpoint", "checkpoints/romeo-juliet", "--random-weights"]
+    assert main([*begin, "--output", str(tmp_path / "tuned"), "--set", *few]) == 0
+    printed = capsys.readouterr()
+    [line] = [line for line in printed.err.splitlines() if line.startswith("For example ")]
+    assert json.loads(printed.out)["steps"] > 1
+    tuned = load_checkpoint(tmp_path / "tuned")
+    job = prepare(finetuning_recipe(recipe), start=tuned)
+    example = job.parts.validation.examples[0]
+    [found] = predict(tuned, [example])
+    match example.label:
+        case float():
+            right, answer = f"{example.label:.2f}", f"{found.label:.2f}"
+        case int():
+            right, answer = (f"“{example.texts[1 + each]}”" for each in (example.label, found.label))
+        case [str(), *_]:
+            right, answer = " ".join(example.label), " ".join(found.label)
+        case [[text, _], *_]:
+            right, answer = repr(text), repr(found.label) if found.label else "nothing"
+        case name:
+            right, answer = repr(name), repr(found.label)
+    said, _, sure = line.partition(f": right {right}, answered {answer}")
+    assert said.startswith(f"For example “{example.texts[0][:20]}")
+    probability = max(found.probabilities or [each.probability for each in found.answers], default=None)
+    assert sure == ("" if probability is None else f" ({percent(probability)})")
 
 
 def test_a_fine_tuning_that_is_killed_in_the_middle_goes_on_bit_for_bit(files, capsys, monkeypatch):

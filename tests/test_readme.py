@@ -145,7 +145,10 @@ def run_command(arguments: list[str], capsys: pytest.CaptureFixture) -> dict:
     """The result of a command in few steps of a small model; files that it names and does not find are small ones."""
     found = _parser().parse_args(arguments)
     for option in ("train", "validation", "test", "corpus", "input"):
-        if (path := getattr(found, option, None)) and not path.exists():
+        named = getattr(found, option, None) or []
+        for path in named if isinstance(named, list) else [named]:
+            if path.exists():
+                continue
             [text] = [text for start, text in IN_THE_FORM_OF.items() if path.name.startswith(start)]
             path.write_text(text, encoding="utf-8")
     arguments = ["tiny" if argument.startswith("google-bert/") else argument for argument in arguments]

@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from pathlib import Path
 from bert_core.config import CORPUS_KINDS, Limits
 from bert_core.data.decoding import decode
 from bert_core.data.sentences import FINAL_MARK, LONG_WORD, MARKS, MAX_WORD_CHARACTERS, UNSPACED, split_sentences
-from bert_core.errors import ConfigError, CorpusError, megabytes, noting, percent
+from bert_core.errors import ConfigError, CorpusError, first_three, megabytes, noting, percent
 
 WHOLE_BYTES = 2**30  # of a file that is read whole
 
@@ -69,14 +69,14 @@ class Corpus:
     @classmethod
     def from_bytes(
         cls,
-        data: bytes,
+        data: bytes | Mapping[str, bytes],
         kind: str = "auto",
         name: str = "the file",
         encoding: str | None = None,
         limits: Limits | None = None,
         most_documents: int | None = None,
     ) -> "Corpus":
-        """Read the content of a file.
+        """Read the content of a file, or of several by their names, one after the other.
 
         kind: one of KINDS, in the first three of which a blank line ends a document, or "auto", see `kind_of`. name:
         for messages. encoding: see `decode`. limits: of a visitor. most_documents: read so many from the start. Raises
@@ -84,31 +84,34 @@ class Corpus:
         kind or encoding."""
         if kind not in CORPUS_KINDS:
             raise ConfigError(f"The corpus kind {kind!r} is unknown; it can be one of: {', '.join(CORPUS_KINDS)}.")
-        if limits and len(data) > (most := limits.upload_bytes):
-            raise CorpusError(f"{name} has {megabytes(len(data))}; the limit is {megabytes(most)}. Use a part.")
-        text, notes = decode(data, name, encoding)
+        files, notes = {name: data} if isinstance(data, bytes) else data, list[str]()
+        texts, lines = dict[str, str](), dict[str, list[str]]()
         with noting(notes):
-            if limits and sum(text.count(mark) for mark in ("\n", *MARKS)) > limits.items:
-                raise CorpusError(
-                    f"{name} has more than {limits.items:,} lines and sentence marks, the limit here. Use a part."
-                )
-            text, cut = _without_long_words(text)
-            lines = [" ".join(line.split()) for line in text.splitlines()]
-            if not any(lines):
+            for file, content in files.items():
+                texts[file], said = _text_of(content, file, encoding, limits)
+                notes += said if len(files) == 1 else [f"{file}: {note}" for note in said]
+                lines[file] = [" ".join(line.split()) for line in texts[file].splitlines()]
+            if not any(map(any, lines.values())):
                 raise CorpusError(f"{name} is empty; type or paste at least two sentences.")
+            if empty := [file for file, each in lines.items() if not any(each)]:
+                notes.append(f"Files without text: {first_three(empty)}.")
             used = kind
             if kind == "auto":
-                used = kind_of(lines)
+                used = kind_of([line for each in lines.values() for line in [*each[:_LINES_TESTED], ""]])
                 notes.append(f"Read as {used}: {KINDS[used]}. If that is wrong, choose another kind of text (--kind).")
-            divided = _pairs(text, name) if used == "pairs" else _documents(lines, used)
-            documents = [*itertools.islice(divided, most_documents)]
+            divided = (
+                _pairs(texts[each], each) if used == "pairs" else _documents(lines[each], used) for each in files
+            )
+            documents = [*itertools.islice(itertools.chain.from_iterable(divided), most_documents)]
+            if len({len(pair) for pair in documents if used == "pairs"}) > 1:
+                raise CorpusError(f"Of {name}, only some have a label for each pair; read them apart.")
             if not documents:
                 raise CorpusError(
                     f"{name} has no {used}: {KINDS[used]}. Choose another kind of text (--kind), or write it so."
                 )
         labels = [pair[2] == "1" for pair in documents if len(pair) == 3] if used == "pairs" else []
         documents = [pair[:2] for pair in documents] if labels else documents
-        notes += [*cut, *_repeated(documents, used)]
+        notes += _repeated(documents, used)
         return cls(documents, name, tuple(notes), labels or None, kind, encoding)
 
     @classmethod
@@ -120,6 +123,14 @@ class Corpus:
     def first(self, number: int | None) -> "Corpus":
         """The first `number` documents or pairs; None: all."""
         return self.part(0, sum(map(len, self.documents[:number])))
+
+    @property
+    def text(self) -> str:
+        """What `read_corpus` reads as this text again, as kind "pairs" if it has tabs and else as kind "lines"."""
+        if self.labels is not None or (self.kind == "pairs" and all(len(pair) == 2 for pair in self.documents)):
+            labels = [f"\t{label:d}" for label in self.labels or ()] or [""] * len(self.documents)
+            return "".join("\t".join(pair) + label + "\n" for pair, label in zip(self.documents, labels))
+        return "\n\n".join(map("\n".join, self.documents)) + "\n"
 
     def part(self, start: int, end: int) -> "Corpus":
         """The sentences `start` to `end` in their documents; of labelled pairs, those that begin there."""
@@ -156,32 +167,63 @@ class Corpus:
 
 
 def read_corpus(
-    path_or_text: str | os.PathLike,
+    path_or_text: str | os.PathLike | Sequence[str | os.PathLike],
     *,
     kind: str = "auto",
     encoding: str | None = None,
     most_documents: int | None = None,
 ) -> Corpus:
-    """Read a corpus from a file, or from a string, which is a path only if it is one line that names an existing file.
+    """Read a corpus from a file, a folder of files, several of both, or a string, which is a path only if it is one
+    line that names one.
 
-    For a visitor's text use `Corpus.from_text`, which never opens a file. The others: see `Corpus.from_bytes`; of a
-    file of more than 1 GB, most_documents has to be given, and that much is read."""
-    if isinstance(path_or_text, str) and ("\n" in path_or_text or not os.path.isfile(path_or_text)):
+    For a visitor's text use `Corpus.from_text`, which never opens a file. The others: see `Corpus.from_bytes`; of more
+    than 1 GB, most_documents has to be given, and that much is read."""
+    if isinstance(path_or_text, str) and ("\n" in path_or_text or not os.path.exists(path_or_text)):
         return Corpus.from_text(path_or_text, kind).first(most_documents)
-    path = Path(path_or_text)
-    try:
-        with path.open("rb") as file:
-            data = file.read(WHOLE_BYTES + 1)
-    except OSError as error:
-        raise CorpusError(f"The file {path} cannot be read ({error.strerror}); check its name.") from None
-    if len(data) > WHOLE_BYTES:
-        if most_documents is None:
-            raise CorpusError(
-                f"{path.name} has more than {megabytes(WHOLE_BYTES)}; say with corpus.most_documents how many "
-                "documents to read from its start."
-            )
-        data = data[: data.rfind(b"\n") + 1]
-    return Corpus.from_bytes(data, kind, path.name, encoding, most_documents=most_documents)
+    paths, notes = _files([path_or_text] if isinstance(path_or_text, str | os.PathLike) else path_or_text)
+    names = [path.name for path in paths]
+    names = names if len({*names}) == len(names) else [*map(str, paths)]
+    files, room, title = dict[str, bytes](), WHOLE_BYTES, first_three(names)
+    with noting(notes):
+        for name, path in zip(names, paths):
+            try:
+                with path.open("rb") as file:
+                    files[name] = file.read(room + 1)
+            except OSError as error:
+                raise CorpusError(f"The file {path} cannot be read ({error.strerror}); check its name.") from None
+            if (room := room - len(files[name])) >= 0:
+                continue
+            if most_documents is None:
+                raise CorpusError(
+                    f"{title} has more than {megabytes(WHOLE_BYTES)}; say with corpus.most_documents how many "
+                    "documents to read from its start."
+                )
+            files[name] = files[name][: files[name].rfind(b"\n") + 1]
+            rest = len(paths) - len(files)
+            notes += [f"Files after the first {megabytes(WHOLE_BYTES)}, left out: {rest}."] * bool(rest)
+            break
+        corpus = Corpus.from_bytes(files, kind, title, encoding, most_documents=most_documents)
+    return dataclasses.replace(corpus, notes=(*notes, *corpus.notes))
+
+
+def _files(given: Iterable[str | os.PathLike]) -> tuple[list[Path], list[str]]:
+    """The files, each once, those of a folder in the order of their names; and notes on that."""
+    paths, notes = list[Path](), list[str]()
+    for each in map(Path, given):
+        try:
+            inside = sorted(each.iterdir()) if each.is_dir() else [each]
+        except OSError as error:
+            raise CorpusError(f"The folder {each} cannot be read ({error.strerror}).") from None
+        files = [path for path in inside if path == each or (path.is_file() and not path.name.startswith("."))]
+        if not files:
+            raise CorpusError(f"The folder {each} has no file of text; give one that has.")
+        notes += [f"In {each.name}, hidden or no files: {len(inside) - len(files):,}."] * (len(files) < len(inside))
+        paths += files
+    once = {path.resolve(): path for path in paths}
+    notes += [f"Files given more than once, read once: {len(paths) - len(once):,}."] * (len(once) < len(paths))
+    paths = [*once.values()]
+    notes += [f"Files read, in this order: {first_three(path.name for path in paths)}."] * (len(paths) > 1)
+    return paths, notes
 
 
 def kind_of(lines: Sequence[str]) -> str:
@@ -232,6 +274,20 @@ def _pairs(text: str, name: str) -> Iterator[list[str]]:
                 " or on all lines two texts with a tab between them."
             )
         yield cells
+
+
+def _text_of(data: bytes, name: str, encoding: str | None, limits: Limits | None) -> tuple[str, list[str]]:
+    """The text of a file without long words, and notes; see `Corpus.from_bytes`."""
+    if limits and len(data) > (most := limits.upload_bytes):
+        raise CorpusError(f"{name} has {megabytes(len(data))}; the limit is {megabytes(most)}. Use a part.")
+    text, notes = decode(data, name, encoding)
+    with noting(notes):
+        if limits and sum(text.count(mark) for mark in ("\n", *MARKS)) > limits.items:
+            raise CorpusError(
+                f"{name} has more than {limits.items:,} lines and sentence marks, the limit here. Use a part."
+            )
+    text, cut = _without_long_words(text)
+    return text, [*notes, *cut]
 
 
 def _without_long_words(text: str) -> tuple[str, list[str]]:

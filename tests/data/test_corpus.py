@@ -167,7 +167,7 @@ def test_a_byte_order_mark_in_a_pasted_text_is_ignored():
 def test_long_words_are_cut_and_counted_in_a_note():
     corpus = Corpus.from_text("a " + "b" * 101 + "\n" + "c" * 100 + "\n" + "d" * 1_000_000)
     assert corpus.sentences == ["a " + "b" * 100, "c" * 100, "d" * 100]
-    assert corpus.notes[1:] == ("Words cut after 100 characters: 2; >99% of the text is left out.",)
+    assert corpus.notes[0] == "Words cut after 100 characters: 2; >99% of the text is left out."
     little = Corpus.from_text(f"{'a b ' * 500}{'c' * 300}", "lines")
     assert little.notes == ("Words cut after 100 characters: 1; 9% of the text is left out.",)
 
@@ -210,10 +210,62 @@ def test_a_path_is_read_and_other_strings_are_texts(tmp_path):
     assert Corpus.from_text(str(path)).sentences == [str(path)]
     with pytest.raises(CorpusError, match="cannot be read"):
         read_corpus(tmp_path / "nothing.txt")
-    with pytest.raises(CorpusError, match="cannot be read"):
-        read_corpus(tmp_path)
     with pytest.raises(ConfigError, match="kind 'poem' is unknown"):
         Corpus.from_text("a", "poem")
+
+
+def test_several_files_and_a_folder_are_one_text_in_order(tmp_path, monkeypatch):
+    folder = tmp_path / "books"
+    (folder / "older").mkdir(parents=True)
+    with pytest.raises(CorpusError, match="no file of text"):
+        read_corpus(folder)
+    for name, text in {"p2": "Five\nSix", "p1": "One\n\nTwo\nThree", "p3": " \n", ".hidden": "Never\nNever"}.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    corpus = read_corpus(folder)
+    assert corpus.documents == [["One"], ["Two", "Three"], ["Five", "Six"]]
+    assert corpus.name == "p1, p2, p3"
+    assert [note for note in corpus.notes if not note.startswith("Read as lines")] == [
+        "In books, hidden or no files: 2.",
+        "Files read, in this order: p1, p2, p3.",
+        "Files without text: p3.",
+    ]
+    turned = read_corpus([folder / "p2", str(folder), folder / "older" / ".." / "p1"])
+    assert turned.documents == [["Five", "Six"], ["One"], ["Two", "Three"]]
+    assert "Files given more than once, read once: 2." in turned.notes
+    assert read_corpus([folder / "p1"]).documents == read_corpus(folder / "p1").documents
+    assert read_corpus(str(folder), most_documents=2).documents == corpus.documents[:2]
+    with pytest.raises(CorpusError, match=r"The file .*p5 cannot be read"):
+        read_corpus([folder, folder / "p5"])
+    (folder / "p4").write_bytes("Мама мыла раму, а папа читал газету".encode("cp1251"))
+    assert any(note.startswith("p4: It is not UTF-8") for note in read_corpus(folder).notes)
+    (folder / "p5").write_bytes(b"\0\1\2")
+    with pytest.raises(CorpusError, match=r"^p5 is not plain text"):
+        read_corpus(folder)
+    monkeypatch.setattr(corpus_module, "WHOLE_BYTES", 20)
+    cut = read_corpus(folder, most_documents=9)
+    assert cut.documents == [["One"], ["Two", "Three"], ["Five"]]
+    assert "Files after the first 0 kB, left out: 3." in cut.notes
+    with pytest.raises(CorpusError, match="p1, p2, p3 and 2 more has more than"):
+        read_corpus(folder)
+
+
+def test_pairs_in_several_files_have_labels_in_all_or_none(tmp_path):
+    for name, text in {"a": "one\ttwo\t1\n", "b": "Quality\nthree\tfour\t0\n", "c": "five\tsix\n"}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    both = read_corpus([tmp_path / "a", tmp_path / "b"], kind="pairs")
+    assert (both.documents, both.labels) == ([["one", "two"], ["three", "four"]], [True, False])
+    with pytest.raises(CorpusError, match="only some have a label"):
+        read_corpus(tmp_path, kind="pairs")
+
+
+@pytest.mark.parametrize("kind", CORPUS_KINDS)
+def test_the_text_of_a_corpus_is_read_as_the_same_corpus(kind, tmp_path):
+    text = "One two. Three?\tfour five\n  And\u2028 six\tseven! Eight \n"
+    texts = {"pairs": text, "wikitext": " a . b . c \n = d = \n e . f \n"}
+    corpus = Corpus.from_text(texts.get(kind, text + "\n\n" + text * 2), kind)
+    (tmp_path / "again.txt").write_text(corpus.text, encoding="utf-8", newline="")
+    again = read_corpus(tmp_path / "again.txt", kind="pairs" if "\t" in corpus.text else "lines")
+    assert again.fingerprint == corpus.fingerprint
 
 
 def test_wikitext_lines_with_the_end_of_a_sentence_are_documents():
