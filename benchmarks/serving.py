@@ -30,6 +30,7 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser")  # the first that is there is used
 CHROMIUM_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 PATIENCE = 120.0
 GUESS_POLLS = 3  # between two requests for guesses; see balcony/train/monitor.js
@@ -223,7 +224,7 @@ class Visitor:
 @contextlib.contextmanager
 def chromium(server: Server) -> Iterator[Page]:
     """The page in a fresh browser profile; `timed` measures on it."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    path = next(filter(None, map(shutil.which, CHROMIUM)), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
         page = browser.new_page(viewport={"width": 1280, "height": 900})

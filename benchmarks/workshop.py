@@ -8,7 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
-from serving import CHROMIUM_FLAGS, ROOT, Server, row
+from serving import CHROMIUM, CHROMIUM_FLAGS, ROOT, Server, row
 
 sys.path.insert(0, str(ROOT / "tests" / "browser"))
 import browser_steps as steps
@@ -151,7 +151,7 @@ class Workshop:
 def workshop(options: argparse.Namespace) -> None:
     """Play all points; one that fails is a row, and the others go on."""
     expect.set_options(timeout=WAIT_MS)
-    path, failed = shutil.which("chromium") or shutil.which("chromium-browser"), []
+    path, failed = next(filter(None, map(shutil.which, CHROMIUM)), None), []
     pace = {"headless": False, "slow_mo": 300} if options.watch else {}
     with Server(is_public=True, teacher=TOKEN) as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS, **pace)

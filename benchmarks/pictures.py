@@ -1,11 +1,13 @@
-"""Make assets/animation.webp, the README's animation, from the page itself: python benchmarks/animation.py
+"""Make README's animation and pictures from the page itself: python benchmarks/pictures.py
 
-A run of the dialogue, a word that is hidden, its guesses as the model learns, and the heads of its attention.
+The animation, assets/animation.webp: a run of the dialogue, a word that is hidden, its guesses as the model learns, and
+the heads of its attention. The pictures, docs/pictures: five tabs.
 """
 
 import io
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from PIL import Image
 from playwright.sync_api import Page, ViewportSize, expect
@@ -13,6 +15,21 @@ from serving import PATIENCE, ROOT, Server, chromium, visit
 
 SIZE: ViewportSize = {"width": 1280, "height": 720}
 QUALITY = 80
+MINI = {"model": "english-mini", "text": "The old man put his hand on her head.", "pair": "She closed her eyes."}
+PICTURES = {  # taken after the animation's run: the tab, and what is asked there
+    "train": ("Train", {}),
+    "masked-words": ("Masked words", {**MINI, "hidden": [5]}),
+    "attention": ("Attention", {**MINI, "hidden": [], "head": [0, 5]}),
+    "step-by-step": ("Step by step", MINI),
+    "fine-tune": ("Fine-tune", MINI),
+}
+PICTURES = {  # after the animation's run, by the name of the file: what is asked
+    "train": {"tab": "train"},
+    "masked-words": {**MINI, "tab": "masked-words", "hidden": [5]},
+    "attention": {**MINI, "tab": "attention", "hidden": [], "head": [0, 5]},
+    "step-by-step": {**MINI, "tab": "step-by-step"},
+    "fine-tune": {**MINI, "tab": "fine-tune"},
+}
 
 
 class Film:
@@ -77,16 +94,27 @@ def go_through_time(page: Page, film: Film, fractions: Sequence[float]) -> None:
         film.take(2000 if fraction == 1 else 700)
 
 
+def take_pictures(page: Page, folder: Path) -> None:
+    """Write a picture of each."""
+    folder.mkdir(exist_ok=True)
+    for name, (tab, question) in PICTURES.items():
+        page.get_by_role("tab", name=tab, exact=True).click()
+        page.evaluate("question => Balcony.ask(question)", question)
+        page.wait_for_timeout(5000)
+        picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+        picture.save(folder / f"{name}.webp", quality=QUALITY, method=6)
+
+
 def main() -> None:
-    """Serve the page, film it, and write the file."""
+    """Serve the page, film it, take the pictures, and write the files."""
     expect.set_options(timeout=PATIENCE * 1000)
     with Server() as server, chromium(server) as page:
         page.set_viewport_size(SIZE)
-        page.evaluate("localStorage.setItem('balcony-tour', 'seen')")
         visit(page, server)
         page.wait_for_timeout(3000)
         film = Film(page)
         act(page, film)
+        take_pictures(page, ROOT / "docs" / "pictures")
     first, *others = film.frames
     path = ROOT / "assets" / "animation.webp"
     first.save(path, save_all=True, append_images=others, duration=film.durations, loop=0, quality=QUALITY, method=6)
