@@ -1,4 +1,4 @@
-"""The command line: python -m bert_core COMMAND --help; README.md shows each command."""
+"""The command line: python -m bert_core COMMAND --help; docs/command-line.md shows each command."""
 
 import argparse
 import contextlib

@@ -100,12 +100,12 @@ def read_lesson(data: bytes, name: str) -> dict[str, Any]:
 def _read_step(step: Any, where: str) -> dict[str, Any]:
     def check(is_right: Any, part: str) -> None:
         if not is_right:
-            raise InputError(f"{where}: its “{part}” cannot be used; see Lessons in the README.")
+            raise InputError(f"{where}: its “{part}” cannot be used; see docs/lessons-and-class.md.")
 
     known = {*_STRINGS, "question", "choices", "right", "hide"}
     if not isinstance(step, dict) or not known.issuperset(step):
         unknown = next((each for each in step if each not in known), "") if isinstance(step, dict) else str(step)
-        raise InputError(f"{where}: {quoted(unknown)} is not a part of a step; see Lessons in the README.")
+        raise InputError(f"{where}: {quoted(unknown)} is not a part of a step; see docs/lessons-and-class.md.")
     texts = {each: step.get(each, "") for each in _STRINGS}
     for part, text in texts.items():
         check(text == "" or _is_text(text), part)

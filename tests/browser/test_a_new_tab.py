@@ -1,4 +1,4 @@
-"""The README's probe and tab, followed to the letter in a copy of the program: a person finds them on the page."""
+"""The probe and the tab of CONTRIBUTING.md, followed to the letter in a copy of the program: a person finds them on the page."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 from test_screen_reader import grave_in_each_look
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SECTION = (ROOT / "README.md").read_text(encoding="utf-8").split("**A probe** is")[1].split("\n## ")[0]
+SECTION = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## A probe\n")[1]
 # The last file that a paragraph names, and the block below it.
 BLOCKS = re.findall(r"`((?:bert_core|balcony|assets)/[\w/]+\.\w+)`[^`]*\n\n```\w+\n(.*?)```", SECTION, re.DOTALL)
 
@@ -34,7 +34,7 @@ def add(path: Path, text: str) -> None:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the program with what the README adds."""
+    """A copy of the program with what CONTRIBUTING.md adds."""
     root = tmp_path_factory.mktemp("balcony")
     for name in ("bert_core", "balcony", "assets"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.webp"))

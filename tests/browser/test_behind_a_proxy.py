@@ -1,4 +1,4 @@
-"""The page behind a real nginx with the README's lines, by a path and by a name, over https that ends there."""
+"""The page behind a real nginx with the lines of docs/deploy.md, by a path and by a name, over https that ends there."""
 
 import json
 import re
@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, expect
 import balcony.app
 
 NGINX, OPENSSL = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin"), shutil.which("openssl")
-README = Path(__file__).resolve().parents[2] / "README.md"
+DEPLOY = Path(__file__).resolve().parents[2] / "docs" / "deploy.md"
 NAME = "school.localhost"  # which Chromium looks for on this machine
 TOKEN = "a-teacher"
 
@@ -50,7 +50,7 @@ def proxied(request: Any, service: Any, shipped: Path, tmp_path_factory: pytest.
     )
     certificate = f"{OPENSSL} req -x509 -newkey rsa:2048 -nodes -days 2 -keyout key.pem -out cert.pem -subj /CN={NAME}"
     subprocess.run(shlex.split(certificate), cwd=folder, check=True, capture_output=True)
-    [server] = re.findall(r"```nginx\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    [server] = re.findall(r"```nginx\n(.*?)```", DEPLOY.read_text(encoding="utf-8"), re.DOTALL)
     own = {
         "listen 443": f"listen 127.0.0.1:{port}",
         "school.example": NAME,

@@ -19,7 +19,7 @@ from browser_steps import (
 from playwright.sync_api import Page, expect
 
 HOSTILE = '{"title": "<img src=x onerror=alert(1)>", "steps": [{"text": "<b>$x$</b>", "question": {"tab": "?"}}]}'
-REFUSED = "broken.json, step 1: its “hide” cannot be used; see Lessons in the README."
+REFUSED = "broken.json, step 1: its “hide” cannot be used; see docs/lessons-and-class.md."
 
 
 LESSON = {
