@@ -1,4 +1,4 @@
-"""The probe and the tab of CONTRIBUTING.md, followed to the letter in a copy of the program: a person finds them on the page."""
+"""The probe and the tab of CONTRIBUTING.md, followed to the letter in a copy of the program."""
 
 import contextlib
 import os

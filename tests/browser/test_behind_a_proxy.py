@@ -1,4 +1,4 @@
-"""The page behind a real nginx with the lines of docs/deploy.md, by a path and by a name, over https that ends there."""
+"""The page behind a real nginx with the lines of docs/deploy.md, by a path and by a name, with https."""
 
 import json
 import re
