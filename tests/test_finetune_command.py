@@ -345,6 +345,6 @@ def test_the_remedy_for_a_pickle_converts_it(tmp_path, tiny_checkpoint):
         load_checkpoint(tmp_path / "tiny")
     lines = str(refused.value).split("\n", 1)[1]
     assert lines == CONVERSION
-    assert lines in Path("README.md").read_text(encoding="utf-8")
+    assert lines in Path("docs/command-line.md").read_text(encoding="utf-8")
     subprocess.run([sys.executable, "-c", lines], cwd=tmp_path / "tiny", check=True)
     assert "mlm" not in load_checkpoint(tmp_path / "tiny").missing
