@@ -100,7 +100,9 @@ def weight_files(names: Collection[str]) -> list[str]:
 
 
 # The weights alone, without any other object of the pickle, and each tensor with memory of its own.
-CONVERSION = f"""import torch, safetensors.torch as safe; weights = torch.load("pytorch_model.bin", weights_only=True)
+CONVERSION = f"""import torch, safetensors.torch as safe
+
+weights = torch.load("pytorch_model.bin", weights_only=True)
 safe.save_file({{name: each.contiguous().clone() for name, each in weights.items()}}, "{WEIGHTS}")"""
 
 
