@@ -84,8 +84,9 @@ class HeadGrid {
     this.root = root;
     this.switches = options.switches;
     this.isSaved = !answer;
+    this.isBeside = options.beside;
     this.name = latest(async (/** @type {Heads} */ value) => {
-      const found = await answer?.("names", Boolean(options.beside)).catch(({ message }) => ({ error: message }));
+      const found = await answer?.("names", Boolean(this.isBeside)).catch(({ message }) => ({ error: message }));
       if (value !== this.value || !found) return;
       Object.assign(value, { names: found.names ?? null, unnamed: found.error });
       this.show();
@@ -93,12 +94,12 @@ class HeadGrid {
     onChange(() => this.built && this.show());
   }
 
-  /** @param {Heads & {error?: string} | null} next null: there is no such model, {}: there is no sentence */
+  /** @param {Heads & {error?: string} | null} next null: there is no such model, or no sentence */
   draw(next) {
     if (!next?.size) {
       this.built = "";
       const hint = el("p.b-empty", "Type a sentence to see which words each head attends to.");
-      fill(this.root, next?.error ? note(next.error, true) : next && hint);
+      fill(this.root, next?.error ? note(next.error, true) : !this.isBeside && !question.text.trim() && hint);
       return;
     }
     const { first, of } = (this.value = next);

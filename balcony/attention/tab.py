@@ -80,7 +80,7 @@ def show(asked: PageRequest) -> dict[str, Any]:
     """All heads and one layer of them, of the model and of the one to compare with."""
     question, model = asked.question, asked.model
     if not question.text.strip():
-        return {GRID: {}, DETAIL: None} | NO_OTHER
+        return {GRID: None, DETAIL: None} | NO_OTHER
     first, notes = attention_of(model.checkpoint, question), alone_note(model.checkpoint, question.pair)
     said = {"notes": notes, "caption": caption(model) if question.other else "", "clear": clear_model(asked)}
     return {GRID: first["grid"] | LATER | said, DETAIL: first["detail"], **show_beside(asked)}

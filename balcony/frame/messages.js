@@ -3,7 +3,7 @@
 // balcony/frame/page.py), a script by the event "said".
 
 import { button, draws, el, note, putBelow } from "../parts/elements.js";
-import { announce, NO_ANSWER, on, orError, say } from "./page.js";
+import { announce, NO_ANSWER, on, orError, RETRY_MS } from "./page.js";
 import { answer } from "./server.js";
 
 /** @typedef {"press" | "answer" | "closed"} Until when a sentence goes, if nobody closes it: at the next press or what a person types, at the next answer of the server, never */
@@ -12,6 +12,7 @@ const LOST = "The server does not answer. Check that it still runs and that this
 const FORGETS =
   "This browser gives this page no storage. A reload keeps your runs and models; a new tab forgets them, and so does a reload of another site's page around this one. Download what you want to keep.";
 const FOLLOW_MS = 400;
+const RAREST_MS = 60000; // between two looks for a server that is gone
 const BUTTONS = "button, summary, [role=button]";
 
 /** Let a message stand beside a button while that is in the window, else among the others. @param {HTMLElement} message @param {Element | null} pressed */
@@ -127,14 +128,34 @@ export const view = (root, context) => draws(new Messages(root, context));
 /** Say when the server does not answer a request, or refuses it, whoever asked: a view, or Gradio for a button. */
 export function watchRequests() {
   const { fetch } = window;
+  let isLost = false,
+    wait = RETRY_MS;
+  function reached() {
+    announce("reached", null);
+    if (isLost) announce("again", null);
+    isLost = false;
+  }
+  /** Until the server is there again, look for it. @param {string} text */
+  async function lose(text) {
+    announce("said", { text, until: "answer" });
+    if (isLost) return;
+    for (isLost = true; isLost; wait = Math.min(2 * wait, RAREST_MS)) {
+      await new Promise((resolve) => setTimeout(resolve, wait));
+      const answer = isLost && (await fetch(new URL("health", document.baseURI)).catch(() => null));
+      if (answer && answer.ok) reached();
+    }
+  }
   window.fetch = async (...request) => {
     try {
       const answer = await fetch(...request);
-      if (answer.ok) announce("reached", null);
-      else say(await refusal(answer.clone()));
+      const why = !answer.ok && (await refusal(answer.clone()));
+      if (!why) reached();
+      else if (why === NO_ANSWER) lose(why);
+      else announce("said", { text: why, until: "press" });
+      if (!why) wait = RETRY_MS;
       return answer;
     } catch (error) {
-      if (/** @type {Error} */ (error).name !== "AbortError") announce("said", { text: LOST, until: "answer" });
+      if (/** @type {Error} */ (error).name !== "AbortError") lose(LOST);
       throw error;
     }
   };

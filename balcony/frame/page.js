@@ -5,7 +5,7 @@
  * @typedef {object} Events
  * @property {{changed: Set<string>}} question parts of the question changed
  * @property {{key: string}} shown the server has described the shown model, after another one was chosen
- * @property {{others: [key: string, name: string, steps: number[]][]}} models the list of models is new
+ * @property {{others: [key: string, name: string, steps: number[], isOwn: boolean][]}} models the list of models is new
  * @property {{text: string, pair: string, hidden: number[] | null}} replaced a view put other sentences into the question
  * @property {null} answers the server is asked to answer a question, or it has, or it did not
  * @property {null} again questions without an answer are to be asked again
@@ -38,7 +38,7 @@
  * @property {null} chosen other runs are chosen for the curves
  */
 
-const RETRY_MS = 2000; // after a poll that failed
+export const RETRY_MS = 2000; // after a poll that failed
 export const NO_ANSWER = "The server did not answer; try again.";
 const bus = new EventTarget();
 const { promise: known, resolve: resolveKnown } = Promise.withResolvers();

@@ -32,7 +32,8 @@ HELP = (
     "Then ask it: hide words, judge pairs of sentences, see which words each head attends to.",
     "The model and the step above hold for every tab. Drag the slider back to see what the model knew before.",
     "The link keeps all that you look at. Whoever opens it sees the same, except for what it cannot carry: a model "
-    "that you trained on your own text, fine-tuned or opened. Download that under Models and send the file too.",
+    "that you trained on your own text, fine-tuned or opened, and one of yours to compare with. Download that under "
+    "Models and send the file too.",
 )
 _said = itertools.count()
 

@@ -227,7 +227,7 @@ function swapped({ words, second }) {
 
 /** The model to compare with: a run of several steps has a second list for one of them, first its newest. */
 function comparison() {
-  /** @type {[key: string, name: string, steps: number[]][]} */
+  /** @type {[key: string, name: string, steps: number[], isOwn: boolean][]} */
   let others = [];
   const stepsOf = (/** @type {string} */ key) => others.find(([other]) => other === key)?.[2] ?? [];
   const model = select("Compare with", [], (key) => choose(key, stepsOf(key)[0]), { id: "compare-with" }),

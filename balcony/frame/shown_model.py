@@ -35,15 +35,16 @@ def choices(workspaces: Workspaces, space: Workspace) -> list[list[str]]:
     return [*shipped, *reversed(runs), *models]
 
 
-def comparisons(workspaces: Workspaces, space: Workspace) -> list[tuple[str, str, list[int]]]:
-    """Models to compare with: key and name of each, and of a run some of its steps, the newest first."""
+def comparisons(workspaces: Workspaces, space: Workspace) -> list[tuple[str, str, list[int], bool]]:
+    """Models to compare with: key and name of each, of a run some of its steps, the newest first, and whether it is the
+    visitor's own."""
     found = []
     for key, name, _ in choices(workspaces, space):
         run = space.runs.get(key)
         steps = [snapshot.step for snapshot in run.snapshots] if run else []
         some = dict.fromkeys(steps[:: -(-len(steps) // MOST_STEPS) or 1] + steps[-1:])
         if run is None or steps:
-            found.append((key, name, [*reversed(some)]))
+            found.append((key, name, [*reversed(some)], key not in workspaces.shipped_names))
     return found
 
 

@@ -2,9 +2,9 @@
 
 import { saved } from "../language/language.js";
 import { held } from "../views.js";
-import { button, el, fill, note, roam } from "./elements.js";
+import { button, el, fill, note, own, roam } from "./elements.js";
 import { copy, panelBelow, popover } from "../controls.js";
-import { orError, say } from "../frame/page.js";
+import { on, orError, say } from "../frame/page.js";
 import { link, question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 
@@ -24,6 +24,7 @@ const LONGEST = 16384,
 const WAITS = "The view has no answer to the question yet; save it again when it has.";
 const ALONE =
   "Who opens the link sees another model. Download yours under Models and send the file too; it can be opened there.";
+const BESIDE = "Download it under Models and send the file too.";
 const ONE_RUN = "The link carries the model that is chosen above, and none of your other runs.";
 const TOO_LARGE = "The browser could not make this picture; shorten the text.";
 
@@ -116,10 +117,23 @@ export function linkButton() {
     field = el("input", { id: "link", type: "text", readonly: "", "aria-label": "Link" }),
     item = button("Copy link", press, { id: "copy-link", title: "Copy a link that shows the same" }),
     panel = panelBelow(item, el("label", "The link to what the page shows: ", field));
+  /** @type {[key: string, name: string, steps: number[], isOwn: boolean][]} */
+  let others = [];
+  on("models", (found) => {
+    others = found.others;
+  });
+  /** What the link cannot carry. */
+  function lacks() {
+    const missing = question.recipe?.missing,
+      [, name, , isOwn] = others.find(([key]) => key === question.other.split("@")[0]) ?? [];
+    return [
+      missing ? `${missing} ${ALONE}` : question.tab === "compare" && ONE_RUN,
+      name && isOwn && `A link does not carry your model to compare with: ${own(name)}. ${BESIDE}`,
+    ];
+  }
   async function press() {
-    const missing = question.recipe?.missing;
-    if (missing) say(`${missing} ${ALONE}`);
-    else if (question.tab === "compare") say(ONE_RUN);
+    const said = lacks().filter(Boolean).join(" ");
+    if (said) say(said);
     field.value = link();
     const isCopied = await copy(field.value, field, () => panel.showPopover());
     item.textContent = copied.textContent = isCopied ? "Copied" : "It is selected below";

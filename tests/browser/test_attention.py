@@ -5,6 +5,7 @@ import json
 import math
 import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from browser_steps import (
     type_sentence,
     wait_for_answer,
     wait_for_question,
+    words_of,
 )
 from playwright.sync_api import Page, ViewportSize, expect
 
@@ -337,6 +339,20 @@ def test_a_single_sentence_gets_a_note_from_a_model_of_pairs(page: Page) -> None
     expect(page.locator("#attention-heads")).not_to_contain_text("trained on pairs")
     type_sentence(page, "", "pair")
     expect(page.locator("#attention-heads")).to_contain_text("trained on pairs")
+
+
+def test_before_the_first_answer_the_grid_says_what_to_do(visit: Callable[..., Page]) -> None:
+    page = visit(at="#tab=attention")
+    page.route("**/balcony/ask", lambda route: None)
+    page.reload()
+    hint = "Type a sentence to see which words each head attends to."
+    expect(page.locator("#attention-heads")).to_have_text(hint)
+    page.unroute_all(behavior="ignoreErrors")
+    page.reload()
+    expect(words_of(page)).not_to_have_count(0)
+    for field in ("text", "pair"):
+        type_sentence(page, "", field)
+    expect_seen(page.locator("#attention-heads"), hint, in_window=True)
 
 
 def test_a_saved_page_draws_the_heads_as_they_were_drawn(page: Page, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from browser_steps import (
     change_setting,
+    compare_with,
     download,
     expect_seen,
     late_answers,
@@ -144,6 +145,21 @@ def test_after_a_run_on_ones_own_text_every_tab_shows_its_words_and_a_link_says_
     expect(other.locator("#steps")).to_contain_text(re.compile("[A-Za-z]"))
     expect(other.locator("#link-notice")).to_be_in_viewport(ratio=1)
     expect(other.get_by_role("tab", name="Step by step")).to_have_attribute("aria-selected", "true")
+
+
+def test_a_link_that_compares_with_a_model_of_ones_own_says_that_it_lacks_it(page: Page) -> None:
+    train(page)
+    run = page.locator("#model-picker").input_value()
+    show(page, "masked-words", model="romeo-juliet")
+    page.locator("#copy-link").click()
+    expect(page.locator("#copy-link")).to_have_text("Copied")
+    expect(page.locator(".b-message")).to_have_count(0)
+    compare_with(page, run)
+    page.locator("#copy-link").click()
+    name = "Run 1 · Romeo and Juliet, quick"
+    expect_seen(
+        page.locator(".b-message"), f"A link does not carry your model to compare with: {name}.", in_window=True
+    )
 
 
 def test_a_link_to_a_model_that_was_opened_says_what_is_missing(visit: Callable[..., Page], tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A question without an answer: what it was asked for fades and says so, and it is asked again."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 from balcony.server.probe_lock import probe_lock
 
 NO_ANSWER = "The server did not answer; try again."
+SERVER = re.compile("/(run/predict|balcony/ask|health)")
 STALE = re.compile("is-stale")
 # What the tabs have declared, see `Page.answer`.
 ANSWERS = """Object.values(gradio_config.components.find(({ props }) => props.elem_id === 'question')
@@ -33,7 +34,7 @@ ANSWERS = """Object.values(gradio_config.components.find(({ props }) => props.el
 @pytest.fixture
 def page(page: Page, complaints: list[str]) -> Iterator[Page]:
     yield page
-    complaints[:] = [text for text in complaints if not re.search("ERR_INTERNET_DISCONNECTED|ERR_FAILED|429", text)]
+    complaints[:] = [text for text in complaints if not re.search("ERR_INTERNET_DISCONNECTED|ERR_FAILED|429|502", text)]
 
 
 def failure(page: Page, view: str) -> Locator:
@@ -97,16 +98,31 @@ def test_a_picture_waits_until_the_words_of_a_new_sentence_are_read(page: Page, 
 def test_a_person_asks_again_after_a_new_sentence_found_no_answer(page: Page) -> None:
     show(page, "masked-words", **FIRST)
     expect(page.locator("#masked-guesses h3")).to_have_text(["Mask 1 for Juliet"])
-    page.route(QUESTIONS, lambda route: route.abort())
+    page.route(SERVER, lambda route: route.abort())
     type_sentence(page, "How are you?", "pair")
     expect(failure(page, "#masked-guesses")).to_be_in_viewport()
     expect(words_of(page)).to_have_count(0)  # those of the sentences before are not these
     expect(page.locator("#question .b-chips").last).to_have_text("Howareyou?")
-    page.unroute(QUESTIONS)
+    page.unroute(SERVER)
+    page.route("**/health", lambda route: route.abort())  # the page has not seen yet that the server is there
     failure(page, "#masked-guesses").get_by_role("button", name="Ask again").click()
     expect(words_of(page)).to_have_count(10)
     wait_for_answer(page.locator("#masked-guesses"))
     expect(page.locator(".b-failure")).to_have_count(0)
+
+
+@pytest.mark.parametrize("gone", [lambda route: route.abort(), lambda route: route.fulfill(status=502, body="<html>")])
+def test_what_was_lost_is_asked_again_when_the_server_is_there_again(
+    page: Page, gone: Callable[[Route], object]
+) -> None:
+    show(page, "masked-words", **FIRST)
+    page.route(SERVER, gone)
+    words_of(page).filter(has_text="name").click()
+    expect_seen(failure(page, "#masked-guesses"), NO_ANSWER, in_window=True)
+    expect(page.locator(".b-message")).to_have_count(1)
+    page.unroute(SERVER)
+    expect(page.locator(".b-message, .b-failure")).to_have_count(0)
+    expect(page.locator("#masked-guesses h3")).to_have_text(["Mask 1 for name", "Mask 2 for Juliet"])
 
 
 def test_a_question_that_the_server_refused_is_asked_again(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
