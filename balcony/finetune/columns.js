@@ -7,7 +7,7 @@ import { el, fill, own } from "../parts/elements.js";
 
 /** @typedef {{roles: string[] | null, header: boolean | null, separator: string, files: Record<string, string>}} Chosen null: as it is found */
 /** @typedef {{of: string, files: [name: string, path: string, part: string][], parts: [part: string, title: string][], chosen: Chosen | null}} Files */
-/** @typedef {Files & {rows: string[][], kinds: [role: string, title: string][], roles: string[], header: boolean}} Found without rows where a task's files have columns of their own; see columns_value in balcony/finetune/columns.py */
+/** @typedef {Files & {rows: string[][], kinds: [role: string, title: string][], roles: string[], header: boolean, between: string}} Found without rows where a task's files have columns of their own; see columns_value in balcony/finetune/columns.py */
 
 /** The files, each with a list of its part. @param {Files} value @param {(part: Partial<Chosen>) => void} choose */
 function fileTable({ files, parts, chosen }, choose) {
@@ -50,6 +50,7 @@ export function view(root, { setValue, trigger }) {
     between = KINDS.text({ label: "Between columns" }, "task-between", (separator) =>
       choose({ roles: null, header: null, separator }),
     ),
+    box = /** @type {HTMLInputElement} */ (/** @type {HTMLElement} */ (between.parts[0]).lastElementChild),
     info = el(
       "p.b-empty",
       { id: "task-between" },
@@ -69,6 +70,7 @@ export function view(root, { setValue, trigger }) {
     if (!value.rows) return;
     /** @type {HTMLInputElement} */ (header.firstChild).checked = value.header;
     between.show(value.chosen?.separator ?? "", {});
+    box.placeholder = value.between; // as it was found
     const rows = value.rows.map((fields) => el("tr", fields.map(cell)));
     if (value.header) rows[0].classList.add("b-header");
     shown.hidden = header.hidden = !value.roles.length;

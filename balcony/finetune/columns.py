@@ -101,4 +101,5 @@ def columns_value(task: str, of: str, paths: Sequence[str], found: Columns | Non
         "kinds": list(titles.items()),
         "roles": said.roles or roles,
         "header": found.is_named,
+        "between": found.between,
     }

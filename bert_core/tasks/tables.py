@@ -25,12 +25,13 @@ Rows = list[tuple[int, Row]]  # each with the number of its first line, from 1
 @dataclass(frozen=True)
 class Columns:
     """Which columns are read, counted from 0, and whether the first row names them. label: one column, or none. first:
-    the first rows of the file."""
+    the first rows of the file. between: what stands between two columns, as a person would choose it."""
 
     texts: Sequence[int]
     label: Sequence[int]
     is_named: bool
     first: Sequence[Row]
+    between: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -171,7 +172,8 @@ class TaskFile:
             texts, label = [], []  # half of a header, which may be an example too
         elif not (is_named and is_usual):
             texts, label = usual.by_order.get(len(names) if self.labelled or wanted else 0, ([], []))
-        found = Columns(texts, label if self.labelled else [], is_named, first)
+        between = {mark: name for name, mark in SEPARATORS.items()}.get(mark := self._mark(), mark)
+        found = Columns(texts, label if self.labelled else [], is_named, first, between)
         count = wanted or len(texts)
         if 1 <= len(texts) == count <= usual.most and len({*texts, *found.label}) == count + self.labelled:
             return found

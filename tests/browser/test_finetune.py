@@ -43,6 +43,7 @@ def test_a_file_of_ones_own_is_learned_tried_and_compared(page: Page, tmp_path: 
     columns, header = page.locator("#task-columns .b-scroll select"), page.locator("#task-header")
     expect(page.locator("#task-columns .b-scroll tbody tr")).to_have_count(5)
     expect(columns.first.locator("option:checked")).to_have_text("text")
+    expect(page.get_by_label("Between columns")).to_have_attribute("placeholder", "tab")
     columns.first.select_option("not used")
     expect_seen(facts, "It is not clear which columns of own.tsv are one or two texts and the label")
     columns.first.select_option("text")

@@ -40,6 +40,20 @@ def test_forms_of_texts(tmp_path, text, expected):
     assert len(data.examples) == len(list(filter(str.strip, text.splitlines()))) - data.columns.is_named
 
 
+@pytest.mark.parametrize(
+    ("between", "said"),
+    [("\t", "tab"), ("_!_", "_!_"), (",", ","), (";", ";"), (" ", "space"), ("::", "::")],
+)
+def test_what_stands_between_columns_is_known_as_a_person_would_write_it(between, said, tmp_path):
+    chosen = {"separator": said} if between in (" ", "::") else {}
+    data = read(tmp_path, f"good{between}1\nbad{between}0\n", "text-classification", **chosen)
+    assert data.columns.between == said
+    assert (
+        read(tmp_path, f"good{between}1\nbad{between}0\n", "text-classification", separator=said).columns
+        == data.columns
+    )
+
+
 def test_labels_are_in_the_order_of_their_numbers(tmp_path):
     data = read(tmp_path, "a\t10\nb\t9\nc\tx\nd\t2\n", "text-classification")
     assert data.labels() == ("2", "9", "10", "x")
