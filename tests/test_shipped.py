@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from huggingface_hub import ModelCard
 from transformers import BertForPreTraining, PreTrainedTokenizerFast
 
 import balcony.app
@@ -32,6 +33,16 @@ def test_its_folder_is_small_and_its_card_complete(folder: Path) -> None:
     for part in ("**Made by**", "`python -m bert_core train --recipe", "**Data**", "**Results**", "**Limits**"):
         assert part in card
     assert load_checkpoint(folder).notes == ()
+
+
+def test_its_results_are_read_as_the_hub_reads_them(folder: Path) -> None:
+    card = ModelCard.load(folder / "README.md")
+    results = card.data.eval_results
+    assert {each.metric_type for each in results} == set(card.data.metrics)
+    for each in results:  # the same numbers stand in the card's text
+        value = each.metric_value
+        written = f"{value:.2f}" if each.metric_type == "loss" else f"{100 * value:.1f}%"
+        assert written in card.text
 
 
 def test_transformers_computes_the_same_logits(folder: Path) -> None:
