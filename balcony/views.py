@@ -4,6 +4,7 @@ The template is one constant element, so Gradio never renders typed text as HTML
 views.js beside it is the other half.
 """
 
+import html
 from typing import Any
 
 import gradio as gr
@@ -12,6 +13,11 @@ import gradio as gr
 def hint(text: str) -> gr.HTML:
     """A paragraph in small print. text: HTML of this program, never of a visitor."""
     return gr.HTML(f"<p>{text}</p>", elem_classes="b-hint", apply_default_css=False, padding=False, js_on_load=None)
+
+
+def with_terms(text: str) -> str:
+    """HTML of a text in which terms are marked, as `withTerms` in balcony/parts/elements.js draws it."""
+    return f'<b-text text="{html.escape(text)}"></b-text>'
 
 
 def view(

@@ -2,7 +2,7 @@
 
 import { effect, effectLegend } from "../colours.js";
 import { options, select, table } from "../controls.js";
-import { button, disable, draws, el, fill, notes, roam, showError, tools } from "../parts/elements.js";
+import { button, disable, draws, el, fill, notes, roam, showError, tools, withTerms } from "../parts/elements.js";
 import { signed, toggled } from "../parts/numbers.js";
 import { announce } from "../frame/page.js";
 import { ask, onPart, question } from "../frame/question.js";
@@ -23,6 +23,7 @@ import { grid, headOf, headsOf, isOff } from "./heads.js";
  * @property {string[]} notes
  */
 
+const MARKED = { is_next: "P([[IsNext]]) of the pair", loss: "[[MLM]] [[loss]] on the corpus" };
 const INPUT = ["model", "step", "newest", "text", "pair", "hidden", "off"];
 const input = () => JSON.stringify(INPUT.map((key) => question[key]));
 
@@ -100,7 +101,9 @@ class HeadSwitches {
     // The loss, if the text has one; a model that was tuned for a task may have no answer here.
     const [title, before, after, change] = lines.at(-1) ?? [];
     announce("effect", count && title ? [without, title, ` ${before} → ${after} (${change})`] : []);
-    fill(this.answers, table(["Answer", "All heads", without, "Difference"], lines));
+    const names = Object.entries(titles).map(([name, title]) => withTerms(MARKED[name] ?? title)),
+      shown = lines.map(([, ...numbers], k) => [names[k], ...numbers]);
+    fill(this.answers, table(["Answer", "All heads", without, "Difference"], shown));
   }
 
   build() {

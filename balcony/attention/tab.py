@@ -17,13 +17,13 @@ from balcony.parts.controls import control
 from balcony.parts.downloads import exporter
 from balcony.parts.notes import alone_note
 from balcony.server.probe_lock import probe_lock
-from balcony.views import hint, view
+from balcony.views import hint, view, with_terms
 from bert_core.show import attention_page
 from bert_core.storage.checkpoint import Checkpoint
 
 HINT = (
-    "Attention shows which words a head attends to. It does not explain an answer: to see what an answer depends on, "
-    "switch a head off at its map or below, or click a word above to hide it."
+    "Attention shows which words a [[head]] attends to. It does not explain an answer: to see what an answer depends "
+    "on, switch a head off at its map or below, or click a word above to hide it."
 )
 CLEAR = "english-mini"  # a model with heads that stand out
 LATER = {"names": None}  # the page asks for them
@@ -41,7 +41,7 @@ def lay_out(page: Page) -> None:
         view("attention/head_detail", elem_id=OTHER_DETAIL)
     info = "The remaining weights of each row are scaled to sum to 1."
     control("checkbox", "hide_special", label="Hide [CLS] and [SEP]", info=info, elem_id="attention-hide")
-    hint(HINT)
+    hint(with_terms(HINT))
     exporter(
         *(page, "the attention"),
         of="attention-stage",

@@ -2,7 +2,7 @@
 // The view follows the selected step; drawing other masks holds the step until a person selects another one.
 // Kinds of tokens do not differ by colour alone: each has its own border, and asked words name their kind.
 
-import { button, direction, disable, el, fill, tools } from "../parts/elements.js";
+import { button, direction, disable, el, fill, tools, withTerms } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
 import { on } from "../frame/page.js";
 import { question } from "../frame/question.js";
@@ -35,7 +35,8 @@ const QUESTIONS = {
   "question-answering": "starts and ends of these examples right, mean loss",
   "token-classification": "tags of these examples right, mean loss",
 };
-const SAMPLES = { masked: "[MASK]", special: "[CLS]", padding: "[PAD]" };
+const SAMPLES = { masked: "[[[MASK]]]", special: "[[[CLS]]]", padding: "[[[PAD]]]" };
+const KINDS = { masked: "[[masked]]", replaced: "[[replaced]]", kept: "[[kept]]" };
 
 /** What no language translates. @param {string} text */
 const code = (text) => el("code", { translate: "no" }, text);
@@ -211,7 +212,11 @@ function example(rows) {
 /** @param {[kind: string, text: string][]} entries */
 function legend(entries) {
   const lines = entries.map(([kind, text]) =>
-    el("div", el(`dt.b-token.is-${kind}`, SAMPLES[kind] ?? "word"), el("dd", el("strong", kind), ": ", text)),
+    el(
+      "div",
+      el(`dt.b-token.is-${kind}`, withTerms(SAMPLES[kind] ?? "word")),
+      el("dd", el("strong", withTerms(KINDS[kind] ?? kind)), ": ", text),
+    ),
   );
   return el("dl.b-batch-legend", lines);
 }
@@ -300,7 +305,7 @@ class Batch {
       ids = toggle("Ids, segments and masks", showIds, { id: "batch-ids", checked: "" });
     showIds(true);
     this.tools = tools(this.back, this.range, this.next, draw, this.own, ids);
-    root.append(el("h2", "What does one training step look like?"), this.hint);
+    root.append(el("h2", withTerms("What does one training [[step]] look like?")), this.hint);
     root.append(this.pairing, this.tools, this.summary, this.pairs, this.inside, this.key);
     this.ask = asking(this.pairs, async () => {
       const { again, shown, first } = this,
@@ -337,8 +342,8 @@ class Batch {
       { first } = this,
       [firstOnes, lastOnes, previous, next] = task ? OF_EXAMPLES : OF_PAIRS;
     this.tools.hidden = this.key.hidden = this.inside.hidden = !rows;
-    this.hint.textContent = value.hint ?? this.options.hint;
-    this.pairing.textContent = label === "IsNext" || !rows ? this.options.pairing : "";
+    fill(this.hint, withTerms(value.hint ?? this.options.hint));
+    fill(this.pairing, (label === "IsNext" || !rows) && withTerms(this.options.pairing));
     if (!rows) {
       this.shown = null;
       this.summary.textContent = value.text;

@@ -27,11 +27,11 @@ NO_RUN_SELECTED = "This model has no batches; choose one of your runs above."
 READY_MADE = "This model was trained elsewhere, and the text of its batches did not come with it. "
 HINT = (
     "In this step the model was asked for some words of each pair, and whether B follows A. Every step draws new pairs "
-    "and new words. The curve shows the loss before the update; these answers come after it, with dropout off."
+    "and new words. The curve shows the [[loss]] before the update; these answers come after it, with dropout off."
 )
 PAIRING = (
-    "In half of the pairs B is the sentence after A (IsNext); in the others it was drawn at random from elsewhere in "
-    "the text, and never is the true next one (NotNext)."
+    "In half of the pairs B is the sentence after A ([[IsNext]]); in the others it was drawn at random from elsewhere "
+    "in the text, and never is the true next one ([[IsNext|NotNext]])."
 )
 ASKED = ("masked", "replaced", "kept")
 WHY = "Why not always [MASK]? Later texts have none, so any visible word may be asked, or be the wrong one."

@@ -32,7 +32,7 @@ FORMATS = {  # by unit: factor, digits, and what follows the number
     "seconds": (1, 1, " s"),
 }
 RULE = (
-    f"Mean ± standard deviation over {{}} seeds. A difference counts if the means differ by more than "
+    f"Mean ± standard deviation over {{}} [[seed|seeds]]. A difference counts if the means differ by more than "
     f"{STANDARD_ERRORS} standard errors (Student's t, 95%). Results count as equal if they would differ by less "
     f"than {100 * MARGIN:g} points (times: {MARGIN_RATIO:.0%}) even with {STANDARD_ERRORS} standard errors more."
 )

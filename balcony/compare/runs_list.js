@@ -3,7 +3,7 @@
 
 import { saveMenu } from "../parts/downloads.js";
 import { asksFirst, keepingFocus, row, table } from "../controls.js";
-import { button, disable, dot, el, fill, notes } from "../parts/elements.js";
+import { button, disable, dot, el, fill, notes, plain, withTerms } from "../parts/elements.js";
 import { count, loss, percent } from "../parts/numbers.js";
 import { keep, kept, on, orError } from "../frame/page.js";
 import { answer } from "../frame/server.js";
@@ -13,8 +13,8 @@ import { asking } from "../views.js";
 
 const accuracy = (/** @type {number | null} */ value) => (value === null ? "–" : percent(value));
 const COLUMNS = {
-  "MLM loss, last 20 steps": loss,
-  "NSP loss, last 20 steps": loss,
+  "[[MLM]] [[loss]], last 20 steps": loss,
+  "[[NSP]] loss, last 20 steps": loss,
   "Asked words right": accuracy,
   "Pairs right": accuracy,
 };
@@ -26,7 +26,7 @@ const MOST_DIFFERING = 4; // settings of a run that are seen at once
 const [IN_THE_CURVES, AGAIN] = ["In the curves", "Again"].map((name) => el("span.b-unseen", name));
 
 /** A number, with its name where the head of the table has no room. @param {string} name @param {...import("../parts/elements.js").Child} content */
-const numberCell = (name, ...content) => el("td.b-number", { "data-name": name }, content);
+const numberCell = (name, ...content) => el("td.b-number", { "data-name": plain(name) }, content);
 
 /** What a run has otherwise than others of the list. @param {[label: string, name: string, value: string][]} differs */
 function differing(differs) {
@@ -45,11 +45,18 @@ class RunsList {
   rows = [];
   /** The curves of runs. @type {Record<string, any>} */
   fetched = {};
-  table = table([IN_THE_CURVES, "Run", "What differs", "Steps", ...Object.keys(COLUMNS), AGAIN], [], {
-    class: "b-table b-runs",
-    id: "runs-table",
-    numbers: 3,
-  });
+  table = table(
+    [
+      IN_THE_CURVES,
+      "Run",
+      "What differs",
+      withTerms("[[step|Steps]]"),
+      ...Object.keys(COLUMNS).map((name) => withTerms(name)),
+      AGAIN,
+    ],
+    [],
+    { class: "b-table b-runs", id: "runs-table", numbers: 3 },
+  );
   empty = el("p.b-empty", "Each run that you start is listed here, with its last numbers.");
   notes = el("div", { id: "runs-notes" });
   alike = el("p.b-empty", { id: "runs-alike", hidden: "" });

@@ -1,7 +1,7 @@
 // An experiment: the progress of its runs, then a table and a sentence that answers its question.
 
 import { progress, row, scrolling, table } from "../controls.js";
-import { button, dot, el, fill, note } from "../parts/elements.js";
+import { button, dot, el, fill, note, withTerms } from "../parts/elements.js";
 import { duration } from "../parts/numbers.js";
 import { keep, kept, on, orError, polling, visitor } from "../frame/page.js";
 import { answer } from "../frame/server.js";
@@ -56,7 +56,7 @@ function layout(root, stopAll, slower, ticked) {
     bar.value = news.fraction ?? 0;
     answer.textContent = news.result?.answer ?? "";
     again.hidden = !news.result?.slower;
-    how.textContent = news.result?.how ?? "";
+    fill(how, withTerms(news.result?.how ?? ""));
     fill(numbers, news.result?.rows && variants(news.result));
   };
 }

@@ -1,7 +1,7 @@
 // What a fine-tuned model answers: about one example in detail, and about held-out examples with its mistakes first.
 
 import { asksFirst } from "../controls.js";
-import { bar, button, el, fact, fill, note, notes, own, tools } from "../parts/elements.js";
+import { bar, button, el, fact, fill, note, notes, own, tools, withTerms } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
 import { ask, question, replace } from "../frame/question.js";
@@ -28,6 +28,7 @@ import { ask, question, replace } from "../frame/question.js";
  * @property {string} [error]
  */
 
+const MARKED = { f1: "[[F1|f1]]", "matthews correlation": "[[Matthews correlation|matthews correlation]]" };
 /** Colours of kinds in the style sheet, which has each for both themes. */
 const COLOURS = ["mlm", "nsp", "strong", "more", "wrong", "muted"];
 const MOST_LABELS = 60; // in the picture
@@ -176,7 +177,9 @@ export function results(root, remove) {
       fill(root, head, next, part && [measures, notes(value.notes), body]);
       if (!part) return;
       order.textContent = isJudged(found) && !mistakes ? "Examples" : "Mistakes first";
-      const numbers = value.measures.map(([name, number]) => fact([name, number.toFixed(3)]));
+      const numbers = value.measures.map(([name, number]) =>
+        fact([withTerms(MARKED[name] ?? name), number.toFixed(3)]),
+      );
       fill(measures, numbers);
       fill(list, examples.slice(0, FIRST_SHOWN).map(line));
       all.textContent = `Show all ${examples.length}`;

@@ -277,7 +277,7 @@ def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoin
     facts = [
         ["Kind", recipe.task.replace("-", " ")],
         ["Examples", f"{len(train.examples):,}"],
-        ["Held out", held_out or f"{recipe.data.validation_share:.0%} of them"],
+        ["[[held out|Held out]]", held_out or f"{recipe.data.validation_share:.0%} of them"],
         *([["To test", f"{len(parts.test.examples):,}"]] if parts.test else []),
         ["Unknown words", percent(unknown)],
         *([["Labels", first_three(map(own, labels))]] if labels else []),

@@ -2,7 +2,7 @@
 // and replaces them where they stand in the page.
 
 import { el } from "../parts/elements.js";
-import { announce, choice } from "../frame/page.js";
+import { choice } from "../frame/page.js";
 
 /** Each by the code that <html lang> gets. */
 const LANGUAGES = { en: "English", "zh-CN": "中文", ko: "한국어" };
@@ -17,15 +17,12 @@ const control = el("select", { id: "language", "aria-label": "Language" }, names
 /** The control for the bar at the top. */
 export const languages = () => control;
 
-/** What a text of the page is called in its language. @param {string} english */
-export const named = (english) => translator?.translated(english) ?? english;
-
 /** Show the page in a language; it stays as it is if the texts cannot be fetched. @param {string} code */
 async function speak(code) {
   const { documentElement: page } = document;
   try {
     if (code !== "en") translator ??= await import("./translator.js");
-    await translator?.translate(code, () => announce("language", null));
+    await translator?.translate(code);
     page.lang = code;
   } catch (error) {
     console.warn(error);

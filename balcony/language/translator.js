@@ -5,7 +5,9 @@
 // write, such as a person's words, with a capital for a text that is translated too. A translation has the same
 // holes; {2} is the second number. A text that has no key is split into its lines, parts and sentences.
 
-const ATTRIBUTES = ["title", "aria-label", "aria-valuetext", "placeholder", "alt", "data-name"];
+import { plain } from "../parts/elements.js";
+
+const ATTRIBUTES = ["title", "aria-label", "aria-valuetext", "placeholder", "alt", "data-name", "text"];
 const NOT_OURS = "[translate=no], bdi:not([translate]), .textpoint, td.filename, code, pre, script, style"; // a person's words, a model's, a program's
 const OWN = /\u2068[^\u2069]*\u2069/g; // a person's words within a text, see `own` in balcony/handlers.py
 const FIRST_SIGN = 0xe000; // of Unicode's signs without a meaning: one stands for each of these words
@@ -29,30 +31,24 @@ const originals = new WeakMap();
 /** @type {MutationObserver | null} */
 let observer = null;
 
-/**
- * Show the page in a language.
- * @param {string} code
- * @param {() => void} ready called when its texts are known, before they are shown
- */
-export async function translate(code, ready) {
-  if (code === "en") return show({}, ready);
+/** Show the page in a language. @param {string} code */
+export async function translate(code) {
+  if (code === "en") return show({});
   const answer = await fetch(new URL(`../locales/${code.slice(0, 2)}.json`, import.meta.url));
   if (!answer.ok) throw Error(answer.url);
-  show(await answer.json(), ready);
+  show(await answer.json());
 }
 
-/**
- * Show the page with these texts, and what is written there from now on. A saved page calls it too.
- * @param {Record<string, string>} translations @param {() => void} [ready]
- */
-export function show(translations, ready) {
-  texts = translations;
+/** Show the page with these texts, and what is written there from now on. A saved page calls it too. @param {Record<string, string>} translations */
+export function show(translations) {
+  // A text without its terms, such as the name of a column beside each of its numbers, needs no key of its own.
+  texts = Object.fromEntries(Object.entries(translations).map((entry) => entry.map(plain)));
+  Object.assign(texts, translations);
   patterns = Object.entries(texts)
     .filter(([key]) => /\{[a-z]/i.test(key))
     .sort(([a], [b]) => literal(b) - literal(a))
     .map(([key, translation]) => pattern(key, translation));
   found.clear();
-  ready?.();
   all(document.body);
   observer ??= new MutationObserver(changed);
   observer.observe(document.body, { childList: true, characterData: true, subtree: true, attributeFilter: ATTRIBUTES });
@@ -70,7 +66,7 @@ export function saved(html) {
 }
 
 /** A text in the language of the page; null if it has none. @param {string} english @returns {string | null} */
-export function translated(english) {
+function translated(english) {
   /** @type {string[]} */
   const words = [],
     text = english.trim().replace(OWN, (each) => String.fromCharCode(FIRST_SIGN + words.push(each) - 1));
@@ -191,7 +187,6 @@ function put(node, name, value, write) {
     [english, shown] = of[name] ?? [];
   const text = value === shown ? /** @type {string} */ (english) : value,
     next = translated(text) ?? text;
-  // A term that is marked cuts a text in two; the whole one is remembered until the mark is taken away.
   if (next !== text) originals.set(node, Object.assign(of, { [name]: [text, next] }));
   if (next !== value) write(next);
 }
@@ -209,7 +204,7 @@ function all(root) {
   let node = root;
   for (; node; node = walker.nextNode()) {
     if (node instanceof Text) {
-      if (!node.parentElement?.closest(`${NOT_OURS}, textarea`))
+      if (!node.parentElement?.closest(`${NOT_OURS}, textarea, b-text`))
         put(node, "", node.data, (text) => {
           /** @type {Text} */ (node).data = text;
         });

@@ -5,7 +5,7 @@
 // browser tab and no link carries it. The server checks every file, so this module draws only what is well-formed.
 
 import { popover } from "../controls.js";
-import { button, disable, el, fill, note, own } from "../parts/elements.js";
+import { button, disable, el, fill, note, own, withTerms } from "../parts/elements.js";
 import { keep, kept, on, orError, visitor } from "../frame/page.js";
 import { ask, changedParts, onPart, parsed, question, restore } from "../frame/question.js";
 import { answer } from "../frame/server.js";
@@ -205,7 +205,7 @@ export class LessonBar {
       ),
       el(
         "div.b-lesson-sides",
-        el("p.b-lesson-text", { tabindex: -1, dir: "auto" }, this.theirs(step.text)),
+        el("p.b-lesson-text", { tabindex: -1, dir: "auto" }, withTerms(this.theirs(step.text))),
         step.ask && el("div", this.task(step)),
       ),
     ];
@@ -219,10 +219,10 @@ export class LessonBar {
       const isJudged = choices.length > 0 && right !== null,
         isWrong = isJudged && k !== right,
         judged = isWrong ? "Not this one. " : isJudged && "Right. ";
-      const press = () => fill(said, judged, !isWrong && this.theirs(answer));
+      const press = () => fill(said, judged, !isWrong && withTerms(this.theirs(answer)));
       return button(name, press, { id: `lesson-choice-${k}` });
     });
-    return [el("p.b-lesson-ask", { dir: "auto" }, this.theirs(task)), el("div.b-tools", buttons), said];
+    return [el("p.b-lesson-ask", { dir: "auto" }, withTerms(this.theirs(task))), el("div.b-tools", buttons), said];
   }
 }
 

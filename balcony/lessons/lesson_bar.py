@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ PARTS = {
     "switches": "#attention-switches",
     "downloads": ".b-save",
 }
+_TERM = re.compile(r"\[\[(.+?)(?:\|.+?)?\]\](?!\])")  # as in balcony/parts/elements.js
 _STRINGS = ("text", "ask", "answer")
 
 
@@ -60,10 +62,17 @@ def lesson_bar(page: Page, given: dict[str, Any] | None = None) -> None:
         "begin": GIVEN if given else "",
         "parts": PARTS,
         "most": LESSON_BYTES + 1,
-        "terms": json.loads((ASSETS / "terms.json").read_text(encoding="utf-8")),
+        "terms": terms(),
     }
     page.answers.add("lesson", lesson)
     view("lessons/lesson_bar", options=options, elem_id="lesson")
+
+
+@functools.cache
+def terms() -> dict[str, str]:
+    """The explanation of each term that a text of the page can mark, by its name in small letters."""
+    explained: dict[str, str] = json.loads((ASSETS / "terms.json").read_text(encoding="utf-8"))
+    return {name.lower(): text for name, text in explained.items()}
 
 
 @functools.cache
@@ -108,7 +117,7 @@ def _read_step(step: Any, where: str) -> dict[str, Any]:
         raise InputError(f"{where}: {quoted(unknown)} is not a part of a step; see docs/lessons-and-class.md.")
     texts = {each: step.get(each, "") for each in _STRINGS}
     for part, text in texts.items():
-        check(text == "" or _is_text(text), part)
+        check(text == "" or (_is_text(text) and {name.lower() for name in _TERM.findall(text)} <= {*terms()}), part)
     question, choices, right, hide = (step.get(each, empty) for each, empty in _EMPTY)
     check(isinstance(choices, list) and len(choices) <= MOST_CHOICES and all(map(_is_text, choices)), "choices")
     check(right is None or (type(right) is int and 0 <= right < len(choices)), "right")

@@ -3,8 +3,8 @@
 import { bars } from "../parts/row.js";
 import { behindText, effect, effectLegend } from "../colours.js";
 import { keepingFocus, scrolling, table } from "../controls.js";
-import { bar, button, direction, el, fill, note, notes, roam, tools } from "../parts/elements.js";
-import { count, percent, signed } from "../parts/numbers.js";
+import { bar, button, direction, el, fill, note, notes, own, roam, tools, withTerms } from "../parts/elements.js";
+import { count, percent, precise, signed } from "../parts/numbers.js";
 import { ask, openTab } from "../frame/question.js";
 
 /** @typedef {{masks?: string[], mask?: number, text: string}} Common the masked words, the shown one, an explanation */
@@ -23,6 +23,10 @@ import { ask, openTab } from "../frame/question.js";
 /** @typedef {{kind: "sweep", words: Swept[]}} Sweep */
 /** @typedef {{kind: "swap", places: [index: number, word: string][], place: number, answers: string[], rows: {word: string, cells: (number | null)[]}[], notes: string[]}} Swap */
 /** @typedef {Common & {error?: string} & (Lens | LeaveOneOut | Sweep | Swap | {kind: ""})} Closer */
+
+const LEAST = 1e-38; // float32 has hardly a smaller probability; its logarithm is finite
+const HINT =
+  "The [[output head]] for masked words was trained on the last layer. The table shows where this head can read the answer, not where the answer appears: an earlier layer may hold it in a form that this head cannot read.";
 
 /** @template {HTMLElement} Made @param {Made} element @param {string} colour */
 function tint(element, colour) {
@@ -49,11 +53,14 @@ function lens({ rows, candidates, watched, words, size }) {
   const names = candidates.map((name) => (name === watched ? hiddenWord(name) : el("bdi", name))),
     head = ["", "Best guess", ["Rank of ", hiddenWord(watched)], ...names];
   const lines = rows.map(({ best, rank, cells }, layer) => [
-    layer ? `Layer ${layer}` : "Embeddings",
+    withTerms(layer > 1 ? `Layer ${layer}` : layer ? "[[layer|Layer]] 1" : "[[embedding|Embeddings]]"),
     [el("bdi", best[0]), ` ${percent(best[1])}`],
     count(rank),
     ...cells.map((each) => tint(el("td.b-number", percent(each)), behindText(each))),
   ]);
+  const p = Math.max(rows[rows.length - 1].cells[candidates.indexOf(watched)], LEAST),
+    right = `If “${own(watched)}” is right, the [[loss]] is −ln ${precise(p)} = ${(-Math.log(p)).toFixed(4)};`,
+    said = `${right} a [[chance level|uniform guess]] has ln ${count(size)} = ${Math.log(size).toFixed(4)}.`;
   const layers = { tab: "step-by-step", stage: "layers", token: null },
     follow = button("Follow it step by step", () => openTab(layers));
   const all = words.length < size ? `The likeliest ${words.length} of` : "All";
@@ -65,6 +72,7 @@ function lens({ rows, candidates, watched, words, size }) {
       { names: words.map(([word]) => word) },
     ).box,
     tools(follow),
+    el("p.b-empty", withTerms(said), " ", withTerms(HINT)),
   ];
 }
 
@@ -162,7 +170,7 @@ export function view(root) {
         value.kind === "mattered" && el("div", mattered(value)),
         value.kind === "sweep" && sweep(value, open, (index) => (open = index)),
         value.kind === "swap" && swap(value),
-        value.error ? note(value.error, true) : el("p.b-empty", value.text),
+        value.error ? note(value.error, true) : value.text && el("p.b-empty", value.text),
       ),
     );
   };

@@ -3,7 +3,6 @@ place of one."""
 
 import contextlib
 import dataclasses
-import math
 from typing import Any
 
 from balcony.frame.masking import MaskedWord, mask_words, maskable, rated_guess, shown_mask
@@ -25,11 +24,6 @@ LABELS = {
 }
 MOST_BARS = 200
 NO_MASK = "Click a word above to hide it; this view shows one hidden word."
-LENS_HINT = (
-    "The output head for masked words was trained on the last layer. The table shows where this head can read the "
-    "answer, not where the answer appears: an earlier layer may hold it in a form that this head cannot read."
-)
-PATH = "If “{word}” is right, the loss is −ln {p} = {loss:.4f}; a uniform guess has ln {size:,} = {chance:.4f}. "
 MATTERED_HINT = (
     "Each of the other words was hidden too, one at a time. The numbers are the change of the probability of {answer} "
     "in percentage points; a minus means that the word helped. Words that stand in for each other can each change "
@@ -83,17 +77,14 @@ def lens_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> di
         {"cells": cells, "rank": ranks[column], "best": list(best)}
         for cells, ranks, best in zip(lens.probabilities.tolist(), lens.ranks.tolist(), lens.best)
     ]
-    p, size = max(rows[-1]["cells"][column], 1e-38), checkpoint.tokenizer.get_vocab_size()
-    digits = max(4, 3 - math.floor(math.log10(p)))  # four of a small number count, so that its logarithm is the loss
-    path = PATH.format(word=watched, p=f"{p:.{digits}f}", loss=-math.log(p), size=size, chance=math.log(size))
-    piece = f" The first of its {word.masks} pieces is shown." if word.masks > 1 else ""
+    piece = f"The first of its {word.masks} pieces is shown." if word.masks > 1 else ""
     return {
         "kind": LENS,
-        "text": _not_followed(masked, word, followed) + path + LENS_HINT + piece,
+        "text": _not_followed(masked, word, followed) + piece,
         "candidates": list(lens.candidates),
         "watched": watched,
         "rows": rows,
-        "size": size,
+        "size": checkpoint.tokenizer.get_vocab_size(),
         "words": fill_mask(checkpoint, *masked.texts, top_k=MOST_BARS)[word.mask],
     }
 

@@ -1,6 +1,6 @@
 // Whether one sentence follows another.
 
-import { bar, button, el, fill, note, notes } from "../parts/elements.js";
+import { bar, button, el, fill, note, notes, withTerms } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 import { guessFirst } from "../lessons/guess_first.js";
 
@@ -19,7 +19,7 @@ import { guessFirst } from "../lessons/guess_first.js";
  */
 
 /** The classes in plain words, and as answers. @type {Record<string, [plain: string, answer: string]>} */
-const PLAIN = { IsNext: ["follows (IsNext)", "Yes"], NotNext: ["does not follow (NotNext)", "No"] };
+const PLAIN = { IsNext: ["follows ([[IsNext]])", "Yes"], NotNext: ["does not follow ([[IsNext|NotNext]])", "No"] };
 /** @param {string} label @param {0 | 1} k */
 const plain = (label, k) => PLAIN[label]?.[k] ?? label;
 
@@ -33,7 +33,7 @@ const answer = ({ caption, error, sentence, probability, is_next: isNext, labels
         bar(isNext, "nsp"),
         el(
           "p.b-ends",
-          [isNext, 1 - isNext].map((each, k) => el("span", `${plain(labels[k], 0)} ${percent(each)}`)),
+          [isNext, 1 - isNext].map((each, k) => el("span", withTerms(`${plain(labels[k], 0)} ${percent(each)}`))),
         ),
         notes(texts),
       ],

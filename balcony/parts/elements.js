@@ -53,6 +53,36 @@ export function el(tag, ...content) {
  */
 export const svg = (tag, ...content) => complete(document.createElementNS("http://www.w3.org/2000/svg", tag), content);
 
+/** A term in a text of the page: [[loss]], or [[loss|losses]] where other words stand for it; assets/terms.json explains it. */
+const TERM = /\[\[(.+?)(?:\|(.+?))?\]\](?!\])/g;
+/** The id of what explains a term. @param {string} name */
+export const termId = (name) => `term-${name.toLowerCase().replaceAll(" ", "-")}`;
+
+/** A text with its terms. In another language the translator changes its attribute. */
+class TextWithTerms extends HTMLElement {
+  static observedAttributes = ["text"];
+
+  /** @param {string} _name @param {string | null} _before @param {string} text */
+  attributeChangedCallback(_name, _before, text) {
+    const [before, ...rest] = text.split(TERM); // name and words of a term, and what follows it; and so on
+    fill(
+      this,
+      before,
+      rest.map((part, k) => {
+        if (k % 3) return k % 3 === 2 && part;
+        return el("dfn.b-term", { tabindex: 0, "aria-describedby": termId(part) }, rest[k + 1] ?? part);
+      }),
+    );
+  }
+}
+customElements.define("b-text", TextWithTerms);
+
+/** A text without such marks. @param {string} text */
+export const plain = (text) => text.replace(TERM, (_, name, words) => words ?? name);
+
+/** A text of the page in which terms are marked. @param {string} text */
+export const withTerms = (text) => el("b-text", { text });
+
 /** Give an element other children. @param {Element} element @param {...Child} children */
 export const fill = (element, ...children) =>
   keepingSelection(element, () => element.replaceChildren(...flat(children)));
@@ -114,7 +144,7 @@ export const notes = (texts) => texts.map((text) => note(text));
 /** What can only be pressed, in a line; pictures leave it out. @param {...Child} content */
 export const tools = (...content) => el("div.b-tools", { "data-no-picture": "" }, content);
 
-/** A name above a value, in a dl. @param {[name: string, value: Child]} pair */
+/** A name above a value, in a dl. @param {[name: Child, value: Child]} pair */
 export const fact = ([name, value]) => el("div", el("dt", name), el("dd", value));
 
 /** A dot in a colour, a dotted one for dotted curves. @param {string} colour @param {boolean} [isDotted] */

@@ -3,7 +3,7 @@
 
 import { choose } from "../attention/heads.js";
 import { behindText, level } from "../colours.js";
-import { bar, button, el, fill, roam, svg } from "../parts/elements.js";
+import { bar, button, el, fill, roam, svg, withTerms } from "../parts/elements.js";
 import { count, has, number, percent } from "../parts/numbers.js";
 import { ask, openTab } from "../frame/question.js";
 
@@ -255,20 +255,20 @@ function captions({ tokens, layers, heads, map, task }) {
   const { hidden, inner, vocabulary, positions, segments, parameters } = map,
     fed = parameters.layer - parameters.attention;
   const parts = {
-    Pieces: `The text is cut into ${tokens.length} tokens of a vocabulary of ${count(vocabulary)}; the model reads at most ${count(positions)}.`,
-    Embeddings: `Three learned vectors of ${hidden} numbers are added for each token: of its word (one of ${count(vocabulary)}), its position (of ${count(positions)}) and its segment (of ${segments}). ${count(parameters.embeddings)} parameters.`,
-    Layers: `${layers} layers. In each, ${heads} heads of attention bring in what other tokens have (${count(parameters.attention)} parameters); the lines show for each head which token it brings most of to the marked one. Then the feed-forward network works on each token alone, ${hidden} → ${count(inner)} → ${hidden} numbers (${count(fed)} parameters).`,
+    Pieces: `The text is cut into ${tokens.length} [[token|tokens]] of a [[vocabulary]] of ${count(vocabulary)}; the model reads at most ${count(positions)}.`,
+    "[[embedding|Embeddings]]": `Three learned vectors of ${hidden} numbers are added for each token: of its word (one of ${count(vocabulary)}), its position (of ${count(positions)}) and its segment (of ${segments}). ${count(parameters.embeddings)} [[parameter|parameters]].`,
+    Layers: `${layers} [[layer|layers]]. In each, ${heads} [[head|heads]] of attention bring in what other tokens have (${count(parameters.attention)} parameters); the lines show for each head which token it brings most of to the marked one. Then the [[feed-forward network]] works on each token alone, ${hidden} → ${count(inner)} → ${hidden} numbers (${count(fed)} parameters).`,
     Answers: task
       ? task.is_of_tokens
-        ? `At each token, the task's own layer makes its scores, the logits (${count(parameters.task)} parameters).`
-        : `At [CLS], the pooler and the task's own layer make the scores, the logits (${count(parameters.pooler + parameters.task)} parameters).`
-      : `At [MASK], each of ${count(vocabulary)} words gets a probability (${count(parameters.words)} parameters more). At [CLS], Yes and No get one (${count(parameters.pooler + parameters.pair)} parameters).`,
+        ? `At each token, the task's own layer makes its scores, the [[score|logits]] (${count(parameters.task)} parameters).`
+        : `At [[[CLS]]], the [[pooler]] and the task's own layer make the scores, the [[score|logits]] (${count(parameters.pooler + parameters.task)} parameters).`
+      : `At [[[MASK]]], each of ${count(vocabulary)} words gets a probability (${count(parameters.words)} parameters more). At [[[CLS]]], Yes and No get one (${count(parameters.pooler + parameters.pair)} parameters).`,
   };
   return el(
     "dl.b-bert-captions",
     Object.entries(parts).map(([name, text]) => {
       const all = name === "Answers" && el("span", ` ${count(parameters.all)} parameters in all.`);
-      return el("div", el("dt", name), el("dd", text, all));
+      return el("div", el("dt", withTerms(name)), el("dd", withTerms(text), all));
     }),
   );
 }

@@ -4,7 +4,20 @@ import { choose } from "../attention/heads.js";
 import { summed } from "../parts/row.js";
 import { keepingFocus, numbered, options, select } from "../controls.js";
 import { KINDS } from "../parts/control.js";
-import { button, disable, draws, el, fill, note, notes, own, roam, showError, tools } from "../parts/elements.js";
+import {
+  button,
+  disable,
+  draws,
+  el,
+  fill,
+  note,
+  notes,
+  own,
+  roam,
+  showError,
+  tools,
+  withTerms,
+} from "../parts/elements.js";
 import { floats, number, percents } from "../parts/numbers.js";
 import { latest, orError } from "../frame/page.js";
 import { ask, onPart, question } from "../frame/question.js";
@@ -161,7 +174,7 @@ class StepByStep {
     };
     const shown = { value, vectors, missing, open, title: this.title.textContent };
     const [shape, ...parts] = (key === "task" ? taskStage : STAGES[key])(shown);
-    fill(this.text, el("span", text || value.task?.text), shape && [" ", el("span.b-empty", shape)]);
+    fill(this.text, withTerms(text || (value.task?.text ?? "")), shape && [" ", el("span.b-empty", shape)]);
     const drawn = JSON.stringify([key, value.tokens]),
       draw = () => fill(this.body, parts);
     if (drawn === this.drawn) keepingFocus(this.body, draw);

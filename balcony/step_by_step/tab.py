@@ -48,32 +48,33 @@ STAGES = (
     (
         "pieces",
         "Pieces",
-        "The tokenizer cuts the text into pieces of its vocabulary. The model gets three numbers for each piece: its "
-        "id, its position, and its segment (0 for the first sentence, 1 for the second).",
+        "The tokenizer cuts the text into pieces of its [[vocabulary]]. The model gets three numbers for each piece: "
+        "its id, its position, and its segment (0 for the first sentence, 1 for the second).",
     ),
     (
         "embeddings",
         "Embeddings",
-        "Each of the three numbers selects a learned vector. The three vectors are added. LayerNorm then shifts and "
-        "scales the sum to mean 0 and variance 1, and applies a learned gain and bias.",
+        "Each of the three numbers selects a learned vector. The three vectors are added. [[LayerNorm]] then shifts "
+        "and scales the sum to mean 0 and variance 1, and applies a learned gain and bias.",
     ),
     (
         "projections",
         "Query, key, value",
-        "In each head, three learned matrices turn the token's vector into three short ones: the query is matched with "
-        "the keys of all tokens; the value is what a token passes on.",
+        "In each [[head]], three learned matrices turn the token's vector into three short ones: the query is matched "
+        "with the keys of all tokens; the value is what a token passes on.",
     ),
     (
         "scores",
         "Scores",
-        "A row's query times a column's key: the products are added, and the sum is divided by √d, so that scores do "
-        "not grow with the size d of a head. Padding would get −∞ here; one text has none.",
+        "A row's query times a column's key: the products are added, and the sum is divided by √d, so that "
+        "[[score|scores]] do not grow with the size d of a head. [[[PAD]|Padding]] would get −∞ here; one text has "
+        "none.",
     ),
     (
         "weights",
         "Weights",
-        "Softmax turns a row of scores into weights: e to the power of each score, divided by their sum. Each row sums "
-        "to 1.",
+        "[[Softmax]] turns a row of scores into [[attention weight|weights]]: e to the power of each score, divided by "
+        "their sum. Each row sums to 1.",
     ),
     (
         "context",
@@ -84,42 +85,42 @@ STAGES = (
     (
         "joined",
         "Heads joined",
-        "The outputs of all heads stand side by side and pass through a learned matrix (the projection). The residual "
-        "adds the vector from before the attention, so that nothing gets lost; LayerNorm keeps the numbers in one "
-        "range.",
+        "The outputs of all heads stand side by side and pass through a learned matrix (the projection). The "
+        "[[residual]] adds the vector from before the attention, so that nothing gets lost; [[LayerNorm]] keeps the "
+        "numbers in one range.",
     ),
     (
         "feed-forward",
         "Feed-forward",
-        "Attention brings information from other tokens; this network turns what has arrived into new features, for "
-        "each token alone. In BERT it has two thirds of a layer's parameters. A learned matrix widens the vector, the "
-        "activation function lets mostly positive numbers pass, and a second matrix narrows it again. The residual and "
-        "LayerNorm end the layer.",
+        "Attention brings information from other tokens; this [[feed-forward network|network]] turns what has arrived "
+        "into new features, for each token alone. In BERT it has two thirds of a layer's [[parameter|parameters]]. A "
+        "learned matrix widens the vector, the activation function lets mostly positive numbers pass, and a second "
+        "matrix narrows it again. The [[residual]] and [[LayerNorm]] end the layer.",
     ),
     (
         "layers",
         "All layers",
-        "Each layer repeats the stages from query to feed-forward with its own weights. These are the token's vectors "
-        "after the embeddings and after each layer.",
+        "Each [[layer]] repeats the stages from query to feed-forward with its own weights. These are the token's "
+        "vectors after the [[embedding|embeddings]] and after each layer.",
     ),
     (
         "scores-of-words",
         "Word scores",
-        "The last layer's vector at [MASK] passes through a matrix, the activation function and LayerNorm. The score "
-        "(logit) of a word is the product of this vector with the word's own embedding, plus a bias.",
+        "The last layer's vector at [[[MASK]]] passes through a matrix, the activation function and [[LayerNorm]]. The "
+        "[[score]] (logit) of a word is the product of this vector with the word's own [[embedding]], plus a bias.",
     ),
     (
         "probabilities",
         "Probabilities",
-        "Softmax turns the scores of all words into probabilities. In training, the loss is −ln p for the hidden word; "
-        "without any knowledge each of V words has 1/V, and the loss is ln V.",
+        "[[Softmax]] turns the [[score|scores]] of all words into probabilities. In training, the [[loss]] is −ln p "
+        "for the hidden word; [[chance level|without any knowledge]] each of V words has 1/V, and the loss is ln V.",
     ),
     (
         "next-sentence",
         "Next sentence",
-        "The last layer's vector at [CLS], or of some models the mean of all vectors, passes through the pooler, a "
-        "matrix and tanh. Two scores come out, and softmax makes them the probabilities that the second sentence "
-        "follows or not.",
+        "The last layer's vector at [[[CLS]]], or of some models the mean of all vectors, passes through the "
+        "[[pooler]], a matrix and tanh. Two [[score|scores]] come out, and [[softmax]] makes them the probabilities "
+        "that the second sentence follows or not.",
     ),
     ("task", "Task", ""),  # a fine-tuned model's instead of the three before; its text depends on the task
 )

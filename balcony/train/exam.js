@@ -2,7 +2,7 @@
 // selected.
 
 import { table } from "../controls.js";
-import { changes, el, fill } from "../parts/elements.js";
+import { changes, el, fill, withTerms } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
 import { announce, on } from "../frame/page.js";
 import { onPart, question } from "../frame/question.js";
@@ -20,13 +20,13 @@ export function view(root) {
 
   /** @param {any} value */
   function paint({ text, rule, step, columns, rows, verdict = [] }) {
-    fill(root, rows ? details : el("p.b-empty", text)); // open or not as the person left it
+    fill(root, rows ? details : el("p.b-empty", withTerms(text))); // open or not as the person left it
     if (!rows) return;
     const lines = rows.map(([name, ...results]) => [name, ...results.map(result)]),
       caption = el("caption.b-unseen", `Exam at step ${step}`);
     fill(
       body,
-      [text, ...verdict].map((sentence) => el("p", sentence)),
+      [withTerms(text), ...verdict].map((sentence) => el("p", sentence)),
       table([`Step ${count(step)}`, ...columns], lines, { caption, class: "b-table b-exam" }),
       el("p.b-empty", rule),
     );

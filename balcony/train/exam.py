@@ -26,7 +26,7 @@ MOST_SENTENCES = 20_000  # of the held-out text, from its start
 
 WHEN = "When training pauses or ends, words are hidden one at a time and pairs judged."
 NOTHING_HELD_OUT = "There is nothing to hold out: all {sentences:,} sentences of this text are used for training."
-HELD_OUT = "{sentences:,} sentences are held out."
+HELD_OUT = "{sentences:,} sentences are [[held out]]."
 FIRST = "The first {sentences:,} of them count here."
 REPEATED = "{repeated:,} of them are in the training text too and are left out."
 UNKNOWN = "{unknown:,} of {tokens:,} held-out words are left out: they are [UNK] or not in the training text."

@@ -1,14 +1,14 @@
 // A short list of facts about a text or a model, with notes or an error.
 
 import { scrolling, table } from "../controls.js";
-import { el, fact, fill, note, notes } from "../parts/elements.js";
+import { el, fact, fill, note, notes, withTerms } from "../parts/elements.js";
 
 /** @typedef {[name: string, shape: string, count: string]} Parameter */
 /** @typedef {{facts: [name: string, text: string][], notes: string[], error?: string, first?: string[], longest?: string, kind?: string, follows?: boolean, few?: string, parameters?: Parameter[], card?: string, links?: [what: string, link: string][]}} Facts */
 
 /** @param {Pick<Facts, "facts">} value */
 export function list({ facts }) {
-  const shown = facts.map(([name, text]) => fact([name, el("bdi", { translate: "yes" }, text)]));
+  const shown = facts.map(([name, text]) => fact([withTerms(name), el("bdi", { translate: "yes" }, text)]));
   return el("dl.b-facts", shown);
 }
 

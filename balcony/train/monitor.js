@@ -1,6 +1,6 @@
 // One training run, live: its numbers, its curves, its guesses, and what to do after it.
 
-import { changes, draws, el, fill } from "../parts/elements.js";
+import { changes, draws, el, fill, withTerms } from "../parts/elements.js";
 import { count, duration, loss } from "../parts/numbers.js";
 import { announce, choice, on, orError, say } from "../frame/page.js";
 import { question } from "../frame/question.js";
@@ -31,16 +31,16 @@ const MOST_POINTS = 3000; // with more, the page fetches the curve again, thinne
 function dashboard(root) {
   const { line, bar, say, name } = statusLine("Training progress", "run");
   const names = {
-    step: "Step",
-    mlm: "MLM loss, this step",
-    nsp: "NSP loss, this step",
+    step: "[[step|Step]]",
+    mlm: "[[MLM]] [[loss]], this step",
+    nsp: "[[NSP]] loss, this step",
     left: "Time left",
-    rate: "Tokens per second",
+    rate: "[[token|Tokens]] per second",
     device: "Device",
   };
   const tiles = Object.fromEntries(Object.keys(names).map((key) => [key, el("dd", { id: `run-${key}` }, "–")]));
   const said = el("div", { id: "run-said" });
-  const facts = Object.entries(names).map(([key, text]) => el("div", el("dt", text), tiles[key]));
+  const facts = Object.entries(names).map(([key, text]) => el("div", el("dt", withTerms(text)), tiles[key]));
   say(...NONE);
   root.append(line, bar, el("dl.b-tiles", facts), said);
   let device = "";
@@ -60,7 +60,8 @@ function dashboard(root) {
       tiles.step.textContent = `${count(step)} of ${count(steps)}`;
       tiles.left.textContent = hasEnded(status) ? "–" : duration(left);
       tiles.rate.textContent = rate ? count(Math.round(rate)) : "–";
-      if (precision) tiles.device.textContent = `${device}, ${precision}`;
+      if (precision && !tiles.device.children.length)
+        fill(tiles.device, withTerms(`${device}, [[float32|${precision}]]`));
       if (!last) return;
       const [, mlm, nsp] = last;
       tiles.mlm.textContent = loss(mlm);

@@ -393,9 +393,9 @@ def preview_value(found: Preview, corpus: Corpus, assumed: str) -> dict[str, Any
     return {
         "facts": [
             ["Sentences", f"{found.sentences:,}"],
-            ["Held out", f"{found.held_out_sentences:,}" if found.held_out_sentences else "nothing"],
-            ["Tokens", f"{found.tokens:,}"],
-            ["Vocabulary", f"{found.vocabulary:,}"],
+            ["[[held out|Held out]]", f"{found.held_out_sentences:,}" if found.held_out_sentences else "nothing"],
+            ["[[token|Tokens]]", f"{found.tokens:,}"],
+            ["[[vocabulary|Vocabulary]]", f"{found.vocabulary:,}"],
             ["Unknown words", f"{found.unknown_share:.1%}"],
             ["Cut-off tokens", f"{found.cut_share:.1%}"],
             ["Parameters", f"{found.parameters:,}"],

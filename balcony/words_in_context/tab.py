@@ -20,7 +20,7 @@ from balcony.parts.downloads import exporter
 from balcony.parts.export import Row, python_code
 from balcony.parts.notes import EACH_ALONE, alone_note, no_facts, unknown_note
 from balcony.server.probe_lock import probe_lock
-from balcony.views import hint, view
+from balcony.views import hint, view, with_terms
 from bert_core.errors import InputError
 from bert_core.probes.reading import read_words, unknown_words
 from bert_core.probes.vectors import Occurrence, cosines, sentence_vectors, words_in_contexts
@@ -30,12 +30,12 @@ EMPTY = "Type a word, and two or more sentences that contain it, one per line."
 NO_SENTENCES = "Type two or more sentences, one per line."
 ONE_OCCURRENCE = "The word occurs only once; add a sentence to compare it with."
 HINT = (
-    "Level 0 is the word's own vector. Level 1 adds the vectors of its position and segment; each layer then mixes in "
-    "the words around it. A whole sentence has one vector of the last layer, the sentence vector: the mean of the "
-    "vectors of all its tokens, or the one at [CLS]. Near means a cosine near 1, which like words give as well as a "
-    "like subject; no training asked for it. The mean mostly does better, because [CLS] was trained only to tell "
-    "whether B follows A. The points are these vectors, projected onto the two directions in which they differ most "
-    "(principal components)."
+    "Level 0 is the word's own vector. Level 1 adds the vectors of its position and segment; each [[layer]] then mixes "
+    "in the words around it. A whole sentence has one vector of the last layer, the sentence vector: the mean of the "
+    "vectors of all its [[token|tokens]], or the one at [[[CLS]]]. Near means a cosine near 1, which like words give "
+    "as well as a like subject; no training asked for it. The mean mostly does better, because [CLS] was trained only "
+    "to tell whether B follows A. The points are these vectors, projected onto the two directions in which they differ "
+    "most (principal components)."
 )
 WORD_VECTORS, EMBEDDINGS = "Word vectors alone", "Embeddings"
 ONE_WORD = "word"
@@ -92,7 +92,7 @@ def lay_out(page: Page) -> None:
         title=("word",),
         code=lambda asked: contexts_code(*given(asked)),
     )
-    hint(HINT)
+    hint(with_terms(HINT))
     reads = (*TEXTS, "word", "contexts", "level", "pooling")
     page.answer("contexts", reads, (FACTS, NOTES, COSINE, POINTS), show)
 

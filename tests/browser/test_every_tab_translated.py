@@ -40,7 +40,7 @@ ENGLISH = re.compile(r"[A-Za-z]{2,}(?: [A-Za-z]{2,}){2,}")
 # Names, which are the same in every language, and words of the model.
 NAMES = re.compile(
     r"\[\w+\]|\S+/\S+|romeo-juliet|^\w+ 0\.\d+$|Hugging Face Hub|"
-    r"tanh\(read|\b(?:BERT|MLM|NSP|Balcony|PNG|SVG|CSV|JSON|HTML|Python|IsNext|NotNext|GELU|LayerNorm|ID|float32)\b"
+    r"tanh\(read|\b(?:BERT|MLM|NSP|Balcony|PNG|SVG|CSV|JSON|HTML|Python|IsNext|NotNext|GELU|LayerNorm|[Ss]oftmax|ID|float32)\b"
 )
 SETTINGS = {*Recipe.settings(), *FinetuningRecipe.settings()}  # as the command line and recipe files name them
 NOT_COLOURS = {"rules": {"color-contrast": {"enabled": False}}}  # the same in every language, and slow

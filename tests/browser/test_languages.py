@@ -50,7 +50,9 @@ def test_a_text_that_begins_with_a_term_changes_with_the_language(chinese: Page)
     for code in (*texts, "zh-CN"):
         chinese.locator("#language").select_option(code)
         expect(names.nth(1)).to_have_text(texts[code])
-        expect(names.nth(1).locator(".b-term")).not_to_have_count(0)
+        expect(names.nth(1).locator(".b-term")).to_have_count(2)
+    names.nth(1).locator(".b-term", has_text="损失").focus()
+    expect_seen(chinese.locator(".b-tip[aria-hidden]"), "损失：−ln p", in_window=True)
 
 
 def test_a_text_that_is_written_later_is_translated_before_it_is_painted(chinese: Page) -> None:

@@ -1,9 +1,11 @@
 """Lessons: opened from a file, and the shipped ones from the list and by link."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from browser_steps import (
     FIRST,
     change_setting,
@@ -124,33 +126,34 @@ def test_a_link_opens_a_lesson_and_the_page_answers(visit: Callable[..., Page]) 
     wait_for_question(page, lesson=None, text="thank you")
 
 
-def test_an_output_head_is_not_explained_as_a_head_of_attention(page: Page) -> None:
-    show(page, "masked-words", **FIRST)
-    term, tip = page.locator("#masked-closer .b-empty .b-term", has_text="head"), page.locator(".b-tip")
-    expect(term).to_have_text("output head")
-    term.focus()
-    expect(tip).to_contain_text("Output head: the last part")
-
-
-def test_attention_weights_are_not_explained_as_parameters(page: Page) -> None:
-    show(page, "attention", **FIRST)
-    terms = page.locator("#attention-stage .b-term")
-    expect(terms).not_to_have_count(0)
-    expect(terms.filter(has_text="weights")).to_have_count(0)
-
-
-def test_both_words_of_a_loss_explain_themselves(page: Page) -> None:
-    terms, tip = page.locator("#run-monitor dt", has_text="MLM loss").locator(".b-term"), page.locator(".b-tip")
-    expect(terms).to_have_text(["MLM", "loss"])
-    terms.first.focus()
-    expect_seen(tip, "hidden", in_window=True)
-    term = terms.last
-    term.focus()
-    expect(tip).to_contain_text("−ln p")
-    described = term.get_attribute("aria-describedby")
-    assert page.locator(f"#{described}").text_content() == tip.text_content()
+@pytest.mark.parametrize(
+    ("parts", "place", "words", "explained"),
+    [
+        ({"tab": "train"}, "#run-monitor", "MLM", "Masked language modeling (MLM)"),
+        ({"tab": "train"}, "#run-monitor", "loss", "Loss: −ln p"),
+        ({"tab": "batch"}, "#batch", "step", "Step: the model answers one batch"),
+        ({"tab": "masked-words"}, "#masked-closer", "output head", "Output head: the last part"),
+        ({"tab": "next-sentence"}, "#next-verdict", "IsNext", "IsNext: in the text, the second"),
+        ({"tab": "attention"}, ".b-hint", "head", "Head: a part of a layer"),
+        ({"tab": "step-by-step", "stage": "weights"}, "#steps", "weights", "Attention weight: how much"),
+        ({"tab": "models"}, "#model-facts", "Parameters", "Parameter, or weight"),
+    ],
+)
+def test_a_term_is_explained_where_it_stands(
+    page: Page, parts: dict[str, str], place: str, words: str, explained: str
+) -> None:
+    show(page, **FIRST | parts)
+    term = page.locator(f"{place} .b-term").filter(has_text=re.compile(f"^{words}$"), visible=True).first
+    tip = page.locator(".b-tip[aria-hidden]")
+    expect(page.locator("[role=tabpanel]:visible [aria-busy=true]")).to_have_count(0)
+    term.hover()
+    expect_seen(tip, explained, in_window=True)
     page.keyboard.press("Escape")
     expect(tip).to_be_hidden()
+    term.focus()
+    expect_seen(tip, explained, in_window=True)
+    described = term.get_attribute("aria-describedby")
+    assert page.locator(f"[id='{described}']").text_content() == tip.text_content()
 
 
 def test_a_person_guesses_before_the_model(page: Page) -> None:

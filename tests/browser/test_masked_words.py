@@ -1,5 +1,6 @@
 """Masked words by hand: one press and two, two sentences, guesses put in, the closer views."""
 
+import math
 import re
 
 import pytest
@@ -140,7 +141,10 @@ def test_a_pressed_guess_shows_its_path(page: Page) -> None:
     page.get_by_role("button", name=re.compile("^Look closer at")).nth(1).click()
     token = page.locator("#masked-guesses bdi.b-guess-word").nth(1).text_content()
     expect(closer.get_by_role("columnheader").nth(1)).to_have_text(f"Rank of {token}")
-    expect(closer).to_contain_text(f"If “{token}” is right, the loss is −ln 0.")
+    said = re.compile(f"If “{token}” is right, the loss is −ln (.*) = (.*); a uniform guess has ln 41 = 3.7136")
+    expect(closer).to_contain_text(said)
+    p, loss = re.findall(said, closer.inner_text())[0]
+    assert float(loss) == pytest.approx(-math.log(float(p)), abs=1e-3)
     expect(closer.get_by_role("img")).to_have_accessible_name(re.compile("^All 41 words"))
     closer.get_by_role("button", name="Follow it step by step").click()
     wait_for_question(page, tab="step-by-step", stage="layers", guess=token)

@@ -22,7 +22,7 @@ def page(shared: Page, complaints: list[str]) -> Page:
 def looks(drawn: str) -> tuple[str, list[list[Any]], list[float]]:
     """What a picture shows: all but its texts; of these the attributes and words; and their ends in pixels.
 
-    A term may be marked between two pictures; so what stands beside each other in a line is one text.
+    What stands beside each other in a line is one text.
     """
     texts: list[list[Any]] = []
     ends: list[float] = []
@@ -86,8 +86,6 @@ def test_a_picture_is_the_same_from_a_light_page_and_a_dark_one(page: Page) -> N
     page.set_viewport_size(VIEWPORT)
     show(page, "attention", **FIRST)
     expect(page.locator("#attention-map image")).to_have_count(1)
-    # A marked term, in the part that is drawn first, is a text of its own in the file; only the page underlines it.
-    expect(page.locator("#attention-stage .b-term")).not_to_have_count(0)
     drawn = picture(page, "#attention-download-png", "attention.png")
     assert "underline" not in drawn
     assert letters(drawn)[:3] == [*SENTENCES, MODEL]

@@ -69,9 +69,8 @@ PRESS = """(key) => {
     return true;
 }"""
 # After a press: how much has changed, and what a person would have to scroll to: the changed texts, where none of them
-# is in the window. A text in which a term is underlined later has not changed. The bar at the top counts for its own
-# buttons alone, since it shows everything that happens. Other answers are a field with the focus, a window of the
-# browser, and what is opened over the page.
+# is in the window. The bar at the top counts for its own buttons alone, since it shows everything that happens. Other
+# answers are a field with the focus, a window of the browser, and what is opened over the page.
 ANSWER = """() => {
     const isShown = (each) => each.isConnected && each.checkVisibility({ visibilityProperty: true })
         && each.textContent.trim() && !each.closest('#header, .b-unseen, .visually-hidden');

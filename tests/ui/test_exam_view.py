@@ -142,7 +142,7 @@ def test_a_longer_text_is_examined_on_both_parts(service: TrainingService) -> No
     value, _, run = trained(service, 40, corpus)
     assert run.job.parts.validation is not None
     count = len(run.job.parts.validation.sentences)
-    assert value["text"].startswith(f"{count} sentences are held out. ")
+    assert value["text"].startswith(f"{count} sentences are [[held out]]. ")
     assert "held-out words are left out: they are [UNK] or not in the training text." in value["text"]
     assert value["columns"] == ["Training text", "Held out"]
     (_, seen, unseen), (_, *always), *pairs = value["rows"]
@@ -171,7 +171,7 @@ def test_a_text_that_was_learned_by_heart_is_not_to_be_trained_longer() -> None:
 def test_held_out_sentences_of_the_training_text_are_not_asked(service: TrainingService) -> None:
     paragraph = "the cat sat down\nit was warm there\nthe dog came in later\nthey looked at each other\nthen both slept"
     value, _, _ = trained(service, 60, Corpus.from_text("\n\n".join([paragraph] * 24), "documents"))
-    assert value["text"] == "10 sentences are held out. 10 of them are in the training text too and are left out."
+    assert value["text"] == "10 sentences are [[held out]]. 10 of them are in the training text too and are left out."
     words, pairs = value["verdict"]
     assert words.endswith(
         "No held-out word could be asked, so this cannot show whether it learned a rule or learned the text by heart."

@@ -154,7 +154,7 @@ def test_a_word_without_the_words_after_it():
 def test_pieces_of_a_word_that_the_vocabulary_lacks():
     question, said = step(OTHERS, 2)
     model = shipped("english-mini")
-    assert f"{model.config.vocab_size:,} tokens and no token for “paleontologist”" in said
+    assert f"{model.config.vocab_size:,} [[token|tokens]] and no token for “paleontologist”" in said
     assert model.tokenizer.token_to_id("paleontologist") is None
     assert "##olog" in model.tokenizer.encode(question["text"]).tokens
 

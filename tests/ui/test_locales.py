@@ -13,7 +13,7 @@ import pytest
 import bert_core.errors
 from balcony.compare.runs_list import settings_of
 from balcony.frame.question import SCHEMA
-from balcony.lessons.lesson_bar import lessons
+from balcony.lessons.lesson_bar import lessons, terms
 from balcony.models.tab import CARD, card_of
 from balcony.server.scripts import locales, sources
 from balcony.train.settings import in_words, label_of, with_labels, without_options
@@ -91,7 +91,14 @@ def bare(text: str) -> str:
     return re.sub(r"\{\w*\}|\d+(?:,\d{3})*(?:\.\d+)?", "#", text).strip()
 
 
-KEYS = {bare(key) for key in TEXTS["zh"]}
+MARK = re.compile(r"\[\[(.+?)(?:\|(.+?))?\]\](?!\])")  # of a term, as in balcony/parts/elements.js
+
+
+def without_marks(text: str) -> str:
+    return MARK.sub(lambda mark: mark[2] or mark[1], text)
+
+
+KEYS = {bare(text) for key in TEXTS["zh"] for text in (key, without_marks(key))}
 
 
 def missing(texts: list[str]) -> list[str]:
@@ -148,9 +155,27 @@ def test_every_stage_of_a_preparation_has_a_translation() -> None:
     assert missing(texts) == []
 
 
+def marked(text: str) -> list[str]:
+    """The terms that a text marks."""
+    return sorted(name.lower() for name, _ in MARK.findall(text))
+
+
+def test_every_mark_names_a_term_in_all_languages_and_every_term_is_marked() -> None:
+    for key, text in TEXTS["zh"].items():
+        assert marked(text) == marked(TEXTS["ko"][key]) == marked(key), key
+    folders = {"balcony": "*.py", "assets/lessons": "*.json"}
+    files = [
+        path.read_text(encoding="utf-8") for folder, kind in folders.items() for path in (ROOT / folder).rglob(kind)
+    ]
+    texts = "\n".join(
+        text for source in (*files, *sources().values()) for text in re.findall(r'"[^"\n]*"|`[^`]*`', source)
+    )
+    written = {*marked(texts)}
+    assert {name for key in TEXTS["zh"] for name in marked(key)} <= written == {*terms()}
+
+
 def test_every_term_and_every_text_of_the_lessons_has_a_translation() -> None:
-    terms = json.loads((ASSETS / "terms.json").read_text(encoding="utf-8"))
-    texts = [*terms, *terms.values()]
+    texts = [*terms().values()]
     for lesson in lessons().values():
         texts.append(lesson["title"])
         texts += [text for step in lesson["steps"] for text in (step["text"], step["ask"], step["answer"])]
@@ -194,7 +219,7 @@ def test_every_sentence_in_the_scripts_has_a_translation() -> None:
         code = re.sub(r"^\s*(//|/?\*).*$|//\s.*$", "", source, flags=re.MULTILINE)
         for plain, template in re.findall(r'"([^"\n]*)"|`([^`]*)`', code):
             for part in re.split(r"\$\{(?:[^{}]|\{[^{}]*\})*\}", plain or template):
-                if re.match("[A-Z][a-z]* [a-z]", part) and not any(bare(part) in key for key in KEYS):
+                if re.match("[A-Z][a-z]* [a-z]", without_marks(part)) and not any(bare(part) in key for key in KEYS):
                     found.append((name, part))
     assert found == []
 

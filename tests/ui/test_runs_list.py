@@ -244,7 +244,10 @@ def test_an_experiment_runs_each_variant_with_each_seed_and_answers(workspaces, 
     result = news["result"]
     assert [row["title"] for row in result["rows"]] == [variant.title for variant in experiment.variants]
     assert all("±" in cell for row in result["rows"] for cell in row["cells"])
-    assert "over 3 seeds. A difference counts if the means differ by more than 4.3 standard errors" in result["how"]
+    assert (
+        "over 3 [[seed|seeds]]. A difference counts if the means differ by more than 4.3 standard errors"
+        in result["how"]
+    )
     assert "the same 480 pairs of the training text" in result["how"]
     for row in result["rows"]:
         assert row["cells"][0] in result["answer"]

@@ -253,7 +253,7 @@ def test_the_parameters_of_a_model_are_those_of_its_file(tiny_checkpoint: Checkp
         name: (" × ".join(map(str, tensor.shape)), f"{tensor.numel():,}") for name, tensor in saved.items()
     }
     total = sum(int(weights.replace(",", "")) for _, weights in shown.values())
-    assert dict(facts["facts"])["Parameters"] == f"{total:,}"
+    assert dict(facts["facts"])["[[parameter|Parameters]]"] == f"{total:,}"
 
 
 def test_the_files_of_a_folder_are_opened_without_those_that_are_no_part_of_a_model(tiny_checkpoint, tmp_path) -> None:
