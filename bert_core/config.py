@@ -391,12 +391,21 @@ class FinetuningData(Settings):
     """Fraction held out if there is no validation file."""
     question_length: Tokens = 64
     """Maximum number of tokens of a question."""
+    context_first: bool = False
+    """Read the context, then the question. The pipeline of transformers puts the question first."""
     stride: int | None = Field(None, ge=1, le=8192)
     """Tokens from one window of a long context to the next. Empty: half a window."""
     best_answers: int = Field(20, ge=1, le=1000)
     """How many likeliest starts and ends of an answer are combined."""
     longest_answer: Tokens = 30
     """Maximum number of tokens of an answer."""
+
+    def within(self, positions: int) -> "FinetuningData":
+        """The same for a model that reads so many tokens; windows go on overlapping."""
+        if self.sequence_length <= positions:
+            return self
+        stride = self.stride and max(1, self.stride * positions // self.sequence_length)
+        return self.replace(sequence_length=positions, stride=stride)
 
 
 def read_json_file(path: Path, kind: str) -> Any:

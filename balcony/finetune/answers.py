@@ -20,7 +20,6 @@ from bert_core.tasks.prediction import Judged, Review, predict, review, task_of
 from bert_core.tasks.task import Example, Prediction
 from bert_core.tasks.token_classification import entities, spans_of
 
-SAMPLES = 3
 MOST_SHOWN = 25
 MOST_BARS = 8
 LONGEST_SHOWN = 4_000  # characters of a text
@@ -150,16 +149,6 @@ def labelled(example: Example) -> dict[str, Any]:
     if isinstance(example.label, int):
         return value | {"choices": list(example.texts[1:])}
     return value | {"pair": "".join(example.texts[1:])[:LONGEST_SHOWN]}
-
-
-def samples(examples: Sequence[Example]) -> list[dict[str, Any]]:
-    """Three examples of a task, with different labels where it has them."""
-    first: dict[str, Example] = {}
-    for example in examples[:MOST_JUDGED]:
-        first.setdefault(in_words(example, example.label), example)
-    chosen = [first[label] for label in sorted(first, key=lambda label: not label)]  # entities and answers first
-    chosen += [example for example in examples[: 2 * SAMPLES] if example not in chosen]
-    return [labelled(example) for example in chosen[:SAMPLES]]
 
 
 def tried_value(asked: PageRequest) -> dict[str, Any]:

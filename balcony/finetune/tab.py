@@ -9,8 +9,9 @@ from typing import Any
 
 import gradio as gr
 
-from balcony.finetune.answers import few_examples, result_rows, results_page, results_value, samples, tried_value
+from balcony.finetune.answers import few_examples, result_rows, results_page, results_value, tried_value
 from balcony.finetune.columns import chosen, columns_value, parts_of, path_of_parts
+from balcony.finetune.samples import samples_value
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import MODEL, Values
@@ -178,11 +179,12 @@ class FinetuneTab:
             except ColumnsError as error:
                 columns = error.columns
                 raise
-            facts = task_facts(recipe, parts, self.page.asked(values).checkpoint)
+            checkpoint = self.page.asked(values).checkpoint
+            facts = task_facts(recipe, parts, checkpoint)
             if not about:  # nobody has to know the columns of these files
                 facts["notes"] = [note for note in facts["notes"] if note not in parts.train.notes]
             facts["notes"][:0] = about or [recipe.description]
-            return {form.facts: facts, self.samples: {"examples": samples(parts.train.examples)}}
+            return {form.facts: facts, self.samples: samples_value(parts.train, checkpoint, recipe.data)}
 
         shown, of = described(), form.source(values)
         task = recipe_of(values[form.task]).task

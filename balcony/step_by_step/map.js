@@ -44,7 +44,7 @@ function openHead(head) {
  * @param {number} count @param {number} most @param {number[]} needed the most important ones first
  * @returns {Row[]}
  */
-function rowsOf(count, most, needed) {
+export function rowsOf(count, most, needed) {
   const all = Array.from({ length: count }, (_, i) => i),
     kept = new Set([...new Set([...needed, ...all])].slice(0, most));
   /** @type {Row[]} */

@@ -72,10 +72,7 @@ def prepare_task(
     used, labels = _used_parts(recipe, given)
     train, validation, training = used.train, used.validation, recipe.training
     assert validation is not None
-    data, positions = recipe.data, start.config.max_position_embeddings
-    if data.sequence_length > positions:  # windows go on overlapping
-        stride = data.stride and max(1, data.stride * positions // data.sequence_length)
-        data = data.replace(sequence_length=positions, stride=stride)
+    data = recipe.data.within(start.config.max_position_embeddings)
     progress("encoding the examples")
     may_be_missing = any(each.label == () for each in train.examples)
     layout = Layout(labels, start.tokenizer, data, may_be_missing)

@@ -1,6 +1,6 @@
 """The part of a context that answers a question: question-answering, from SQuAD's JSON, versions 1.1 and 2. A long
-context is read in overlapping windows, each with the question before it. An answer is the best start and end over all
-windows (Devlin et al. 2018, 4.2 and 4.3)."""
+context is read in overlapping windows, each with the question before it, or after it with `context_first`. An answer is
+the best start and end over all windows (Devlin et al. 2018, 4.2 and 4.3)."""
 
 import heapq
 import math
@@ -80,8 +80,9 @@ class QuestionAnswering(Task):
     def rows_of(self, example: Example, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
         config, context = layout.config, texts[1]
         asked = texts[0].ids[: config.question_length]
-        before = len(asked) + 2
-        room = config.sequence_length - before - 1
+        room = config.sequence_length - len(asked) - 3
+        # Tokens before and after the context.
+        before, after = (1, len(asked) + 2) if config.context_first else (len(asked) + 2, 1)
         if room < _LEAST_CONTEXT:
             raise CorpusError(
                 f"A question of {len(asked)} tokens leaves {max(0, room)} for its context; the model reads "
@@ -105,10 +106,12 @@ class QuestionAnswering(Task):
             target = None if example.label is None else np.zeros((1, 2), np.int64)  # [CLS]: the answer is not here
             if target is not None and holds[i]:
                 target[0] = answer[[0, -1]] - window.start + before
-            offsets = np.pad(spans[window], ((before, 1), (0, 0)), constant_values=-1)
-            widest = np.pad(score[:, window].argmax(0) == i, (before, 1))
-            ids = [layout.cls, *asked, layout.sep, *context.ids[window], layout.sep]
-            shown = Row(ids, before, number, target, offsets=offsets, widest=widest, first=window.start)
+            offsets = np.pad(spans[window], ((before, after), (0, 0)), constant_values=-1)
+            widest = np.pad(score[:, window].argmax(0) == i, (before, after))
+            a, b = [*asked, layout.sep], [*context.ids[window], layout.sep]
+            a, b = (b, a) if config.context_first else (a, b)
+            ids, second = [layout.cls, *a, *b], len(a) + 1
+            shown = Row(ids, second, number, target, offsets=offsets, widest=widest, first=window.start)
             rows.append(replace(shown, lost=lost) if i == 0 else shown)
         return rows
 

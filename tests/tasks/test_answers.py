@@ -4,6 +4,7 @@ import unicodedata
 
 import numpy as np
 import pytest
+from transformers import PreTrainedTokenizerFast
 
 from bert_core.config import FinetuningData
 from bert_core.data.corpus import Corpus
@@ -45,6 +46,53 @@ def test_a_long_context_is_read_in_overlapping_windows(word_tokenizer):
     assert [row.target.tolist() for row in rows] == [[[0, 0]], [[7, 8]]]  # [CLS] where the answer is not
     # "five" is the second last word of one window and the first of the other, "six" the last and the second.
     assert [np.flatnonzero(row.widest).tolist() for row in rows] == [[5, 6, 7, 8, 9], [6, 7, 8, 9, 10]]
+
+
+def test_a_context_may_stand_before_its_question(word_tokenizer):
+    example = Example(("where is it", CONTEXT), (("seven eight", CONTEXT.index("seven")),))
+    rows = windows(word_tokenizer, example, sequence_length=12, stride=4, context_first=True)
+    written = [" ".join(map(word_tokenizer.id_to_token, row.ids)) for row in rows]
+    assert written == [
+        "[CLS] one two three four five six [SEP] where is it [SEP]",
+        "[CLS] five six seven eight nine ten [SEP] where is it [SEP]",
+    ]
+    assert [(row.second, row.first) for row in rows] == [(8, 0), (8, 4)]
+    assert [texts(row, CONTEXT) for row in rows] == [CONTEXT.split()[:6], CONTEXT.split()[4:]]
+    assert [row.target.tolist() for row in rows] == [[[0, 0]], [[3, 4]]]
+    assert [np.flatnonzero(row.widest).tolist() for row in rows] == [[1, 2, 3, 4, 5], [2, 3, 4, 5, 6]]
+    logits = np.zeros((12, 2))
+    logits[3, 0], logits[4, 1], logits[9] = 5, 4, 99  # "is", of the question
+    [best, *_] = best_answers(CONTEXT, [(rows[1], logits)])
+    assert (best.text, best.score) == ("seven eight", 9)
+
+
+@pytest.mark.parametrize("context_first", [False, True])
+@pytest.mark.parametrize(("length", "stride"), [(12, 4), (13, 3), (17, 10), (40, 7)])
+def test_windows_are_those_of_transformers(word_tokenizer, length, stride, context_first):
+    question, context = "where is it", f"{CONTEXT} {CONTEXT} one"
+    own = windows(
+        word_tokenizer, Example((question, context)), sequence_length=length, stride=stride, context_first=context_first
+    )
+    theirs = PreTrainedTokenizerFast(
+        tokenizer_object=word_tokenizer, cls_token="[CLS]", sep_token="[SEP]", pad_token="[PAD]", unk_token="[UNK]"
+    )
+    found = theirs(
+        *((context, question) if context_first else (question, context)),
+        max_length=length,
+        truncation="only_first" if context_first else "only_second",
+        stride=length - 6 - stride,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+        return_token_type_ids=True,
+    )
+    assert [list(row.ids) for row in own] == found["input_ids"]
+    assert [[int(t >= row.second) for t in range(len(row.ids))] for row in own] == found["token_type_ids"]
+    for k, row in enumerate(own):
+        inside = row.offsets[:, 0] >= 0
+        assert inside.tolist() == [part == (not context_first) for part in found.sequence_ids(k)]
+        assert row.offsets[inside].tolist() == [
+            list(pair) for pair, is_in in zip(found["offset_mapping"][k], inside) if is_in
+        ]
 
 
 def test_an_answer_on_the_edge_of_a_window_is_in_the_other_one(word_tokenizer):

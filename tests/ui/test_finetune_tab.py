@@ -14,11 +14,14 @@ from balcony.finetune.answers import (
     result_rows,
     results_page,
     results_value,
-    samples,
     task_model,
     tried_value,
 )
+from balcony.finetune.answers import (
+    labelled as labelled_example,
+)
 from balcony.finetune.columns import parts_of, path_of_parts
+from balcony.finetune.samples import samples, samples_value
 from balcony.finetune.tab import UNKNOWN, TaskForm, sample_of, task_facts
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
@@ -31,6 +34,7 @@ from balcony.server.news import run_news
 from balcony.server.workspace import Workspace
 from balcony.server.workspaces import Workspaces
 from bert_core import load_recipe
+from bert_core.config import FinetuningData
 from bert_core.errors import CorpusError
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.runs.run import Run
@@ -114,12 +118,70 @@ def test_examples_and_a_typed_sentence_are_answered(kind, workspaces, space, tin
 def test_three_examples_of_each_task_have_different_answers_and_a_file_that_can_be_read() -> None:
     for recipe in finetuning_recipes():
         examples = load_task(sample_of(recipe), recipe.task).examples
-        shown = samples(examples)
+        shown = [labelled_example(each) for each in samples(examples)]
         answers = [each.get("label") or [kind for _, kind in each["true"] if kind] for each in shown]
         assert len(shown) == 3
         assert answers[0] != answers[1] != answers[2]
         assert all(answers)
     assert len(samples([Example(("a",), "x")] * 2)) == 1
+
+
+@pytest.mark.parametrize(
+    ("task", "texts", "label", "words", "rows", "read"),
+    [
+        (
+            "text-classification",
+            ("hello romeo", "nice"),
+            "yes",
+            None,
+            [("[CLS] hello romeo [SEP] nice [SEP]", 4)],
+            [(0, "yes")],
+        ),
+        ("text-regression", ("great",), 2.5, None, [("[CLS] great [SEP]", 3)], [(0, "2.5")]),
+        (
+            "multiple-choice",
+            ("hello", "romeo", "my name"),
+            1,
+            None,
+            [("[CLS] hello [SEP] romeo [SEP]", 3), ("[CLS] hello [SEP] my name [SEP]", 3)],
+            [(1, "my name")],
+        ),
+        (
+            "question-answering",
+            ("hello name", "my name is juliet"),
+            (("is juliet", 8),),
+            None,
+            [("[CLS] hello name [SEP] my name is juliet [SEP]", 4)],
+            [(6, "start"), (7, "end")],
+        ),
+        (
+            "token-classification",
+            ("nice romeo",),
+            ("O", "B-x"),
+            ("nice", "romeo"),
+            [("[CLS] nice romeo [SEP]", 4)],
+            [(1, "O"), (2, "B-x")],
+        ),
+    ],
+)
+def test_a_figure_has_the_rows_of_an_example_and_where_its_answer_is_read(
+    task, texts, label, words, rows, read, tiny_checkpoint
+) -> None:
+    other = {"yes": "no"}.get(label, label) if isinstance(label, str) else label
+    data = TaskData(task, [Example(texts, label, words), Example(texts, other, words)])
+    figure = samples_value(data, tiny_checkpoint, FinetuningData())["figure"]
+    assert [(" ".join(row["tokens"]), row["second"]) for row in figure["rows"]] == rows
+    assert figure["read"] == read
+
+
+def test_a_figure_shows_the_window_of_a_long_context_that_has_the_answer(tiny_checkpoint) -> None:
+    context = " ".join(["hello", "my"] * 9 + ["romeo"])
+    data = TaskData("question-answering", [Example(("hello", context), (("romeo", context.index("romeo")),))])
+    config = FinetuningData(sequence_length=12, context_first=True)  # 8 words in a window, 4 further the next: 4 of 19
+    figure = samples_value(data, tiny_checkpoint, config)["figure"]
+    assert figure["of"] == 4
+    assert figure["rows"] == [{"tokens": ["[CLS]", *context.split()[12:], "[SEP]", "hello", "[SEP]"], "second": 9}]
+    assert figure["read"] == [(7, "start"), (7, "end")]
 
 
 def test_few_held_out_examples_are_said_to_measure_nothing() -> None:

@@ -110,7 +110,7 @@ def test_a_task_has_only_its_own_settings() -> None:
         "4",
         "384",
     )
-    only = {"data.question_length", "data.stride", "data.best_answers", "data.longest_answer"}
+    only = {"data.question_length", "data.context_first", "data.stride", "data.best_answers", "data.longest_answer"}
     assert answers.keys() - labels.keys() == only
     assert labels["training.steps"] == "", "it counts epochs"
 
