@@ -115,7 +115,7 @@ class Page:
 
     def lay_out(self) -> None:
         """Lay out the tabs. The question names the open one, whether the person opens it or the page."""
-        with gr.Tabs(elem_id="tabs") as tabs:
+        with gr.Tabs(elem_id="tabs", overflow_behavior="wrap") as tabs:
             for tab in self.tabs:
                 with gr.Tab(tab.title, elem_id=f"tab-{tab.name}") as opened:
                     self.laid_out[tab.name] = tab.lay_out(dataclasses.replace(self, tab=tab))

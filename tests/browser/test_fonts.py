@@ -1,7 +1,7 @@
 """Letters follow the size that a browser has, tabs fit, and words of a saved picture keep their places."""
 
 import pytest
-from browser_steps import FIRST, VIEWPORT, picture, show
+from browser_steps import FIRST, TAB_RECORDS, VIEWPORT, expect_seen, open_tab, picture, show
 from playwright.sync_api import Page, expect
 
 
@@ -32,12 +32,25 @@ def test_all_tabs_and_two_more_fit_into_a_small_window(page: Page, language: str
     page.set_viewport_size({"width": 1280, "height": 720})
     page.locator("#language").select_option(language)
     expect(page.locator("html")).to_have_attribute("lang", language)
-    expect(page.locator("#tabs > .tab-wrapper .overflow-menu")).to_be_hidden()
-    places = [tab.bounding_box() for tab in page.get_by_role("tab").all()]
+    places = [page.locator(f"#tab-{tab.name}-button").bounding_box() for tab in TAB_RECORDS]
+    assert len({place["y"] for place in places}) == 1
     ends = [place["x"] + place["width"] for place in places]
     widest = max(place["width"] for place in places)
     page.locator("#language").select_option("en")
     assert max(ends) + 2 * widest < 1280
+
+
+@pytest.mark.parametrize(("width", "height", "size"), [(1366, 768, "200%"), (390, 844, "100%")])
+def test_every_tab_is_in_sight_in_a_narrow_window_and_with_large_letters(
+    page: Page, width: int, height: int, size: str
+) -> None:
+    open_tab(page, "Train")
+    page.set_viewport_size({"width": width, "height": height})
+    page.evaluate("size => { document.documentElement.style.fontSize = size; scrollTo(0, 0); }", size)
+    for tab in TAB_RECORDS:
+        expect_seen(page.locator(f"#tab-{tab.name}-button"), tab.title, in_window=True)
+    expect(page.locator("#start")).to_be_in_viewport(ratio=1)
+    page.evaluate("document.documentElement.style.fontSize = ''")
 
 
 def test_letters_are_twice_as_large_where_the_browser_s_font_size_is(page: Page) -> None:

@@ -91,8 +91,6 @@ ANSWER = """() => {
         .map((each) => each.textContent.trim().slice(0, 60));
     return [window.changed.length, [...new Set(outside)].slice(0, 3)];
 }"""
-OPEN = """title => [...document.querySelectorAll('#tabs > .tab-wrapper :is([role=tab], .overflow-dropdown button)')]
-    .find((each) => each.textContent.trim() === title).click()"""
 UNFOLD = """() => {
     for (const item of document.querySelectorAll('details:not(.b-save)')) item.open = true;
     for (const item of document.querySelectorAll('button.label-wrap:not(.open)')) item.click();
@@ -190,9 +188,8 @@ class Walk:
         return faults
 
     def open(self, tab: Tab) -> None:
-        """Open a tab, also one that a narrow window has in a menu."""
         if not self.page.locator(f"#tab-{tab.name}").is_visible():
-            self.page.evaluate(OPEN, tab.title)
+            self.page.locator(f"#tab-{tab.name}-button").evaluate("button => button.click()")
             expect(self.page.locator(f"#tab-{tab.name}")).to_be_visible()
             self.settle()
 
