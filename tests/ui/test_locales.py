@@ -12,6 +12,7 @@ import pytest
 
 import bert_core.errors
 from balcony.compare.runs_list import settings_of
+from balcony.finetune.columns import Chosen, columns_value
 from balcony.frame.question import SCHEMA
 from balcony.lessons.lesson_bar import lessons, terms
 from balcony.models.tab import CARD, card_of
@@ -19,6 +20,7 @@ from balcony.server.scripts import locales, sources
 from balcony.train.settings import in_words, label_of, with_labels, without_options
 from bert_core.config import ASSETS, CHECKPOINTS, choices
 from bert_core.runs.recipe import DEFAULT_RECIPE, FinetuningRecipe, Recipe, load_recipe
+from bert_core.tasks.examples import TASKS
 
 ROOT = ASSETS.parent
 ERRORS = {name for name in vars(bert_core.errors) if name.endswith("Error")}
@@ -145,6 +147,17 @@ def test_every_label_of_a_control_has_a_translation() -> None:
         texts += [written(each) for each in call.args[name == "Tab" :][:1] if name in CAPTIONED]
     assert len(texts) > 40
     assert missing([text for text in texts if text and "/" not in text]) == []  # a name of the Hub is an example
+
+
+def test_what_a_column_may_be_has_a_translation() -> None:
+    titles = {
+        title
+        for name, task in TASKS.items()
+        if task.usual
+        for _, title in columns_value(name, "a file", (), None, Chosen())["kinds"]
+    }
+    assert len(titles) == 7
+    assert missing(sorted(titles)) == []
 
 
 def test_every_stage_of_a_preparation_has_a_translation() -> None:
