@@ -3,9 +3,12 @@
 
 import { el, putBelow, termId } from "../parts/elements.js";
 
+/** The term that is explained now. @type {Element | null} */
+let term = null;
+
 /** Show the explanation of a term, or none. @param {HTMLElement} tip @param {EventTarget | null} target */
 function explain(tip, target) {
-  const term = target instanceof Element ? target.closest(".b-term") : null;
+  term = target instanceof Element ? target.closest(".b-term") : null;
   tip.hidden = !term;
   if (!term) return;
   tip.textContent = document.getElementById(term.getAttribute("aria-describedby") ?? "")?.textContent ?? "";
@@ -19,7 +22,8 @@ export function terms(all) {
   document.querySelector(".gradio-container")?.append(tip, el("div", { hidden: "" }, texts));
   for (const event of ["pointerover", "focusin", "click"])
     document.addEventListener(event, ({ target }) => explain(tip, target));
-  for (const event of ["focusout", "scroll"]) document.addEventListener(event, () => explain(tip, null), true);
+  document.addEventListener("focusout", () => explain(tip, null));
+  document.addEventListener("scroll", () => explain(tip, term), true); // as the focus makes a browser do
   document.addEventListener("keydown", ({ key }) => {
     if (key === "Escape") explain(tip, null);
   });
