@@ -155,7 +155,12 @@ function place({ number: used, answer }, { number, of, step, from, to, before = 
     others = holders.join(", ");
   const has = holders.includes(number)
     ? el("strong", "The answer is in it.")
-    : answer && (others ? `The answer is not in it, but in window ${others}.` : "No window has the whole answer.");
+    : answer &&
+      (!others
+        ? "No window has the whole answer."
+        : holders.length > 1
+          ? `The answer is not in it, but in windows ${others}.`
+          : `The answer is not in it, but in window ${others}.`);
   return [
     el("strong", name),
     when && [", ", when],
@@ -181,7 +186,7 @@ function taskRow(row, k, rows) {
         "p",
         el("strong", `Choice ${k + 1}`),
         isRight && [" ", el("strong", "(right)")],
-        score && `: score ${score[1].toFixed(2)} (${percent(score[2])})`,
+        score && [": ", `score ${score[1].toFixed(2)} (${percent(score[2])})`],
       ),
     ],
     lost > 0 && el("p.b-wrong", `${lost} of its tokens had no room.`),

@@ -11,6 +11,7 @@ from browser_steps import (
     change_setting,
     choose_source,
     expect_seen,
+    fine_tune,
     late_answers,
     move_slider,
     open_tab,
@@ -107,6 +108,49 @@ def test_the_batch_of_the_selected_step(page: Page) -> None:
     assert {row["pair"] for row in rows} == {"5", "6", "7", "8"}
     move_slider(page, 0)
     expect_seen(summary, "guesses of the untrained model")
+
+
+def test_the_batch_of_a_task_has_its_examples_with_all_choices(page: Page) -> None:
+    open_tab(page, "Fine-tune")
+    page.locator("#task select").select_option(label="What follows")
+    page.get_by_role("button", name="Examples of your own").click()
+    line = "a\thello how are you\ti am romeo\tmy name is juliet\tgreat\tnice to meet you\t{}\n"
+    page.locator("#task-pasted textarea").fill("".join(line.format(i % 4) for i in range(30)))
+    expect_seen(page.locator("#task-facts"), "Examples30")
+    fine_tune(page, epochs=1)
+    page.locator("#task-show").click()
+    open_tab(page, "Batch")
+    batch = page.locator("#batch")
+    summary, examples = batch.locator(".b-batch-summary"), batch.locator("section")
+    expect_seen(
+        summary, re.compile(r"\d of \d choices of these examples right, mean loss \d\.\d\d\. Always"), in_window=True
+    )
+    expect_seen(batch, re.compile(r"Examples 1 to \d of \d"))
+    for example in examples.all():
+        expect_seen(
+            example.locator("h4 + p"), re.compile(r"[✓✗] true: choice [1-4]; the model: choice [1-4] \d+%; loss")
+        )
+        rows = example.locator(".b-batch-row")
+        expect(rows).to_have_count(4)
+        expect(rows.filter(has_text="(right)")).to_have_count(1)
+        for k, row in enumerate(rows.all(), 1):
+            expect_seen(row, re.compile(rf"Choice {k}.*: score -?\d\.\d\d \(\d+%\)"))
+            assert row.locator("li").first.inner_text() == "[CLS]\n2"
+            expect_seen(row, "segment 1, attention mask 1")
+    page.locator("#batch-ids").uncheck()
+    expect(examples.first.locator("li").first).to_have_text("[CLS]", use_inner_text=True)
+    expect(page.locator("#batch-again")).to_be_hidden()
+    batch.get_by_text("Shapes of the batch").click()
+    expect_seen(batch.get_by_role("row", name="logits"), re.compile(r"\(R, C\)\d × 4"))
+    move_slider(page, 0)
+    expect_seen(summary, "The first batch, with guesses of the untrained model")
+    with page.expect_download() as waiting:
+        press_save(page, "#batch-download-csv")
+    rows = list(csv.DictReader(Path(waiting.value.path()).read_text(encoding="utf-8-sig").splitlines()))
+    assert {row["row"] for row in rows} == {str(number) for number in range(16)}
+    page.locator("#language").select_option("zh-CN")
+    expect_seen(summary, "道选择中答对")
+    expect_seen(examples.first, "分数")
 
 
 def test_the_dialogue_is_memorised_and_a_longer_text_has_held_out_sentences(page: Page) -> None:
