@@ -75,7 +75,7 @@ class TextWithTerms extends HTMLElement {
     );
   }
 }
-customElements.define("b-text", TextWithTerms);
+if (!customElements.get("b-text")) customElements.define("b-text", TextWithTerms); // a module may have two addresses
 
 /** A text without such marks. @param {string} text */
 export const plain = (text) => text.replace(TERM, (_, name, words) => words ?? name);
