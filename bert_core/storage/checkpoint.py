@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
 from torch import Tensor, nn
 
 from bert_core.config import CHECKPOINTS, HOME, LOCAL, BertConfig, Limits
@@ -25,7 +26,7 @@ from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
 from bert_core.device import choose_device
 from bert_core.errors import CheckpointError, ConfigError, ignore
 from bert_core.model import BertForPreTraining, Watch, draw
-from bert_core.storage.tokenizer_file import TOKENIZER, TOKENIZER_CONFIG, TOKENIZER_FILES, read_tokenizer
+from bert_core.storage.tokenizer_file import TOKENIZER, TOKENIZER_CONFIG, TOKENIZER_FILES, VOCABULARY, read_tokenizer
 from bert_core.storage.untrusted import Json, parse_fields, parse_json, read_limited, while_same
 from bert_core.storage.weights import (
     CONFIG,
@@ -259,6 +260,9 @@ def small_files(checkpoint: Checkpoint) -> dict[str, bytes]:
         contents[RECIPE] = dict(checkpoint.recipe)
     texts = {name: json.dumps(each, indent=2, ensure_ascii=False) + "\n" for name, each in contents.items()}
     texts[TOKENIZER] = checkpoint.tokenizer.to_str(pretty=True)
+    if isinstance(checkpoint.tokenizer.model, WordPiece):  # for tools that read no tokenizer.json
+        vocabulary = checkpoint.tokenizer.get_vocab()
+        texts[VOCABULARY] = "".join(f"{token}\n" for token in sorted(vocabulary, key=vocabulary.__getitem__))
     return {name: text.encode() for name, text in texts.items()}
 
 

@@ -84,7 +84,7 @@ def open_weights(folder: Path) -> dict[str, Stored] | None:
     """The tensors in model.safetensors or, without it, in its parts, such as model-00001-of-00002.safetensors; None in
     a folder without weights. Raises CheckpointError if it has only others, or a file is damaged."""
     files = weight_files(os.listdir(folder))
-    return {name: each for file in files for name, each in open_tensors(folder / file).items()} or None
+    return {name: each for file in files for name, each in open_tensors(folder / file).items()} if files else None
 
 
 def weight_files(names: Collection[str]) -> list[str]:

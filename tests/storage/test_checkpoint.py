@@ -588,7 +588,7 @@ def test_a_file_without_tensors_is_no_model(folder):
         load_checkpoint(folder)
 
 
-@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
 def test_a_missing_file_is_named(name, folder):
     (folder / name).unlink()
     with pytest.raises(CheckpointError, match=name.replace(".", r"\.")):
@@ -967,3 +967,20 @@ def test_another_device_gives_another_checkpoint_with_a_model_of_its_own(tiny_ch
     moved = tiny_checkpoint.to("meta")
     assert (moved.model.device.type, moved.tokenizer, moved.name) == ("meta", tiny_checkpoint.tokenizer, "tiny")
     assert {name: (id(each), each.device) for name, each in tiny_checkpoint.model.named_parameters()} == before
+
+
+def test_a_folder_of_pieces_has_a_vocabulary_that_reads_alone(tmp_path):
+    """`transformers`' BertTokenizer of vocab.txt alone gives the same ids."""
+    checkpoint = load_checkpoint("english-mini")
+    save_checkpoint(checkpoint, tmp_path / "saved")
+    lines = (tmp_path / "saved" / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    assert lines == [checkpoint.tokenizer.id_to_token(i) for i in range(checkpoint.config.vocab_size)]
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "saved" / "vocab.txt").rename(tmp_path / "alone" / "vocab.txt")
+    text = "The old man's handkerchief, 1999!"
+    assert (
+        transformers.BertTokenizer.from_pretrained(tmp_path / "alone")(text).input_ids
+        == checkpoint.tokenizer.encode(text).ids
+    )
+    save_checkpoint(load_checkpoint("romeo-juliet"), tmp_path / "words")
+    assert not (tmp_path / "words" / "vocab.txt").exists()
