@@ -53,7 +53,7 @@ from bert_core.training.objective import DETAILS, StepRow
 
 _OF_A_NEW_RUN = ("recipe", "start", "set", "task", "checkpoint", "random_weights", "max_positions", "seed")
 _SECONDS = 5.0  # until the first line of progress and between two
-_LENGTH = "data.sequence_length"
+_LENGTH, _MOST = "data.sequence_length", "corpus.most_documents"
 _SHOWN = {"mlm_loss": "MLM loss", "nsp_loss": "NSP loss", "loss": "loss", "accuracy": "accuracy"}
 _SHOWN_CHARACTERS = 100  # of a sentence
 _TEST_BATCHES = 20  # of the test part, after the training
@@ -205,10 +205,11 @@ def _add_using(add: Callable) -> None:
     add(
         "exam",
         _exam,
-        ["model", "--corpus", "--kind", "--seed", "--max-positions"],
+        ["model", "--corpus", "--kind", "--set", "--seed", "--max-positions"],
         "mask every word and judge every pair of a text",
         corpus=(_FILE | {"required": True}, "the text to mask and judge: a file, or a folder of files"),
         seed=({"type": int, "default": 0}, "chooses the window of a long text"),
+        set=(_SETTINGS, f"{_MOST}=N, how many documents of the text to read from its start"),
     )
     add(
         "predict",
@@ -346,7 +347,7 @@ def _prepare_text(options: argparse.Namespace, device: str, show_stage: _Show) -
         return prepare(state.recipe, same, device=device, start=start, progress=show_stage), state
     settings, start = _settings(options), None
     recipe = recipes.load_recipe(options.recipe or recipes.DEFAULT_RECIPE)
-    most = {name: value for name, value in settings.items() if name == "corpus.most_documents"}
+    most = {name: value for name, value in settings.items() if name == _MOST}
     corpus = _read_text(options, show_stage, recipe.override(most))
     if corpus and not (options.recipe or options.start):
         recipe = recipes.recipe_for(corpus)
@@ -551,8 +552,11 @@ def _write_csv(path: Path, rows: Sequence[StepRow], **constant: str) -> None:
 def _exam(options: argparse.Namespace) -> None:
     device = choose_device(options.device)
     checkpoint = _open(options, options.model).to(device)
+    settings = _settings(options)
+    if other := next((name for name in settings if name != _MOST), None):
+        raise ConfigError(f"--set {other} changes no exam; {_MOST} alone can be set.")
     with _stages() as show_stage:
-        corpus = _read_text(options, show_stage)
+        corpus = _read_text(options, show_stage, recipes.load_recipe(recipes.DEFAULT_RECIPE).override(settings))
     assert corpus is not None  # --corpus is required
     result = exam(checkpoint, corpus, seed=options.seed)
     if result.window:

@@ -14,6 +14,7 @@ from bert_core import TrainingService, load_recipe, prepare, read_corpus
 from bert_core import __main__ as command_line
 from bert_core.__main__ import main
 from bert_core.config import ASSETS
+from bert_core.data import corpus as corpus_module
 from bert_core.runs import train
 from bert_core.storage.checkpoint import load_checkpoint
 
@@ -264,6 +265,25 @@ def test_a_training_ends_with_a_pair_its_hidden_words_and_what_the_model_makes_o
     names = ["IsNext", "NotNext"]
     right, answer = names[batch.next_sentence_label[0]], names[found.seq_relationship_logits[0].argmax()]
     assert judged == f"The pair is {right}, and judged {answer}."
+
+
+def test_an_exam_takes_the_first_documents_of_a_text_as_a_training_does(tmp_path, capsys, monkeypatch):
+    path, model = tmp_path / "long.txt", "checkpoints/romeo-juliet"
+    path.write_text("hello how are you\ni am romeo\n\nmy name is juliet\nnice to meet you\n", encoding="utf-8")
+    monkeypatch.setattr(corpus_module, "WHOLE_BYTES", 50)
+    assert main(["exam", model, "--corpus", str(path)]) == 1
+    assert "say with corpus.most_documents how many" in capsys.readouterr().err
+    assert main(["exam", model, "--corpus", str(path), "--set", "corpus.most_documents=1"]) == 0
+    assert last_line(capsys)["words"][1] == 7
+    assert main(["exam", model, "--corpus", str(path), "--set", "training.steps=1"]) == 1
+    assert "training.steps changes no exam; corpus.most_documents alone" in capsys.readouterr().err
+    utf_16 = tmp_path / "utf16.txt"
+    utf_16.write_bytes("hello how are you\ni am romeo\n".encode("utf-16-le"))
+    monkeypatch.undo()
+    assert main(["exam", model, "--corpus", str(utf_16)]) == 1
+    assert "or choose its encoding (--encoding)" in capsys.readouterr().err
+    assert main(["exam", model, "--corpus", str(utf_16), "--encoding", "utf-16"]) == 0
+    assert last_line(capsys)["words"][1] == 7
 
 
 def test_a_text_in_an_old_encoding_is_read_with_its_name(tmp_path, capsys):

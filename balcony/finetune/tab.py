@@ -243,7 +243,7 @@ def sample_of(recipe: FinetuningRecipe) -> Path:
 
 def read_part(read: Callable[..., TaskData], encoding: str | None, path: str, **how: Any) -> TaskData:
     """The examples of one file. encoding: of a file that is not UTF-8; the others are read as they are."""
-    is_other = encoding and likely_encoding(Path(path).read_bytes())
+    is_other = encoding and (b"\0" in (data := Path(path).read_bytes()) or likely_encoding(data))
     return read(path, encoding=encoding if is_other else None, **how)
 
 

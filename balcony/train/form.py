@@ -331,9 +331,9 @@ def encoding_control(elem_id: str = "encoding") -> gr.HTML:
 
 def encoding_of(*paths: str | None) -> dict[str, Any]:
     """An update of the control with the likely encoding of the first file that is not UTF-8."""
-    files = (Path(path) for path in paths if path)
-    likely = next(filter(None, (likely_encoding(file.read_bytes()) for file in files if file.is_file())), None)
-    return gr.update(value=likely, visible=likely is not None)
+    files = [Path(path).read_bytes() for path in paths if path and Path(path).is_file()]
+    likely = next(filter(None, map(likely_encoding, files)), None)
+    return gr.update(value=likely, visible=likely is not None or any(b"\0" in each for each in files))  # as UTF-16 has
 
 
 def begun(space: Workspace, begin: Callable[[], object]) -> tuple[str, list[str]]:

@@ -50,7 +50,9 @@ def decode(
         place = f"byte {error.start}"
     with noting(notes):
         if place:
-            raise CorpusError(f"{name} is not plain text ({place}); save it as UTF-8 text.")
+            raise CorpusError(
+                f"{name} is not plain text ({place}); save it as UTF-8 text, or choose its encoding (--encoding)."
+            )
     text, unseen = re.subn(_CONTROLS if keeps_characters or text.isascii() else _UNSEEN, "", text)
     damaged = 0 if text.isascii() else len(_DAMAGED_CHARACTERS.findall(text))
     notes += [f"Controls and characters without width left out: {unseen:,}."] if unseen else []

@@ -240,6 +240,8 @@ def test_of_an_uploaded_file_that_is_not_utf_8_the_likely_encoding_is_chosen(tmp
         path.write_bytes(content)
         update = encoding_of(None, str(path))
         assert (update["value"], update["visible"]) == (likely, likely is not None)
+    path.write_bytes("ü and a\n".encode("utf-16-le"))  # without its mark, nothing is likely, and a person knows
+    assert (encoding_of(str(path))["value"], encoding_of(str(path))["visible"]) == (None, True)
     assert not encoding_of(None)["visible"]
     assert not encoding_of(str(tmp_path / "gone"))["visible"]
 
