@@ -258,7 +258,7 @@ def _train(options: argparse.Namespace) -> None:
 
 def _save_splits(job: Job, folder: Path, overwrite: bool) -> None:
     """Write each part of a text as a file of its name. Raises ConfigError for files that are there already."""
-    parts = {folder / f"{name}.txt": part for name, part in job.parts._asdict().items()}
+    parts = {folder / f"{name}.txt": part for name, part in zip(("train", "validation", "test"), job.parts)}
     if there := next((path for path in parts if path.exists() and not overwrite), None):
         raise ConfigError(f"{there} is there already. Give another folder, or --overwrite to replace it.")
     folder.mkdir(parents=True, exist_ok=True)
