@@ -127,13 +127,14 @@ class StepByStep {
     if (!next?.tokens) return showError(this.shown, next);
     this.value = next;
     this.layStages(this.all.filter(({ key }) => key in next.code));
-    const rows = next.task?.rows ?? [];
+    const { rows = 0, row = 0, labels = [] } = next.task ?? {};
+    const name = (/** @type {number} */ k) => (next.has_choices ? `${k + 1} ${own(labels[k])}` : `${k + 1}`);
     options(
       this.of,
-      rows.map((name, k) => [k, `${k + 1} ${own(name)}`]),
-      next.task?.row,
+      Array.from({ length: rows }, (_, k) => [k, name(k)]),
+      row,
     );
-    this.which.hidden = rows.length < 2;
+    this.which.hidden = rows < 2;
     this.vectors = Object.fromEntries(Object.entries(next.vectors).map(([name, packed]) => [name, floats(packed)]));
     options(this.layer, numbered(next.layers), next.head[0]);
     options(this.head, numbered(next.heads), next.head[1]);

@@ -36,7 +36,6 @@ MISSING = (
     "This model came without the output layer for this stage.",
     "No word is hidden. Click a word above: the model then predicts it, and this stage shows how.",
 )
-NOT_HIDDEN = "From a fine-tuned model no word is hidden here; it reads the hidden ones, too."
 # Key, title and explanation of each stage. balcony/step_by_step/step_by_step.js draws them, `LINES` computes them.
 STAGES = (
     (
@@ -208,7 +207,8 @@ TAB = Tab(
     "step-by-step",
     "Step by step",
     lay_out,
-    hint="Click a word to hide it from the model; a hidden word becomes [MASK].",
+    hint="Click a word to hide it from the model; a hidden word becomes [MASK]. "
+    "A fine-tuned model reads all words here.",
     press="hidden",
 )
 
@@ -326,7 +326,7 @@ def steps_value(
     if chosen.task:
         task = task_value(without_heads(checkpoint, chosen.off, chosen.zeroed), chosen.task, t)
         vectors |= task.pop("vectors")
-        notes = [*not_used(checkpoint, question), *[NOT_HIDDEN] * bool(question.hidden), *lost_note(task["lost"])]
+        notes = [*not_used(checkpoint, question), *lost_note(task["lost"])]
     words = words_shown(checkpoint, chosen, found)
     return {
         "tokens": found.tokens,
@@ -435,7 +435,7 @@ def whole_answers(checkpoint: Checkpoint, chosen: Selection, words: dict[str, An
     """The answers of the whole model: its probability of the word that is followed, and of IsNext; or about a task."""
     if chosen.task:
         whole = task_value(checkpoint, chosen.task, chosen.token)
-        return {name: whole[name] for name in ("answers", "number", "guess")}
+        return {name: whole[name] for name in ("answers", "number")}
     found = followed(checkpoint, chosen, whole=True)
     token = checkpoint.tokenizer.token_to_id(words["answer"]) if words else None
     probability = None if token is None else found.words["log_probabilities"][token].exp().item()

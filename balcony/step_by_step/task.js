@@ -43,9 +43,9 @@ function ofRow(shown, { labels, rows, row: at, number: found }) {
       precise(shares[i]),
     ]);
   });
-  const products = () => open(["task"], 0, `Score of ${rows[at]}`);
+  const products = () => open(["task"], 0, `Score of ${labels[at]}`);
   return [
-    isChoice ? `${rows.length} × ${D} numbers become ${rows.length}` : `${D} numbers become ${labels.length}`,
+    isChoice ? `${rows} × ${D} numbers become ${rows}` : `${D} numbers become ${labels.length}`,
     pooled(shown),
     listed("Scores", [isChoice ? "Choice" : "Label", "Score", "e^score", "Probability"], lines),
     more(order.length, labels.length),
@@ -62,19 +62,14 @@ function scores({ value, vectors, open }, { labels, why, name }) {
     { task: logits, task_probability: shares } = vectors,
     L = labels.length,
     isTags = name === "token-classification",
-    columns = likeliest(shares.subarray(token * L, (token + 1) * L)).sort((a, b) => a - b),
-    sides = labels.map((_, j) =>
-      tokens.reduce((best, _, i) => (shares[i * L + j] > shares[best * L + j] ? i : best), 0),
-    );
+    columns = likeliest(shares.subarray(token * L, (token + 1) * L)).sort((a, b) => a - b);
   const lines = tokens.map((each, i) => {
     const of = (/** @type {number} */ j) => i * L + j,
       [best] = likeliest(shares.subarray(of(0), of(L))),
-      isBest = (/** @type {number} */ j) => (isTags ? j === best : sides[j] === i);
+      products = (/** @type {number} */ j) => open(["task"], of(j), isTags ? `Score of ${labels[j]}` : labels[j]);
     const cells = columns.map((j) => {
-      const text = number(logits[of(j)]),
-        made =
-          i === token ? button(text, () => open(["task"], of(j), isTags ? `Score of ${labels[j]}` : labels[j])) : text;
-      return isBest(j) ? el("b", made) : made;
+      const text = number(logits[of(j)]);
+      return i === token ? button(text, () => products(j)) : text;
     });
     const follow = button(el("bdi", each), () => ask({ token: i }), { class: "b-path", "aria-pressed": i === token }),
       shown = isTags
@@ -86,7 +81,7 @@ function scores({ value, vectors, open }, { labels, why, name }) {
     ? [...columns.map((j) => el("bdi", labels[j])), "Tag", "Probability", ""]
     : labels.flatMap((side) => [side, "%"]);
   return [
-    scrolling("Scores", table(["Token", ...names, ""], lines, { class: "b-table is-narrow" })),
+    scrolling("Scores", table(["Token", ...names, ""], lines, { class: "b-table is-whole" })),
     more(columns.length, L),
   ];
 }
@@ -108,11 +103,11 @@ function ends({ value: { tokens } }, { pairs, answers, rows, longest }) {
   return el(
     "div",
     el("h4", "The answers"),
-    el("p", `Softmax over the scores of the best answers of all rows (${rows.length}).`),
+    el("p", `Softmax over the scores of the best answers of all rows (${rows}).`),
     listed("The answers", ["Answer", "Probability"], found),
     el("h4", "The best starts and ends"),
     el("p", said),
-    scrolling("The best starts and ends", table(names, lines, { class: "b-table is-narrow", numbers: 3 })),
+    scrolling("The best starts and ends", table(names, lines, { class: "b-table is-whole", numbers: 3 })),
   );
 }
 

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from balcony.frame.question import Question
-from balcony.parts.labels import in_words
 from balcony.parts.task_input import example_of, hint_of
 from balcony.server.probe_lock import probe_lock
 from bert_core.errors import InputError
@@ -27,7 +26,6 @@ MOST_ANSWERS = 10
 MOST_ENDS = 8  # starts and ends that are combined in the table
 MOST_PAIRS = 12  # in the table, that may be an answer
 MOST_REFUSED = 4  # for each reason
-LONGEST_NAME = 60  # characters of a row's name
 NOTHING = "no answer"
 ENDS = ("Start logit", "End logit")
 OUTRANKED = "another window or pair gives the same words a higher score"
@@ -81,25 +79,6 @@ class TaskInput:
     def row(self) -> Row:
         return self.rows[self.at]
 
-    def names(self, has_choices: bool) -> list[str]:
-        """What the rows differ in: a choice, or the first and the last words of a part of a text."""
-        if has_choices:
-            return list(self.example.texts[1:])
-        return [_shortened(self._part(row)) for row in self.rows]
-
-    def _part(self, row: Row) -> str:
-        if row.offsets is not None:
-            inside = np.flatnonzero(row.offsets[:, 0] >= 0)
-            a, b = span_of(self.example.texts[1], row, *inside[[0, -1]]) if len(inside) else (0, 0)
-            return self.example.texts[1][a:b]
-        words = self.example.words or ()
-        return " ".join(words[i] for i in (row.words if row.words is not None else ()))
-
-
-def _shortened(text: str) -> str:
-    half = LONGEST_NAME // 2
-    return text if len(text) <= LONGEST_NAME else f"{text[:half]} … {text[-half:]}"
-
 
 def task_input(checkpoint: Checkpoint, question: Question) -> TaskInput:
     """The question's example. Raises InputError where a part of it is missing, and as `task_rows`."""
@@ -136,13 +115,11 @@ def task_value(checkpoint: Checkpoint, given: TaskInput, token: int) -> dict[str
     return {
         "name": task.name,
         "text": TEXTS[task.name],
-        "layer": layer_of(checkpoint)[0],
-        "rows": given.names(task.has_choices),
+        "rows": len(given.rows),
         "row": given.at,
         "labels": [] if is_number else list(labels),
         "number": prediction.label if is_number else None,
         "answers": [] if is_number else sorted(answers, key=lambda each: -each[1])[:MOST_ANSWERS],
-        "guess": in_words(given.example, prediction.label),
         "is_of_tokens": logits.ndim == 2,
         "why": reasons(row, len(row.ids)) if logits.ndim == 2 else [],
         "pairs": pairs_of(given, logits, prediction, layout) if row.offsets is not None else [],
