@@ -46,7 +46,6 @@ const MOST_VALUES = 6; // of the weighted sum
 /**
  * @typedef {object} Task See task_value in balcony/step_by_step/task_layer.py.
  * @property {string} name
- * @property {string} text
  * @property {number} rows
  * @property {number} row the followed one
  * @property {string[]} labels

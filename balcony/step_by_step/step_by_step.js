@@ -68,6 +68,7 @@ class StepByStep {
     /** @type {{key: string, title: string, text: string}[]} */
     this.all = options.stages;
     this.missing = options.missing;
+    this.tasks = options.tasks;
     const choices = [el("label", "Layer ", this.layer), el("label", "Head ", this.head)],
       moves = (this.moves = tools(this.back, this.next, choices)),
       python = el("details", { "data-no-picture": "" }, el("summary", "Python for this stage"), this.code);
@@ -175,7 +176,7 @@ class StepByStep {
     };
     const shown = { value, vectors, missing, open, title: this.title.textContent };
     const [shape, ...parts] = (key === "task" ? taskStage : STAGES[key])(shown);
-    fill(this.text, withTerms(text || (value.task?.text ?? "")), shape && [" ", el("span.b-empty", shape)]);
+    fill(this.text, withTerms(text || this.tasks[value.task?.name ?? ""]), shape && [" ", el("span.b-empty", shape)]);
     const drawn = JSON.stringify([key, value.tokens]),
       draw = () => fill(this.body, parts);
     if (drawn === this.drawn) keepingFocus(this.body, draw);

@@ -18,7 +18,16 @@ from balcony.parts.export import Row, python_code
 from balcony.parts.notes import alone_note, pair_labels
 from balcony.parts.task_input import example_of, hint_of, not_used
 from balcony.server.probe_lock import probe_lock
-from balcony.step_by_step.task_layer import TaskInput, layer_of, product, rows_code, task_input, task_lines, task_value
+from balcony.step_by_step.task_layer import (
+    TASK_TEXTS,
+    TaskInput,
+    layer_of,
+    product,
+    rows_code,
+    task_input,
+    task_lines,
+    task_value,
+)
 from balcony.views import view
 from bert_core.data.encoding import IS_NEXT
 from bert_core.data.tokenizer import MASK
@@ -186,7 +195,7 @@ STEPS = "steps"  # elem_id
 
 def lay_out(page: Page) -> None:
     stages = [{"key": key, "title": title, "text": text} for key, title, text in STAGES]
-    options = {"stages": stages, "missing": MISSING}
+    options = {"stages": stages, "missing": MISSING, "tasks": TASK_TEXTS}
     view("step_by_step/step_by_step", options=options, elem_id=STEPS)
     exporter(
         *(page, "this stage"),

@@ -30,23 +30,23 @@ NOTHING = "no answer"
 ENDS = ("Start logit", "End logit")
 OUTRANKED = "another window or pair gives the same words a higher score"
 _POOLED = (
-    "The last layer's vector at [CLS], or of some models the mean of all vectors, passes through the pooler, a matrix "
-    "and tanh. "
+    "The last layer's vector at [[[CLS]]], or of some models the mean of all vectors, passes through the [[pooler]], a "
+    "matrix and tanh. "
 )
-TEXTS = {
+TASK_TEXTS = {
     "text-classification": _POOLED
-    + "The task's own layer makes a score (logit) of it for each label, and softmax turns the scores into "
+    + "The task's own layer makes a [[score]] (logit) of it for each label, and [[softmax]] turns the scores into "
     "probabilities.",
     "text-regression": _POOLED + "The task's own layer makes one number of it, the answer.",
     "multiple-choice": "Each choice stands in a row of its own, after the sentence. "
     + _POOLED
-    + "The task's own layer makes one score (logit) of it. Softmax over the scores of all rows makes them "
+    + "The task's own layer makes one [[score]] (logit) of it. [[Softmax]] over the scores of all rows makes them "
     "probabilities.",
-    "question-answering": "The task's own layer makes two scores (logits) of each token's last vector: as the first "
-    "and as the last token of the answer. The score of an answer is the sum of both; of all that are allowed, in all "
-    "windows, the highest wins.",
-    "token-classification": "The task's own layer makes a score (logit) of each token's last vector for each tag, and "
-    "softmax turns the scores of a token into probabilities. The first piece of a word gives the word's tag.",
+    "question-answering": "The task's own layer makes two [[score|scores]] (logits) of each token's last vector: as "
+    "the first and as the last token of the answer. The score of an answer is the sum of both; of all that are "
+    "allowed, in all windows, the highest wins.",
+    "token-classification": "The task's own layer makes a [[score]] (logit) of each token's last vector for each tag, "
+    "and [[softmax]] turns the scores of a token into probabilities. The first piece of a word gives the word's tag.",
 }
 # Python for the last stage; {head} is the name of the task's layer, {off} what is set to zero.
 _CHOICES = "[checkpoint.model.{head}(follow(checkpoint, row.inputs{off}).pooled) for row in rows]"
@@ -114,7 +114,6 @@ def task_value(checkpoint: Checkpoint, given: TaskInput, token: int) -> dict[str
     is_number = isinstance(prediction.label, float)
     return {
         "name": task.name,
-        "text": TEXTS[task.name],
         "rows": len(given.rows),
         "row": given.at,
         "labels": [] if is_number else list(labels),
