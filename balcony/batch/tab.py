@@ -211,10 +211,11 @@ def batch_rows(value: dict[str, Any]) -> Iterator[Row]:
 
 def batch_code(asked: PageRequest) -> str:
     """Python code that draws the same batch and computes the model's answers. Raises InputError without a run."""
-    run, checkpoint = asked.space.runs.get(asked.question.model), asked.checkpoint
-    if run is None or run.job is None:
+    space, question = asked.space, asked.question
+    if (run := space.runs.get(question.model)) is None or run.job is None:
         raise InputError(NO_RUN)
-    step = max(1, int(asked.model.detail.removeprefix("step ").replace(",", "")))
+    found = space.checkpoint(run, question.step)
+    step, checkpoint = max(1, found[0] if found else 0), asked.checkpoint
     batch, recipe, source = [f"k = {step - 1}  # of step {step}", "batch = job.batches[k]"], run.recipe, run.job.source
     if not is_finetuning(run):
         own = "" if recipe.corpus.file else f"read_corpus({source.name!r}, kind={source.kind!r}), "
