@@ -280,53 +280,73 @@ export class Curves {
     return this.isLogarithmic ? Math.log10(loss) : loss;
   }
 
-  /** A function from a loss to how high it stands in its panel, in pixels. */
+  /** A function from a loss to how high it stands in its panel, and the height of that, in pixels. */
   heights() {
     const { margin, yaxis } = this.figure.layout,
       [bottom, top] = yaxis.domain,
       most = Math.max(...Object.values(this.baselines).map((each) => each.loss)),
       [low, high] = this.box.layout?.yaxis.range ?? [0, most],
-      unit = ((top - bottom) * (this.box.clientHeight - margin.t - margin.b)) / (high - low);
-    return (/** @type {number} */ loss) => (this.onAxis(loss) - low) * unit;
+      whole = (top - bottom) * (this.box.clientHeight - margin.t - margin.b),
+      heightOf = (/** @type {number} */ loss) => ((this.onAxis(loss) - low) * whole) / (high - low);
+    return /** @type {const} */ ([heightOf, whole]);
   }
 
-  /** How much a name at a place would cover: points of losses, and above all other names. @param {Place[]} taken @param {(loss: number) => number} heightOf */
-  covered(taken, heightOf) {
-    const columns = [this.column("mlm_loss"), this.column("nsp_loss")],
-      { l, r } = this.figure.layout.margin,
-      [width, height] = [sized(WIDTH) / Math.max(sized(WIDTH), this.box.clientWidth - l - r), sized(HEIGHT)],
-      steps = this.run?.steps ?? 1,
-      points = this.points.map((point) => ({
-        at: point[0] / steps,
-        heights: columns.map((column) => heightOf(point[column] ?? Number.NaN)),
-      }));
+  /** How bad a place of a name is: parts of the curves that it covers, and above all what is around the panel. @param {number} width of a name, as a fraction */
+  covered(width) {
+    const [heightOf, whole] = this.heights(),
+      height = sized(HEIGHT),
+      steps = this.run?.steps ?? 1;
+    // From each point to the next one, between the losses and their smoothed curve.
+    const parts = ["mlm_loss", "nsp_loss"].flatMap((series) => {
+      const smooth = smoother(steps),
+        values = this.points.map((point) => point[this.column(series)] ?? null),
+        pairs = values.map((value, k) => [value, smooth(this.points[k][0], value)]);
+      return pairs.map((pair, k) => {
+        const heights = [...pair, ...(pairs[k - 1] ?? [])].filter((each) => each !== null).map(heightOf);
+        const [from, to] = [Math.max(0, k - 1), k].map((index) => this.points[index][0] / steps);
+        return { from, to, low: Math.min(...heights), high: Math.max(...heights) };
+      });
+    });
     return (/** @type {Place} */ { right, bottom }) => {
-      const isHidden = ({ at, heights }) =>
-        at > right - width && at <= right && heights.some((each) => each >= bottom && each < bottom + height);
-      const isOn = (/** @type {Place} */ name) =>
-        Math.abs(name.right - right) < width && Math.abs(name.bottom - bottom) < height;
-      return points.filter(isHidden).length + ALL * (taken.filter(isOn).length + Number(bottom < 0));
+      const isHidden = ({ from, to, low, high }) =>
+        to > right - width && from <= right && high >= bottom && low < bottom + height;
+      const isOut = bottom < 0 || bottom + height > whole;
+      return parts.filter(isHidden).length + ALL * Number(isOut);
     };
   }
 
-  /** The names of the baselines, at the right, where the curves have left them. */
+  /** The names of the baselines, together where they cover the least: each other, the curves; at the right if they can. */
   labels() {
     const shown = this.figure.data.filter(({ meta }) => meta.kind === "baseline" && this.baselines[meta.series]),
       look = { xref: "paper", xanchor: "right", borderpad: 0, showarrow: false, bgcolor: "white" };
-    /** @type {Place[]} */
-    const taken = [];
-    const heightOf = this.heights(),
-      covered = this.covered(taken, heightOf);
-    return shown.map(({ meta: { series, side } }) => {
-      const { loss, label } = this.baselines[series],
-        line = heightOf(loss);
-      const places = [side, side === "top" ? "bottom" : "top"].flatMap((yanchor) =>
-        PLACES.map((right) => ({ yanchor, right, bottom: yanchor === "bottom" ? line : line - sized(HEIGHT) })),
+    const { l, r } = this.figure.layout.margin,
+      width = sized(WIDTH) / Math.max(sized(WIDTH), this.box.clientWidth - l - r),
+      height = sized(HEIGHT),
+      [heightOf] = this.heights(),
+      covered = this.covered(width),
+      ends = new Set(PLACES.map((right) => Math.max(right, width))); // none begins left of the panel
+    /** @type {{bad: number, places: Place[]}[]} */
+    let ways = [{ bad: 0, places: [] }];
+    for (const { meta } of shown) {
+      const line = heightOf(this.baselines[meta.series].loss);
+      const own = [meta.side, meta.side === "top" ? "bottom" : "top"].flatMap((yanchor) =>
+        [...ends].map((right) => {
+          const place = { yanchor, right, bottom: yanchor === "bottom" ? line : line - height };
+          return { place, bad: covered(place) };
+        }),
       );
-      const hidden = places.map(covered),
-        place = places[hidden.indexOf(Math.min(...hidden))],
-        { right: x, yanchor } = place;
-      taken.push(place);
+      ways = ways.flatMap((way) =>
+        own.map(({ place, bad }) => {
+          const isOn = (/** @type {Place} */ { right, bottom }) =>
+            Math.abs(right - place.right) < width && Math.abs(bottom - place.bottom) < height;
+          return { bad: way.bad + bad + 2 * ALL * way.places.filter(isOn).length, places: [...way.places, place] };
+        }),
+      );
+    }
+    const { places } = ways.reduce((best, way) => (way.bad < best.bad ? way : best));
+    return shown.map(({ meta: { series } }, k) => {
+      const { loss, label } = this.baselines[series],
+        { right: x, yanchor } = places[k];
       return { ...look, text: label, x, y: this.onAxis(loss), yanchor, yshift: yanchor === "top" ? -2 : 2 };
     });
   }

@@ -126,6 +126,39 @@ def test_names_of_losses_do_not_stand_on_each_other_on_a_logarithmic_scale(
     assert over == [3, False]
 
 
+@pytest.mark.parametrize(("width", "few"), [(350, 1), (480, 1), (650, 1), (650, 9), (900, 9)])
+def test_names_of_losses_stand_inside_the_plot_and_beside_the_curves(page: Page, width: int, few: int) -> None:
+    """few: steps between two points of a curve that reaches the word frequencies soon and hardly leaves them."""
+    outside, crossed = page.evaluate(
+        """async ([options, width, few]) => {
+            const root = document.createElement("div");
+            root.style.width = `${width}px`;
+            document.querySelector(".gradio-container").append(root);
+            (await import("/modules/frame/page.js")).setVisitor("a");
+            const chart = new (await import("/modules/train/curves.js")).Curves(root, options, {});
+            chart.begin({ run: "x", steps: 100 });
+            const loss = (step) => (step < 55 ? 6 - step / 30 : 3.3 + 0.6 * (Math.ceil(step / few) % 2));
+            const points = Array.from({ length: Math.floor(100 / few) }, (_, k) => few * (k + 1))
+                .map((step) => [step, loss(step), 0.1, 0.5, 0.5]);
+            const baselines = { unigram: { loss: 3.6, label: "always guessing by word frequency" } };
+            chart.change({ points, baselines });
+            await chart.inOrder(() => {});
+            const plot = root.querySelector(".nsewdrag[data-subplot=xy]").getBoundingClientRect();
+            const { left, right, top, bottom } = root.querySelector(".annotation text").getBoundingClientRect();
+            const ends = [left - plot.left, plot.right - right, top - plot.top, plot.bottom - bottom];
+            const crosses = [...root.querySelectorAll(".xy .js-line")].some((path) =>
+                Array.from({ length: 2000 }, (_, k) => path.getPointAtLength((k / 2000) * path.getTotalLength()))
+                    .map((at) => at.matrixTransform(path.getScreenCTM()))
+                    .some(({ x, y }) => x > left && x < right && y > top + 4 && y < bottom - 4));
+            root.remove();
+            return [ends.filter((each) => each < -3), crosses];
+        }""",
+        [{"series": SERIES, "example": [[0, 4.0], [9, 1.0]]}, width, few],
+    )
+    assert outside == []
+    assert crossed == (width < 500)  # the curve leaves too little room there
+
+
 def test_one_step_is_a_dot_and_a_zoomed_part_of_a_run_gets_more_points(page: Page) -> None:
     dots, asked, inside = page.evaluate(
         """async (options) => {
