@@ -11,6 +11,7 @@ import { LiveRun, statusLine } from "../compare/live_run.js";
 import { hasEnded, runs, STATUS_NAMES } from "../compare/runs.js";
 import { asking } from "../views.js";
 import { answered, results, verdictOf } from "./results.js";
+import { windowsPanel } from "./windows.js";
 
 const CHOOSE = "Choose a task and press Fine-tune.";
 
@@ -25,7 +26,8 @@ class FineTune extends LiveRun {
   answer = el("div", { id: "task-answer", "aria-live": "polite" });
   choices = KINDS.lines({ label: "Choices, one on each line" }, "", (choices) => ask({ choices }));
   lines = el("div.b-control", this.choices.parts);
-  trial = el("section.b-card", el("h3", "Try it: the sentences above"), this.lines, this.answer);
+  windows = windowsPanel();
+  trial = el("section.b-card", el("h3", "Try it: the sentences above"), this.lines, this.answer, this.windows.element);
 
   /** @param {HTMLElement} root @param {ViewContext} context */
   constructor(root, context) {
@@ -111,7 +113,8 @@ class FineTune extends LiveRun {
 
   async showAnswer() {
     if (question.tab !== "fine-tune" || this.trial.hidden) return;
-    const found = await answer("tried_value");
+    const [found, windows] = await Promise.all([answer("tried_value"), answer("windows_value")]);
+    this.windows.show(windows);
     this.choices.show(question.choices ?? [], {});
     if (found.error) fill(this.answer, note(found.error, true));
     else if (found.hint) fill(this.answer, el("p.b-empty", found.hint));

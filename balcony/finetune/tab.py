@@ -1,5 +1,6 @@
 """The Fine-tune tab: choose a task and initial weights, train, try the model, see its mistakes."""
 
+import contextlib
 import functools
 import shutil
 import tempfile
@@ -12,6 +13,7 @@ import gradio as gr
 from balcony.finetune.answers import few_examples, result_rows, results_page, results_value, tried_value
 from balcony.finetune.columns import chosen, columns_value, parts_of, path_of_parts
 from balcony.finetune.samples import samples_value
+from balcony.finetune.windows import window_rows, windows_code, windows_value
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import MODEL, Values
@@ -24,11 +26,11 @@ from balcony.server.workspaces import Workspaces
 from balcony.train.form import SHOWN_MODEL, begun, encoding_control, encoding_of, known, select
 from balcony.train.settings import overrides, settings_value, settings_view, with_labels, without_options
 from balcony.views import view
-from bert_core.config import ASSETS
+from bert_core.config import ASSETS, FinetuningData
 from bert_core.data.decoding import likely_encoding
 from bert_core.data.encoding import MANY_UNKNOWN
 from bert_core.data.tokenizer import UNK
-from bert_core.errors import CorpusError, RunError, first_three, percent
+from bert_core.errors import BertCoreError, CorpusError, RunError, first_three, percent
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task, read_parts
@@ -77,8 +79,8 @@ class TaskForm:
             self.columns = view("finetune/columns", events=("input",), elem_id="task-columns", render=False)
         self.settings = settings_view(recipes[0], OFTEN, prefix="task", elem_id="task-settings")
         self.seed = gr.Number(0, label="Seed", precision=0, elem_id="task-seed")
-        self.examples = {self.task, self.pasted, self.encoding, self.columns, self.files}
-        self.all = {*self.examples, self.initial, self.seed, self.settings}
+        self.examples = {self.task, self.pasted, self.encoding, self.columns, self.files, self.settings}
+        self.all = {*self.examples, self.initial, self.seed}
         self.task.input(show_task, self.task, [self.form, self.settings], **FOLLOWING)
         # Connects what follows chosen files, whose encoding is known by then.
         self.read = self.files.change(
@@ -125,12 +127,23 @@ class FinetuneTab:
             with gr.Column(scale=4, min_width=320):
                 self.form = TaskForm()
             with gr.Column(scale=8, min_width=340):
-                for function in (results_value, tried_value, command):
+                for function in (results_value, tried_value, windows_value, command):
                     page.answers.add(function.__name__, function)
                 self.monitor = view(
                     "finetune/run",
                     options={"series": ["loss", "measure"], "id": "task-curves"} | {"alone": self.workspaces.alone},
                     elem_id="fine-tune",
+                )
+                exporter(
+                    *(page, "windows and candidates"),
+                    of="task-answer",
+                    elem_id="task-windows-download",
+                    name="candidates",
+                    answer=lambda asked: {"windows": windows_value(asked, None)},
+                    views=("windows",),
+                    rows=window_rows,
+                    code=windows_code,
+                    is_second=True,
                 )
                 self.form.columns.render()
                 self.samples = view("finetune/samples", elem_id="task-samples")
@@ -150,7 +163,7 @@ class FinetuneTab:
         page.visitor.enter(self.restore, page.visitor, self.monitor, **FOLLOWING)
         inputs = {*page.inputs, *form.examples}
         described = [form.facts, self.samples, form.columns]
-        changes = [form.task.input, form.encoding.input, form.pasted.change, form.columns.input]
+        changes = [form.task.input, form.encoding.input, form.pasted.change, form.columns.input, form.settings.input]
         gr.on(changes, self.describe, inputs, described, **FOLLOWING)
         for changed in (form.read, page.changed(*MODEL)):
             changed(self.describe, inputs, described, **FOLLOWING)
@@ -184,12 +197,18 @@ class FinetuneTab:
             if not about:  # nobody has to know the columns of these files
                 facts["notes"] = [note for note in facts["notes"] if note not in parts.train.notes]
             facts["notes"][:0] = about or [recipe.description]
-            return {form.facts: facts, self.samples: samples_value(parts.train, checkpoint, recipe.data)}
+            return {form.facts: facts, self.samples: samples_value(parts.train, checkpoint, self.data(recipe, values))}
 
         shown, of = described(), form.source(values)
         task = recipe_of(values[form.task]).task
         value = about and columns_value(task, of, values[form.files] or (), columns, chosen(values[form.columns], of))
         return shown | {form.columns: value or None}
+
+    def data(self, recipe: FinetuningRecipe, values: Values) -> FinetuningData:
+        """How examples are read, as a person has set it; as the recipe says while a setting is not typed to its end."""
+        with contextlib.suppress(BertCoreError):
+            return recipe.override(overrides(recipe, values[self.form.settings])).data
+        return recipe.data
 
     def save_sample(self, values: Values) -> dict[Any, Any]:
         """Give the person a file of examples of the chosen task. Raises InputError."""

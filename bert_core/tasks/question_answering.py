@@ -9,7 +9,7 @@ import string
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tokenizers import Encoding
@@ -163,21 +163,37 @@ def best_answers(
     is a candidate too, with the lowest score that a window's [CLS] has (SQuAD 2)."""
     found: dict[tuple[int, int], float] = {}
     for row, logits in windows:
-        assert row.offsets is not None
-        assert row.widest is not None
-        inside = row.offsets[:, 0] >= 0
-        starts = best_positions(logits[:, 0], inside & row.widest, best)
-        ends = best_positions(logits[:, 1], inside, best)
-        for i, j in np.argwhere(refusals(row, starts, ends, longest) == 0):
-            span = span_of(context, row, starts[i], ends[j])
-            found[span] = max(found.get(span, -math.inf), float(logits[starts[i], 0] + logits[ends[j], 1]))
-    candidates = [Answer(context[a:b], a, score) for (a, b), score in found.items()]
-    if may_be_missing or not candidates:
-        candidates.append(Answer("", 0, min(float(logits[0].sum()) for _, logits in windows)))
-    chosen = heapq.nlargest(best, candidates, key=lambda answer: answer.score)
+        for each in candidates(context, row, logits, best, longest):
+            found[each.span] = max(found.get(each.span, -math.inf), each.score)
+    answers = [Answer(context[a:b], a, score) for (a, b), score in found.items()]
+    if may_be_missing or not answers:
+        answers.append(Answer("", 0, min(float(logits[0].sum()) for _, logits in windows)))
+    chosen = heapq.nlargest(best, answers, key=lambda answer: answer.score)
     weights = [math.exp(answer.score - chosen[0].score) for answer in chosen]
     total = math.fsum(weights)
     return [Answer(each.text, each.start, each.score, weight / total) for each, weight in zip(chosen, weights)]
+
+
+class Candidate(NamedTuple):
+    """A start and an end that a window proposes. start, end: positions in its row. span: characters of the context."""
+
+    start: int
+    end: int
+    score: float  # the sum of both logits
+    span: tuple[int, int]
+
+
+def candidates(context: str, row: Row, logits: np.ndarray, best: int = 20, longest: int = 30) -> list[Candidate]:
+    """What a window proposes, the best first, before `best_answers` chooses among all windows; arguments as there."""
+    assert row.offsets is not None
+    assert row.widest is not None
+    inside = row.offsets[:, 0] >= 0
+    starts = best_positions(logits[:, 0], inside & row.widest, best)
+    ends = best_positions(logits[:, 1], inside, best)
+    allowed = np.argwhere(refusals(row, starts, ends, longest) == 0)
+    pairs = [(int(starts[i]), int(ends[j])) for i, j in allowed]
+    found = [Candidate(i, j, float(logits[i, 0] + logits[j, 1]), span_of(context, row, i, j)) for i, j in pairs]
+    return sorted(found, key=lambda each: -each.score)
 
 
 def best_positions(scores: np.ndarray, allowed: np.ndarray, count: int) -> np.ndarray:

@@ -1,12 +1,14 @@
 """A model learns a task in the page; it is tried, shown in all tabs, and compared with random weights."""
 
+import csv
+import json
 import random
 import re
 import zipfile
 from pathlib import Path
 from typing import Any
 
-from browser_steps import change_setting, download, expect_seen, fine_tune, open_tab, show, type_sentence
+from browser_steps import change_setting, download, expect_seen, fine_tune, open_tab, show, show_setting, type_sentence
 from playwright.sync_api import Page, expect
 from transformers import pipeline
 
@@ -222,3 +224,32 @@ def test_a_figure_shows_how_an_example_of_each_task_goes_in(page: Page) -> None:
     page.locator("#language").select_option("ko")
     expect(names).to_have_text(["문장 · 세그먼트 A"])
     expect_seen(figure, "태그는 각 단어 첫 조각의 벡터에서 읽습니다.")
+
+
+def test_the_windows_and_candidates_of_a_question_are_seen_and_saved(page: Page, tmp_path: Path) -> None:
+    open_tab(page, "Fine-tune")
+    page.locator("#task select").select_option("Who, when and where")
+    names = page.locator("#task-samples .b-input-name")
+    expect(names).to_have_text(["Question · segment A", "Context · segment B"])
+    show_setting(page, "task-context-first").select_option("yes")
+    show_setting(page, "task-sequence-length").fill("16")
+    expect(names).to_have_text(["Context · segment A", "Question · segment B"])
+    expect_seen(page.locator("#task-samples"), "The context is longer than the model reads; this is one of its")
+    windows, save = page.locator("#task-windows"), page.locator("#task-windows-download")
+    expect(windows).to_be_hidden()
+    fine_tune(page, epochs=1)
+    page.locator("#task-examples").get_by_role("button").first.click()
+    windows.locator("summary").click()
+    rows = windows.locator("table").first.locator("tbody tr")
+    expect(rows.first.locator("th")).to_have_text("1")
+    expect(rows.nth(1)).to_contain_text("test-")  # the question's id
+    expect_seen(windows, "below has all")
+    expect_seen(save, "Save windows and candidates")
+    found = json.loads(download(page, "#task-windows-download-json", tmp_path, "candidates.json"))
+    table = list(csv.DictReader(download(page, "#task-windows-download-csv", tmp_path, "candidates.csv").splitlines()))
+    assert rows.count() == len(found["windows"]) > 1
+    assert len(table) == sum(max(1, window["count"]) for window in found["windows"])
+    page.locator("#task select").select_option("Subject of a sentence")
+    fine_tune(page, epochs=1)
+    expect(windows).to_be_hidden()
+    expect(save).to_be_hidden()

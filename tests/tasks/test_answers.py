@@ -11,7 +11,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import end_of_marks, train_tokenizer
 from bert_core.errors import CorpusError
 from bert_core.tasks.examples import TASKS
-from bert_core.tasks.question_answering import REFUSED, best_answers, refusals
+from bert_core.tasks.question_answering import REFUSED, best_answers, candidates, refusals
 from bert_core.tasks.task import Example, Layout
 
 CONTEXT = "one two three four five six seven eight nine ten"
@@ -167,6 +167,22 @@ def test_each_pair_of_a_start_and_an_end_that_is_no_answer_has_its_reason(word_t
     assert [REFUSED[i] for i in found] == wanted
     own = [REFUSED[refusals(row, at[None], at[None], 3)[0, 0]] for row, at in zip(rows, six)]
     assert own == ["another window shows more context around the start", ""]
+
+
+def test_each_window_proposes_its_candidates_before_one_is_chosen(word_tokenizer):
+    rows = windows(word_tokenizer, Example(("where is it", CONTEXT)), sequence_length=12, stride=4)
+    first = scored(rows[0], two=(6, 7), three=(5, 1), six=(9, 0))  # "six" starts in the other window
+    second = scored(rows[1], six=(1, 2), eight=(2, 3))
+    found = candidates(CONTEXT, rows[0], first, best=2, longest=2)  # starts two and three, ends two and three
+    assert [(each.start, each.end, each.score, CONTEXT[slice(*each.span)]) for each in found] == [
+        (6, 6, 13, "two"),
+        (6, 7, 7, "two three"),
+        (7, 7, 6, "three"),
+    ]
+    other = candidates(CONTEXT, rows[1], second, best=2)
+    assert [CONTEXT[slice(*each.span)] for each in other] == ["eight", "six seven eight", "six"]
+    chosen = best_answers(CONTEXT, [(rows[0], first), (rows[1], second)], best=2)
+    assert [answer.text for answer in chosen] == ["two", "two three"]
 
 
 def test_the_best_of_all_windows_starts_where_its_window_shows_most_context(word_tokenizer):

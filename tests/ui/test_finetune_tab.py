@@ -2,10 +2,13 @@
 
 import csv
 import json
+import re
 
 import gradio as gr
 import pytest
+import torch
 from helpers import finished, labelled
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 from balcony.finetune.answers import (
     cut,
@@ -23,6 +26,7 @@ from balcony.finetune.answers import (
 from balcony.finetune.columns import parts_of, path_of_parts
 from balcony.finetune.samples import samples, samples_value
 from balcony.finetune.tab import UNKNOWN, TaskForm, sample_of, task_facts
+from balcony.finetune.windows import window_rows, windows_code, windows_value
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
 from balcony.frame.shown_model import choices, description, shown_model
@@ -35,9 +39,10 @@ from balcony.server.workspace import Workspace
 from balcony.server.workspaces import Workspaces
 from bert_core import load_recipe
 from bert_core.config import FinetuningData
-from bert_core.errors import CorpusError
+from bert_core.errors import CorpusError, InputError
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.runs.run import Run
+from bert_core.storage.checkpoint import save_checkpoint
 from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task
 from bert_core.tasks.task import Example, Prediction
 from bert_core.tasks.token_classification import spans_of
@@ -302,3 +307,69 @@ def test_each_file_is_read_in_its_own_encoding_and_says_so(workspaces, tiny_chec
     notes = task_facts(finetuning_recipe("subjects"), form.parts(values, workspaces), tiny_checkpoint)["notes"]
     said = "In validation.csv: It is not UTF-8 and was read as windows-1252; if letters are wrong, choose the encoding."
     assert said in notes
+
+
+@pytest.mark.parametrize("context_first", [False, True])
+def test_the_windows_of_a_question_and_their_candidates_are_those_of_transformers(
+    context_first, workspaces, space, tiny_checkpoint, tmp_path, capsys
+) -> None:
+    words = ["hello", "my", "name", "is", "juliet", "nice", "great", "team", "romeo", "today", "won"]
+    example = Example(("hello romeo", " ".join(words * 2)), (("juliet", 17),), name="q7")
+    data = TaskData("question-answering", [*labelled("question-answering").examples[:9], example])
+    recipe = recipe_of("question-answering").override(
+        {"data.sequence_length": 15, "data.stride": 6, "data.context_first": context_first, "data.best_answers": 3}
+    )
+    finished(workspaces.finetune(space, recipe, tiny_checkpoint, TaskParts(data, labelled("question-answering"))))
+    asked = PageRequest(workspaces, space, Question(text=example.texts[0], pair=example.texts[1]))
+    value = windows_value(asked, None)
+    place = [(each["start"], each["end"], each["overlap"]) for each in value["windows"]]
+    assert (value["id"], place) == ("q7", [(0, 10, 0), (6, 16, 4), (12, 22, 4)])  # 15 - 3 - 2 tokens of 22
+
+    checkpoint = task_model(asked).model.checkpoint
+    save_checkpoint(checkpoint, tmp_path)
+    theirs = AutoModelForQuestionAnswering.from_pretrained(tmp_path).eval()
+    texts = example.texts[::-1] if context_first else example.texts
+    encoded = AutoTokenizer.from_pretrained(tmp_path)(
+        *texts,
+        max_length=15,
+        stride=4,
+        truncation="only_first" if context_first else "only_second",
+        return_overflowing_tokens=True,
+        return_tensors="pt",
+        padding=True,
+    )
+    encoded.pop("overflow_to_sample_mapping")
+    with torch.no_grad():
+        found = theirs(**encoded)
+    for k, window in enumerate(value["windows"]):
+        assert window["count"] == len(window["candidates"]) <= 9
+        for each in window["candidates"]:
+            start, end = found.start_logits[k, each["start_token"]], found.end_logits[k, each["end_token"]]
+            assert (each["start_logit"], each["end_logit"]) == pytest.approx((start.item(), end.item()), abs=1e-5)
+            assert each["score"] == pytest.approx(start.item() + end.item(), abs=1e-5)
+            tokens = encoded["input_ids"][k, each["start_token"] : each["end_token"] + 1]
+            assert each["answer"] == " ".join(map(checkpoint.tokenizer.id_to_token, tokens.tolist()))
+    best = max(window["candidates"][0]["score"] for window in value["windows"] if window["candidates"])
+    chosen = tried_value(asked)["guess"]
+    assert chosen in {each["answer"] for w in value["windows"] for each in w["candidates"] if each["score"] == best}
+
+    rows = list(window_rows(value))
+    assert len(rows) == sum(max(1, window["count"]) for window in value["windows"])
+    assert {row["id"] for row in rows} == {"q7"}
+    shown = windows_value(asked, 1)["windows"]
+    assert [each["candidates"] for each in shown] == [each["candidates"][:1] for each in value["windows"]]
+    exec(re.sub(r"load_checkpoint\(.*\)", f"load_checkpoint({str(tmp_path)!r})", windows_code(asked)), {})
+    printed = capsys.readouterr().out
+    ends = [(int(start), int(end)) for start, end in re.findall(r"Candidate\(start=(\d+), end=(\d+)", printed)]
+    assert ends == [(each["start_token"], each["end_token"]) for w in value["windows"] for each in w["candidates"]]
+
+
+def test_a_typed_question_has_no_id_and_other_tasks_have_no_windows(workspaces, space, tiny_checkpoint) -> None:
+    asked = PageRequest(workspaces, space, Question(text="hello", pair="my name is juliet"))
+    with pytest.raises(InputError, match="Fine-tune a model on questions first"):
+        list(window_rows(windows_value(asked)))
+    tuned(workspaces, space, tiny_checkpoint)
+    assert windows_value(asked) == {}
+    tuned(workspaces, space, tiny_checkpoint, "question-answering")
+    assert windows_value(asked)["id"] == ""
+    assert [each["end"] for each in windows_value(asked)["windows"]] == [4]

@@ -1,0 +1,48 @@
+// The windows in which a context is read for the asked question, and the candidates of each before the answer is chosen.
+
+import { scrolling, table } from "../controls.js";
+import { el, fill } from "../parts/elements.js";
+
+/** @typedef {{answer: string, start_token: number, end_token: number, start_logit: number, end_logit: number, score: number}} Candidate */
+/** @typedef {{start: number, end: number, overlap: number, count: number, candidates: Candidate[]}} Window */
+/** @typedef {{id?: string, most?: number, windows?: Window[], error?: string}} Windows see windows_value in balcony/finetune/windows.py */
+
+const WINDOWS = ["Window", "From token", "To before", "Overlap", "Question's id", "Candidates"],
+  CANDIDATES = ["Window", "Candidate", "Starts at", "Ends at", "Start logit", "End logit", "Score"];
+
+/** A folded part of the page. */
+export function windowsPanel() {
+  const content = el("div"),
+    element = el("details.b-preview-more", { id: "task-windows" }, el("summary", "Windows and candidates"), content);
+  element.hidden = true;
+  return {
+    element,
+    /** @param {Windows} found */
+    show({ windows, id, most = 0 }) {
+      element.hidden = !windows?.length;
+      if (!windows?.length) return fill(content);
+      const rows = windows.map(({ start, end, overlap, count }, k) => {
+        const typed = id ? el("bdi", id) : "none, it was typed";
+        return [`${k + 1}`, `${start}`, `${end}`, k ? `${overlap}` : "–", typed, `${count}`];
+      });
+      const candidates = windows.flatMap((each, k) =>
+        each.candidates.map((one) => [
+          `${k + 1}`,
+          el("td", el("bdi", one.answer)),
+          `${one.start_token}`,
+          `${one.end_token}`,
+          ...[one.start_logit, one.end_logit, one.score].map((number) => number.toFixed(3)),
+        ]),
+      );
+      const more = windows.some(({ count, candidates: { length } }) => count > length);
+      return fill(
+        content,
+        el("p", "Tokens of the context are counted from 0; the overlap is what the window before has too."),
+        scrolling("Windows", table(WINDOWS, rows)),
+        el("p", "The best start and end are chosen among these; the tokens are counted in their window, with [CLS]."),
+        scrolling("Candidates", table(CANDIDATES, candidates, { numbers: 2 })),
+        more && el("p.b-empty", `The first ${most} of each window; “Save windows and candidates” below has all.`),
+      );
+    },
+  };
+}
