@@ -24,7 +24,7 @@ from bert_core.config import CORPUS_KINDS, VERSION, CorpusConfig, check_seed
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS
 from bert_core.device import choose_device, gpu_fault
-from bert_core.errors import BertCoreError, ConfigError, RunError, percent, quoted, reason_of
+from bert_core.errors import BertCoreError, ConfigError, RunError, first_three, percent, quoted, reason_of
 from bert_core.model import BertForPreTraining
 from bert_core.probes.exam import exam
 from bert_core.probes.reading import token_text
@@ -46,7 +46,7 @@ from bert_core.tasks.examples import TASKS, TaskData, load_task, read_parts
 from bert_core.tasks.prediction import in_words, predict, review, task_of
 from bert_core.tasks.question_answering import QuestionAnswering, squad_ids
 from bert_core.tasks.tables import ColumnsError
-from bert_core.tasks.task import Example
+from bert_core.tasks.task import Example, names_of
 from bert_core.training.distributed import LostProcess, any_wants_to_stop, joined, rank
 from bert_core.training.evaluation import evaluate
 from bert_core.training.objective import DETAILS, StepRow
@@ -114,16 +114,14 @@ def _path(text: str) -> Path:
 _NAME, _FILE = {"type": _given, "metavar": "FOLDER_OR_NAME"}, {"type": _path, "metavar": "FILE"}
 _FOLDER, _COUNT = {"type": _path, "metavar": "DIR"}, {"type": int, "metavar": "N"}
 _TEXT, _FLAG = {"type": _given, "metavar": "TEXT"}, {"action": "store_true"}
-_SETTINGS = {"nargs": "+", "action": "extend", "default": [], "metavar": "SETTING=VALUE"}
+_SEVERAL = {"nargs": "+", "action": "extend"}
+_SETTINGS = _SEVERAL | {"default": [], "metavar": "SETTING=VALUE"}
 
 _Option = tuple[dict[str, Any], str]
 _OPTIONS: dict[str, _Option] = {
     "model": (_NAME, "a Hugging Face folder, or owner/model on the Hub"),
     "--recipe": ({"type": _given}, ""),
-    "--corpus": (
-        {"type": _path, "nargs": "+", "action": "extend", "metavar": "FILE"},
-        "a text instead of the recipe's: files, or a folder of them, one after the other",
-    ),
+    "--corpus": (_FILE | _SEVERAL, "a text instead of the recipe's: files or folders of files, one after the other"),
     "--kind": ({"choices": CORPUS_KINDS}, "how --corpus is split into sentences; default: the recipe's, else auto"),
     "--start": (_NAME, "a model to go on from: its tokenizer, sizes and weights; by default they are random"),
     "--checkpoint": (_NAME, "the model to start from"),
@@ -297,18 +295,12 @@ def _example(checkpoint: Checkpoint, example: Example) -> str:
 
 
 def _in_words(example: Example, label: Any) -> str:
-    match label:
-        case float():
-            return f"{label:.2f}"
-        case int():  # a choice
-            return _shown(example.texts[1 + label])
-        case () | "":
-            return "nothing"
-        case [str(), *_]:  # tags
-            return " ".join(label)
-        case [[text, _], *_]:  # answers to a question
-            return quoted(text)
-    return quoted(label)
+    if isinstance(label, int):
+        return _shown(example.texts[1 + label])  # a choice
+    if isinstance(label, float):
+        return f"{label:.2f}"
+    shown = " ".join(names_of(label)) or first_three(dict.fromkeys(text for text, _ in label))  # tags or right answers
+    return quoted(shown) if shown else "nothing"
 
 
 def _finetune(options: argparse.Namespace) -> None:

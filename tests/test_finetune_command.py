@@ -97,8 +97,8 @@ def test_each_epoch_of_fine_tuning_shows_an_example_and_what_the_model_says_of_i
         case int():
             right, answer = (f"“{example.texts[1 + each]}”" for each in (example.label, found.label))
         case [str(), *_]:
-            right, answer = " ".join(example.label), " ".join(found.label)
-        case [[text, _], *_]:
+            right, answer = repr(" ".join(example.label)), repr(" ".join(found.label))
+        case [[text, _]]:
             right, answer = repr(text), repr(found.label) if found.label else "nothing"
         case name:
             right, answer = repr(name), repr(found.label)

@@ -210,10 +210,7 @@ def _files(given: Iterable[str | os.PathLike]) -> tuple[list[Path], list[str]]:
     """The files, each once, those of a folder in the order of their names; and notes on that."""
     paths, notes = list[Path](), list[str]()
     for each in map(Path, given):
-        try:
-            inside = sorted(each.iterdir()) if each.is_dir() else [each]
-        except OSError as error:
-            raise CorpusError(f"The folder {each} cannot be read ({error.strerror}).") from None
+        inside = sorted(each.iterdir()) if each.is_dir() else [each]
         files = [path for path in inside if path == each or (path.is_file() and not path.name.startswith("."))]
         if not files:
             raise CorpusError(f"The folder {each} has no file of text; give one that has.")
@@ -221,9 +218,8 @@ def _files(given: Iterable[str | os.PathLike]) -> tuple[list[Path], list[str]]:
         paths += files
     once = {path.resolve(): path for path in paths}
     notes += [f"Files given more than once, read once: {len(paths) - len(once):,}."] * (len(once) < len(paths))
-    paths = [*once.values()]
-    notes += [f"Files read, in this order: {first_three(path.name for path in paths)}."] * (len(paths) > 1)
-    return paths, notes
+    notes += [f"Files read, in this order: {first_three(path.name for path in once.values())}."] * (len(once) > 1)
+    return [*once.values()], notes
 
 
 def kind_of(lines: Sequence[str]) -> str:
