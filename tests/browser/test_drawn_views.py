@@ -159,6 +159,26 @@ def test_names_of_losses_stand_inside_the_plot_and_beside_the_curves(page: Page,
     assert crossed == (width < 500)  # the curve leaves too little room there
 
 
+@pytest.mark.parametrize(("width", "word", "lines"), [(480, "congratulations", 1), (528, "a" * 40, 3)])
+def test_a_guess_is_broken_only_where_it_has_no_room(page: Page, width: int, word: str, lines: int) -> None:
+    """width: of the board of guesses in a window of 1280 and of 1366 pixels."""
+    found = page.evaluate(
+        """async ([width, word]) => {
+            const { guessBoard } = await import("/modules/train/guess_board.js"), root = document.createElement("div");
+            root.className = "b-view";
+            root.style.width = `${width}px`;
+            document.querySelector(".gradio-container").append(root);
+            guessBoard(root).show({ sentences: [["Oh ", word, ", Juliet"]], words: [[word, 0.95, 1]], step: 3 });
+            const lines = root.querySelector(".b-guess-word bdi").getClientRects().length;
+            const isWide = root.scrollWidth > root.clientWidth;
+            root.remove();
+            return [lines, isWide];
+        }""",
+        [width, word],
+    )
+    assert found == [lines, False]
+
+
 def test_one_step_is_a_dot_and_a_zoomed_part_of_a_run_gets_more_points(page: Page) -> None:
     dots, asked, inside = page.evaluate(
         """async (options) => {
