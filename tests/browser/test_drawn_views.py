@@ -159,7 +159,7 @@ def test_names_of_losses_stand_inside_the_plot_and_beside_the_curves(page: Page,
     assert crossed == (width < 500)  # the curve leaves too little room there
 
 
-@pytest.mark.parametrize(("width", "word", "lines"), [(480, "congratulations", 1), (528, "a" * 40, 3)])
+@pytest.mark.parametrize(("width", "word", "lines"), [(480, "congratulations", 1), (528, "a" * 40, 4)])
 def test_a_guess_is_broken_only_where_it_has_no_room(page: Page, width: int, word: str, lines: int) -> None:
     """width: of the board of guesses in a window of 1280 and of 1366 pixels."""
     found = page.evaluate(
