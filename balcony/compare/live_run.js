@@ -2,7 +2,7 @@
 // never the whole curve, so that many pages cost the server little, and zoom and hover survive.
 
 import { progress } from "../controls.js";
-import { el, fill } from "../parts/elements.js";
+import { el, fill, withTerms } from "../parts/elements.js";
 import { announce, polling, say } from "../frame/page.js";
 import { hasEnded } from "./runs.js";
 import { question } from "../frame/question.js";
@@ -28,7 +28,7 @@ export function statusLine(name, id) {
     /** The status decides the title's colour. @param {string} words @param {string} text @param {string} [status] */
     say(words, text, status = "") {
       fill(title, words);
-      fill(reason, text);
+      fill(reason, withTerms(text)); // its sentences are translated whole, with a person's words
       title.dataset.status = status;
     },
     /** Name the run where the page shows another model. @param {string} [key] of the run @param {string} [run] */
