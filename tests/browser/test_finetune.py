@@ -8,7 +8,17 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from browser_steps import change_setting, download, expect_seen, fine_tune, open_tab, show, show_setting, type_sentence
+from browser_steps import (
+    change_setting,
+    download,
+    expect_seen,
+    fine_tune,
+    grave,
+    open_tab,
+    show,
+    show_setting,
+    type_sentence,
+)
 from playwright.sync_api import Page, expect
 from transformers import pipeline
 
@@ -201,10 +211,11 @@ def test_a_run_is_paused_and_stopped_beside_the_train_tab(page: Page) -> None:
 def test_a_figure_shows_how_an_example_of_each_task_goes_in(page: Page) -> None:
     page.set_viewport_size({"width": 1366, "height": 768})
     open_tab(page, "Fine-tune")
+    figure, tasks = page.locator("#task-samples figure"), page.locator("#task select")
+    expect_seen(figure, "Class label of the sentence: sport", in_window=True)
     page.get_by_role("button", name="Examples of your own").click()
     page.locator("#task-pasted textarea").fill("hello romeo\tgreeting\njuliet\tname\n")
-    figure, tasks = page.locator("#task-samples figure"), page.locator("#task select")
-    expect_seen(figure, "Class label of the sentence: greeting", in_window=True)
+    expect_seen(figure, "Class label of the sentence: greeting")
     read = figure.get_by_role("img", name="The model reads [CLS] hello romeo [SEP].")
     expect(read).to_be_visible()
     expect(figure.locator(".is-read")).to_have_text(["C"])
@@ -221,6 +232,9 @@ def test_a_figure_shows_how_an_example_of_each_task_goes_in(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     expect_seen(figure, "more")
     assert figure.evaluate("figure => figure.scrollWidth <= figure.clientWidth")
+    assert grave(page) == []
+    page.evaluate("document.body.classList.add('dark')")
+    assert grave(page, runOnly=["color-contrast"]) == []
     page.locator("#language").select_option("ko")
     expect(names).to_have_text(["문장 · 세그먼트 A"])
     expect_seen(figure, "태그는 각 단어 첫 조각의 벡터에서 읽습니다.")
