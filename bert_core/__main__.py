@@ -34,7 +34,6 @@ from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.saved_state import TrainingState, read_training_state
 from bert_core.runs.train import Event, Finetuned, Training, prepare
 from bert_core.storage.checkpoint import (
-    CONFIG,
     Checkpoint,
     check_saving,
     load_checkpoint,
@@ -42,6 +41,7 @@ from bert_core.storage.checkpoint import (
     save_checkpoint,
 )
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
+from bert_core.storage.weights import CONFIG
 from bert_core.tasks.examples import TASKS, TaskData, load_task, read_parts
 from bert_core.tasks.prediction import in_words, predict, review, task_of
 from bert_core.tasks.question_answering import QuestionAnswering, squad_ids
@@ -165,7 +165,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"balcony {VERSION}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name: str, run: Callable, names: Sequence[str], does: str, more: str = "", **changed: _Option) -> None:
+    def add(
+        name: str, run: Callable[..., Any], names: Sequence[str], does: str, more: str = "", **changed: _Option
+    ) -> None:
         command = commands.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}. {more}")
         command.set_defaults(command=run)
         for option in (*names, "--encoding", "--device"):
@@ -177,7 +179,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_learning(add: Callable) -> None:
+def _add_learning(add: Callable[..., Any]) -> None:
     own, of_tasks = ", ".join(recipes.recipe_names()), ", ".join(each.name for each in recipes.finetuning_recipes())
     by_size = f"settings by the size of --corpus or, without it or with --start, {recipes.DEFAULT_RECIPE}"
     add(
@@ -199,7 +201,7 @@ def _add_learning(add: Callable) -> None:
     )
 
 
-def _add_using(add: Callable) -> None:
+def _add_using(add: Callable[..., Any]) -> None:
     add(
         "exam",
         _exam,
@@ -681,7 +683,7 @@ def write_utf8() -> None:
 
 
 @contextlib.contextmanager
-def ended_by(handler: Callable[..., object]) -> Iterator[dict[int, Callable | int | None]]:
+def ended_by(handler: Callable[..., object]) -> Iterator[dict[int, Callable[..., Any] | int | None]]:
     """Call `handler` for what asks a program to end: Ctrl-C, SIGTERM and, on Windows, Ctrl-Break and a closed window.
     Yields the handlers so far, by signal: none outside the main thread, which alone hears of signals."""
     before = {}

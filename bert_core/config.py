@@ -78,12 +78,12 @@ class Settings(BaseModel):
         return self.model_dump(mode="json")
 
 
-def _kinds(field: FieldInfo) -> tuple:
+def _kinds(field: FieldInfo) -> tuple[Any, ...]:
     """The types that a field allows, or the texts to choose from."""
     return get_args(field.annotation) or (field.annotation,)
 
 
-def choices(field: FieldInfo) -> tuple:
+def choices(field: FieldInfo) -> tuple[Any, ...]:
     """The values of a field that has few of them, else ()."""
     kinds = _kinds(field)
     if bool in kinds:

@@ -14,8 +14,8 @@ from typing import Literal
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from bert_core.data.batches import IGNORED, Batch
-from bert_core.data.encoding import IS_NEXT
+from bert_core.data.batches import Batch
+from bert_core.data.encoding import IGNORED, IS_NEXT
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, special_ids
 from bert_core.probes.forward import likeliest, scores_of
 from bert_core.probes.reading import token_text

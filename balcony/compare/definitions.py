@@ -12,9 +12,9 @@ from torch import Tensor
 
 from balcony.parts.verdicts import Comparison, Spread, compare, learned
 from bert_core.config import ASSETS, DataConfig, read_json_file
-from bert_core.data.batches import IGNORED, PretrainingBatches
+from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
-from bert_core.data.encoding import encode_corpus
+from bert_core.data.encoding import IGNORED, encode_corpus
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import CorpusError
 from bert_core.runs.recipe import Recipe

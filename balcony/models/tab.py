@@ -28,14 +28,13 @@ from balcony.views import hint, view
 from bert_core.config import CHECKPOINTS, LOCAL, Limits
 from bert_core.errors import CheckpointError, first_three
 from bert_core.storage.checkpoint import (
-    CONFIG,
     MODEL_FILES,
     Checkpoint,
     load_checkpoint,
 )
 from bert_core.storage.hub import Progress, fetch_checkpoint
 from bert_core.storage.untrusted import parse_json, read_limited
-from bert_core.storage.weights import weight_files
+from bert_core.storage.weights import CONFIG, weight_files
 from bert_core.tasks.prediction import task_of
 
 FACTS, CHOICE = "model-facts", "model-choice"  # elem_ids

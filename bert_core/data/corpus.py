@@ -167,7 +167,7 @@ class Corpus:
 
 
 def read_corpus(
-    path_or_text: str | os.PathLike | Sequence[str | os.PathLike],
+    path_or_text: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     kind: str = "auto",
     encoding: str | None = None,
@@ -206,7 +206,7 @@ def read_corpus(
     return dataclasses.replace(corpus, notes=(*notes, *corpus.notes))
 
 
-def _files(given: Iterable[str | os.PathLike]) -> tuple[list[Path], list[str]]:
+def _files(given: Iterable[str | os.PathLike[str]]) -> tuple[list[Path], list[str]]:
     """The files, each once, those of a folder in the order of their names; and notes on that."""
     paths, notes = list[Path](), list[str]()
     for each in map(Path, given):

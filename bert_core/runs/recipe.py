@@ -214,7 +214,7 @@ def _recipes() -> dict[str, Recipe]:
     return {path.stem: Recipe.from_dict(path.stem, read_json_file(path, "recipe")) for path in paths}
 
 
-def load_recipe(name_or_path: str | os.PathLike) -> Recipe:
+def load_recipe(name_or_path: str | os.PathLike[str]) -> Recipe:
     """A recipe of the program by its name, or one from a JSON file. Raises ConfigError."""
     path = Path(name_or_path)
     is_file = path.suffix == ".json"

@@ -87,7 +87,7 @@ class Run:
         self._events: Iterator[Event] = iter(())  # of the training
         self._history: list[StepRow] = []
         self._evaluations: list[StepRow] = []
-        self._commands: deque[tuple[Callable[[], object], Future | None]] = deque()
+        self._commands: deque[tuple[Callable[[], object], Future[Any] | None]] = deque()
         self._single_steps = 0  # to do in a pause
         self._kept_steps = {keep_step}
         if paused:
@@ -241,7 +241,7 @@ class Run:
         if self.training:
             self.recipe = self.training.add_part(steps, learning_rate)
 
-    def _send(self, do: Callable[[], object], done: Future | None = None) -> None:
+    def _send(self, do: Callable[[], object], done: Future[Any] | None = None) -> None:
         """Carry out a command between two slices, one to a queued run once it is prepared. done: who waits for its
         result or error; if nobody does, an error ends the run."""
         with self._changed:
@@ -257,7 +257,7 @@ class Run:
         with self._changed:
             if self.status not in ("running", "paused"):
                 return do()
-            done: Future = Future()
+            done: Future[Any] = Future()
             self._send(do, done)
         return done.result()
 

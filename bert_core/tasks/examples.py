@@ -140,7 +140,7 @@ class TaskBatches:
         cut = f"{len(+lost):,} of {len(lost):,} are longer than the {self.longest:,} tokens that are read"
         return [f"In {self.data.name}, {cut} and lose their ends, {percent(share)} of all tokens."] * bool(+lost)
 
-    def measures(self, found: Sequence) -> Metrics:
+    def measures(self, found: Sequence[Any]) -> Metrics:
         return self.data.kind.measures([each.label for each in self.data.examples], found, self.layout.labels)
 
     def copy(self) -> "TaskBatches":

@@ -123,7 +123,7 @@ class QuestionAnswering(Task):
         found = best_answers(example.texts[1], parts, best, longest, layout.may_be_missing)
         return Prediction(found[0].text, answers=tuple(found))
 
-    def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
+    def measures(self, right: Sequence[Any], found: Sequence[Any], labels: Sequence[str] = ()) -> Metrics:
         """exact_match and f1, as SQuAD's script (version 2) computes them: "" is right where no answer has a word."""
         accepted = [[words for text, _ in answers if (words := _words(text))] or [[]] for answers in right]
         guesses = [_words(answer) for answer in found]
@@ -131,7 +131,7 @@ class QuestionAnswering(Task):
         exact = sum(guess in answers for answers, guess in zip(accepted, guesses))
         return {"exact_match": ratio(exact, len(guesses)), "f1": ratio(sum(best), len(guesses))}
 
-    def always(self, right: Sequence) -> tuple[str, Sequence]:
+    def always(self, right: Sequence[Any]) -> tuple[str, Sequence[Any]]:
         return "that there is no answer", [""] * len(right)
 
     def judge(self, example: Example, found: Prediction, labels: Sequence[str]) -> tuple[bool | None, float]:

@@ -242,12 +242,12 @@ class Task:
         best = int(scores.argmax())
         return Prediction(layout.labels[best] if layout.labels else best, tuple(scores.tolist()))
 
-    def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
+    def measures(self, right: Sequence[Any], found: Sequence[Any], labels: Sequence[str] = ()) -> Metrics:
         """The measures that papers report, of the right labels and those found: fractions from 0, or -1, to 1. One that
         divides by zero is 0, as in scikit-learn, seqeval and SQuAD's script."""
         return {"accuracy": accuracy(right, found)}
 
-    def always(self, right: Sequence) -> tuple[str, Sequence]:
+    def always(self, right: Sequence[Any]) -> tuple[str, Sequence[Any]]:
         """The most frequent answer in words, and predictions that are always this one."""
         [(most, _)] = Counter(each for label in right for each in names_of(label) or [label]).most_common(1)
         return quoted(most), [(most,) * len(label) if self.has_words else most for label in right]
@@ -256,7 +256,7 @@ class Task:
         """Whether a prediction is right, and how far off it is: `is_right` and `mistake` of `Judged`."""
         if self.has_words:
             return found.label == example.label, 1 - accuracy(example.label, found.label)
-        names: Sequence = labels or range(len(found.probabilities))
+        names: Sequence[Any] = labels or range(len(found.probabilities))
         return found.label == example.label, 1 - dict(zip(names, found.probabilities)).get(example.label, 0.0)
 
     def as_json(self, example: Example, found: Prediction, labels: Sequence[str]) -> Json:
@@ -279,6 +279,6 @@ def ratio(part: float, whole: float) -> float:
     return float(part / whole) if whole else 0.0
 
 
-def accuracy(a: Sequence, b: Sequence) -> float:
+def accuracy(a: Sequence[Any], b: Sequence[Any]) -> float:
     """The fraction of pairs whose two sides are equal."""
     return ratio(sum(x == y for x, y in zip(a, b)), len(a))

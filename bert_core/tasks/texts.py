@@ -4,7 +4,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -62,7 +62,7 @@ class TextClassification(Task):
     def label_in(self, field: str, file: TaskFile, line: int) -> str | float:
         return field
 
-    def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
+    def measures(self, right: Sequence[Any], found: Sequence[Any], labels: Sequence[str] = ()) -> Metrics:
         """accuracy, f1 and matthews_correlation (for more than two labels: Gorodkin 2004). Of two labels, f1 is that of
         the second one, of more their mean over those that occur: scikit-learn's binary and macro average."""
         table = np.array(confusion(zip(right, found), labels), float)
@@ -102,7 +102,7 @@ class TextRegression(TextClassification):
     def decode(self, example: Example, parts: Parts, layout: Layout) -> Prediction:
         return Prediction(float(parts[0][1][0]))
 
-    def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
+    def measures(self, right: Sequence[Any], found: Sequence[Any], labels: Sequence[str] = ()) -> Metrics:
         """pearson and spearman correlation; ties get their mean rank, as in SciPy."""
         return {"pearson": _pearson(right, found), "spearman": _pearson(_ranks(right), _ranks(found))}
 

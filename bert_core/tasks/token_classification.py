@@ -4,7 +4,7 @@ between sentences. A long sentence is read in parts."""
 import itertools
 import re
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from tokenizers import Encoding, Tokenizer
@@ -88,7 +88,7 @@ class TokenClassification(Task):
                 tags[word] = layout.labels[label]
         return Prediction(tuple(tags))
 
-    def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
+    def measures(self, right: Sequence[Any], found: Sequence[Any], labels: Sequence[str] = ()) -> Metrics:
         """precision, recall and f1 of whole entities, and the accuracy of single tags, as conlleval computes them."""
         pairs = [({*entities(a)}, {*entities(b)}) for a, b in zip(right, found)]
         correct = sum(len(a & b) for a, b in pairs)

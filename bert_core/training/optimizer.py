@@ -37,7 +37,7 @@ class Optimizer:
         usual = self._adadelta if is_adadelta else self._adam
         of_layers = self._muon if config.optimizer == "muon" else usual
         # The numbers of the parameters that are updated together: whether they are matrices, and how.
-        self._groups: dict[tuple[bool, Callable], list[int]] = {}
+        self._groups: dict[tuple[bool, Callable[..., Any]], list[int]] = {}
         for i, (name, weight) in enumerate(zip(names, self._weights)):
             is_matrix = weight.ndim >= 2
             update = of_layers if ".encoder." in name and is_matrix else usual
