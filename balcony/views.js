@@ -6,8 +6,6 @@ import { answer } from "./frame/server.js";
 
 /** The newest question about each component, by its id, and why it has no answer. @type {Record<string, {number: number, failure: string | null}>} */
 const asked = {};
-/** What views hold for the server, by their ids. @type {Record<string, any>} */
-export const held = {};
 /** The newest answer to each component, by its id, and its question. @type {Record<string, {question: any, value: any}>} */
 const answers = {};
 
@@ -103,7 +101,7 @@ export function mount(name, view, component) {
       return props.options || configured(id);
     },
     setValue: (value) => {
-      props.value = held[id] = value;
+      props.value = value;
     },
   });
   /** @type {object | undefined} */

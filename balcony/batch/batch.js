@@ -2,12 +2,9 @@
 // The view follows the selected step; drawing other masks holds the step until a person selects another one.
 // Kinds of tokens do not differ by colour alone: each has its own border, and asked words name their kind.
 
-import { button, direction, disable, el, fill, tools, withTerms } from "../parts/elements.js";
+import { button, direction, disable, draws, el, fill, tools, withTerms } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
-import { on } from "../frame/page.js";
-import { question } from "../frame/question.js";
-import { answer } from "../frame/server.js";
-import { asking } from "../views.js";
+import { ask, question } from "../frame/question.js";
 import { scrolling, table, toggle } from "../controls.js";
 
 /** @typedef {{label: any, guess: any, probability?: number, loss: number, is_right: boolean | null, what?: "start" | "end", at?: number, guessed?: number, scores?: [name: string, logit: number, probability: number][], of?: number}} Asked of a row; at, guessed: positions of the true answer and of the model's; is_right: null for a number */
@@ -282,9 +279,7 @@ function summary({ rows, right = [], step, again, task }) {
 }
 
 class Batch {
-  /** @type {{step: number} | null} */
-  shown = null;
-  first = 0;
+  step = 0;
   again = 0;
   summary = el("p.b-batch-summary");
   range = el("span.b-batch-range");
@@ -297,14 +292,16 @@ class Batch {
   hint = el("p.b-empty");
   back = button("◀", () => this.page(-1), { id: "batch-back", "aria-label": "Previous pairs" });
   next = button("▶", () => this.page(1), { id: "batch-next", "aria-label": "Next pairs" });
-  own = button("The step's own masks", () => this.hold(0), { id: "batch-own" });
+  own = button("The step's own masks", () => ask({ drawn: null }), { id: "batch-own" });
 
   /** @param {HTMLElement} root @param {ViewContext} context */
-  constructor(root, { setValue, options }) {
-    this.setValue = setValue;
+  constructor(root, { options }) {
     this.options = options;
     const hint = "Draw new masks for the same pairs, as a later step would",
-      draw = button("Draw again", () => this.hold(this.again + 1), { id: "batch-again", title: hint });
+      draw = button("Draw again", () => ask({ drawn: [this.step, this.again + 1] }), {
+        id: "batch-again",
+        title: hint,
+      });
     this.redraw = [draw, this.own]; // a task has no masks
     const showIds = (/** @type {boolean} */ isTicked) => root.classList.toggle("has-ids", isTicked),
       ids = toggle("Ids, segments and masks", showIds, { id: "batch-ids", checked: "" });
@@ -312,56 +309,27 @@ class Batch {
     this.tools = tools(this.back, this.range, this.next, draw, this.own, ids);
     root.append(el("h2", withTerms("What does one training [[step]] look like?")), this.hint);
     root.append(this.pairing, this.tools, this.summary, this.pairs, this.inside, this.key);
-    this.ask = asking(this.pairs, async () => {
-      const { again, shown, first } = this,
-        step = again && shown ? shown.step : question.step;
-      this.paint(await answer("batch", question.model, step, first, again));
-    });
-    on("question", ({ changed }) => {
-      if (changed.has("model") || changed.has("step")) this.again = 0;
-      if (["model", "step", "newest", "tab"].some((part) => changed.has(part))) this.follow();
-    });
-    this.paint({ text: "" });
-    this.follow();
-  }
-
-  /** Show the selected step, unless its masks were drawn again. */
-  follow() {
-    if (question.tab === "batch" && !this.again) this.ask();
   }
 
   /** @param {number} by */
   page(by) {
-    this.first = Math.max(0, this.first + by * this.options.pairs);
-    this.ask();
+    ask({ first: Math.max(0, question.first + by * this.options.pairs) });
   }
 
-  /** @param {number} again how often the masks were drawn */
-  hold(again) {
-    this.again = again;
-    this.ask();
-  }
-
-  paint(value) {
-    const { rows, label, pairs, step, again, task } = value,
-      { first } = this,
+  draw(value) {
+    const { rows, label, pairs, first, step = 0, again = 0, task, text = "" } = value ?? {},
       [firstOnes, lastOnes, previous, next] = task ? OF_EXAMPLES : OF_PAIRS;
     this.tools.hidden = this.key.hidden = this.inside.hidden = !rows;
-    fill(this.hint, withTerms(value.hint ?? this.options.hint));
+    fill(this.hint, withTerms(value?.hint ?? this.options.hint));
     fill(this.pairing, (label === "IsNext" || !rows) && withTerms(this.options.pairing));
     if (!rows) {
-      this.shown = null;
-      this.summary.textContent = value.text;
+      this.summary.textContent = text;
       fill(this.pairs);
       return;
     }
     // This run has smaller batches than the one before.
-    if (!rows.length && first) {
-      this.first = 0;
-      this.ask();
-      return;
-    }
-    this.shown = value;
+    if (!rows.length && first) return ask({ first: 0 });
+    Object.assign(this, { step, again });
     this.summary.textContent = summary(value);
     const examples = [...new Set(rows.map((row) => row.example))],
       groups = task ? examples.map((each) => rows.filter((row) => row.example === each)) : rows,
@@ -371,16 +339,15 @@ class Batch {
     disable(this.next, last >= pairs && lastOnes, next);
     for (const each of this.redraw) each.hidden = Boolean(task);
     disable(this.own, again === 0 && "This is the batch of this step.", OWN_MASKS);
-    const drawn = groups.map((each, index) => (task ? example(each) : pair(each, value.first + index + 1, label))),
+    const drawn = groups.map((each, index) => (task ? example(each) : pair(each, first + index + 1, label))),
       isQuiet = (/** @type {[string, string]} */ [kind]) => QUIET.includes(kind);
     const named = value.legend.filter((entry) => !isQuiet(entry));
     fill(this.pairs, named.length > 0 && el("div.b-batch-asked", legend(named)), drawn);
     this.insideName.textContent = task ? "Shapes of the batch" : "Shapes, and how the asked words are gathered";
     fill(this.shapes, gathered(value));
     fill(this.key, legend(value.legend.filter(isQuiet)), !task && el("p.b-empty", this.options.why));
-    this.setValue({ run: value.run, step, first: value.first, again });
   }
 }
 
 /** @type {View} */
-export const view = (root, context) => void new Batch(root, context);
+export const view = (root, context) => draws(new Batch(root, context));

@@ -7,8 +7,9 @@ from balcony.batch.rows import BatchView, RowJudgement, RowView, shape_rows, vie
 from balcony.batch.task_rows import task_value
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
+from balcony.frame.question import MODEL
 from balcony.frame.tab import Tab
-from balcony.handlers import MALFORMED, on_error
+from balcony.handlers import on_error
 from balcony.parts.downloads import exporter
 from balcony.parts.export import Row, python_code
 from balcony.parts.notes import pair_labels
@@ -38,38 +39,28 @@ WHY = "Why not always [MASK]? Later texts have none, so any visible word may be 
 
 
 def lay_out(page: Page) -> None:
-    def batch(asked: PageRequest, key: str | None, step: int | None, first: int, again: int) -> dict[str, Any]:
-        """Some pairs or examples of the batch of a step, None for the newest."""
-        space = asked.space
-        if (run := space.runs.get(key or "")) is None:
-            return {"text": READY_MADE + (NO_RUN_SELECTED if space.runs else NO_RUN)}
-        return batch_value(space, run, step, max(0, first), max(0, again))
+    def batch(asked: PageRequest) -> dict[str, Any]:
+        space, question = asked.space, asked.question
+        if (run := space.runs.get(question.model)) is None:
+            raise InputError(READY_MADE + (NO_RUN_SELECTED if space.runs else NO_RUN))
+        step, again = question.drawn or (question.step, 0)
+        return {"batch": batch_value(space, run, step, max(0, question.first), max(0, again))}
 
-    page.answers.add("batch", on_error(lambda sentence: {"text": sentence})(batch))
-
-    # The browser sends back only {run, step, first, again} as the value, and keeps the rest.
+    shown = on_error(lambda sentence: {"batch": {"text": sentence}})(batch)
+    page.answer("batch", (*MODEL, "first", "drawn"), ("batch",), shown)
     options = {"pairs": PAIRS_SHOWN, "hint": HINT, "pairing": PAIRING, "why": WHY}
     view("batch/batch", options=options, elem_id="batch")
-
-    def shown(asked: PageRequest, at: object) -> dict[str, Any]:
-        if not isinstance(at, dict):
-            raise InputError(NO_RUN)
-        key, step, first, again = (at.get(name) for name in ("run", "step", "first", "again"))
-        if not (isinstance(key, str) and isinstance(step, int) and isinstance(first, int) and isinstance(again, int)):
-            raise InputError(MALFORMED)
-        return {"batch": batch(asked, key, step, first, again)}
 
     exporter(
         *(page, "the batch"),
         of="batch",
         elem_id="batch-download",
         name="batch",
-        answer=shown,
+        answer=batch,
         views=("batch",),
         rows=batch_rows,
         title=(),
         code=batch_code,
-        with_value="batch",
     )
 
 

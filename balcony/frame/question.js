@@ -66,6 +66,9 @@ addEventListener("beforeunload", () => {
 export function ask(update) {
   // Heads and parts that are switched off belong to the model that was shown.
   if ((update.model ?? question.model) !== question.model) update = { off: [], zeroed: [], ...update };
+  // Masks that are drawn again belong to one step.
+  if (["model", "step"].some((part) => part in update && update[part] !== question[part]))
+    update = { drawn: null, ...update };
   // A person's own guess belongs to the words that were hidden.
   if (
     question.hidden &&

@@ -34,7 +34,8 @@ class Question:
     whole sentence is made, see `sentence_vectors`. place: number of the word in whose place other words stand in turn,
     None for an example; swaps, answers: these words, and those that are rated at the shown mask. token: the position
     followed through the stages, None for that of the shown mask; row: of the rows in which a fine-tuned model reads an
-    example, the followed one.
+    example, the followed one. first: index of the first shown pair of a batch; drawn: its step, and how often its masks
+    were drawn again, None for those of the step.
 
     Only the page reads these. stage: the one shown step by step. heads: how the views of heads are drawn. order: of the
     rows of the matrix. lesson: name of the open one, "file" for one of a file. at: its step, from 0. recipe: how the
@@ -67,6 +68,8 @@ class Question:
     pooling: str = "word"
     token: int | None = None
     row: int = 0
+    first: int = 0
+    drawn: tuple[int, int] | None = None
     stage: str = "map"
     heads: dict = field(default_factory=dict)
     order: str = "text"

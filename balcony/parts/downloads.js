@@ -1,14 +1,13 @@
 // Saving what a view shows: a picture made from the page, files from the server, code to copy.
 
 import { saved } from "../language/language.js";
-import { held } from "../views.js";
 import { button, el, fill, note, own, roam } from "./elements.js";
 import { copy, panelBelow, popover } from "../controls.js";
 import { on, orError, say } from "../frame/page.js";
 import { link, question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 
-/** @typedef {{id: string, of: string, what: string, kinds: string[], with: string | null, isSecond: boolean}} ExportOptions of: id of the element in a picture; with: id of a view whose value the server gets too */
+/** @typedef {{id: string, of: string, what: string, kinds: string[], isSecond: boolean}} ExportOptions of: id of the element in a picture */
 
 /** @type {Record<string, [name: string, hint: string]>} */
 const KINDS = {
@@ -105,8 +104,7 @@ export function view(root, { options: given }) {
   /** @param {string} kind */
   async function press(kind) {
     fill(problem);
-    const value = options.with && held[options.with];
-    const found = await orError(answer(options.id, kind, value ?? null));
+    const found = await orError(answer(options.id, kind));
     if (found.error) say(found.error);
     else if (found.title) await picture(found.name, found.title);
     else if (found.name) saveText(found.content, found.name);

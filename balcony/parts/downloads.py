@@ -29,7 +29,6 @@ def exporter(
     title: Sequence[str] = ("text", "pair"),
     code: Callable[[PageRequest], str] | None = None,
     html: Callable[[PageRequest], str] | None = None,
-    with_value: str | None = None,
     is_second: bool = False,
 ) -> None:
     """Lay out the button "Save", whose items have the ids `<elem_id>-<kind>`.
@@ -38,12 +37,11 @@ def exporter(
     the values of views, as the page shows them. views: those of them that a JSON file holds: of the question's model
     and, where it is compared, of the other one. rows: the rows of one value in a CSV file. title: parts of the question
     that stand above a picture, before the model, and in the files' names. code: Python to copy. html: a page.
-    with_value: elem_id of a view whose value `answer` gets after the question. is_second: of its tab; the button says
-    what it saves.
+    is_second: of its tab; the button says what it saves.
     """
     kinds = ["png", "json", "csv", *(["html"] if html else []), *(["py"] if code else [])]
 
-    def exported(asked: PageRequest, kind: str, value: object) -> dict[str, Any]:
+    def exported(asked: PageRequest, kind: str) -> dict[str, Any]:
         if kind not in kinds:
             raise InputError(MALFORMED)
         if kind == "py" and code:
@@ -53,10 +51,10 @@ def exporter(
             return {"name": named, "title": picture_title(asked, title)}
         if kind == "html" and html:
             return {"name": named, "content": html(asked)}
-        found = answer(asked, value) if with_value else answer(asked)
+        found = answer(asked)
         return {"name": named, "content": file_text(kind, by_title(asked, [found[each] for each in views]), rows)}
 
-    options = {"id": elem_id, "of": of, "what": what, "kinds": kinds, "with": with_value, "isSecond": is_second}
+    options = {"id": elem_id, "of": of, "what": what, "kinds": kinds, "isSecond": is_second}
     page.answers.add(elem_id, exported)
     view("parts/downloads", options=options, elem_id=elem_id)
 
