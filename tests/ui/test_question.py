@@ -178,7 +178,7 @@ def test_the_lists_name_models_and_steps(workspaces: Workspaces, space: Workspac
     assert PageRequest(workspaces, space, Question(model=run.id)).checkpoint.name == "mine"  # of a download too
     newer = finished(workspaces.start(space, RECIPE, None, 2))
     shipped, first, second = comparisons(workspaces, space)
-    assert shipped == ("shipped", "shipped", [])
+    assert shipped == ("shipped", "shipped", [], False)
     assert (first[0], second[:2]) == (newer.id, (run.id, own("mine"))), "the newest run comes first"
     assert (second[2][0], second[2][-1]) == (8, 0), "and its newest step"
     other = workspaces.enter(None)
