@@ -4,7 +4,9 @@ FROM python:3.11-slim
 RUN useradd --create-home balcony
 WORKDIR /home/balcony
 COPY requirements.txt .
-RUN pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu -r requirements.txt
+# pytest is for the tests, which the image does not have.
+RUN grep -v '^pytest==' requirements.txt > served.txt
+RUN pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu -r served.txt
 COPY app.py LICENSE README.md ./
 COPY bert_core bert_core
 COPY balcony balcony

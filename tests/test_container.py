@@ -26,14 +26,20 @@ def steps(name: str) -> list[str]:
     return [rest for step, rest in STEPS if step == name]
 
 
-def test_it_installs_the_pins_of_the_readme_on_its_python():
+def test_it_installs_the_pins_but_pytest_on_the_python_of_the_readme(tmp_path):
     readme, project = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "pyproject.toml"))
     version = re.search(r'python_version: "(.*)"', readme)[1]
     assert steps("FROM") == [f"python:{version}-slim"]
     assert f'requires-python = ">={version}"' in project
     [index] = re.findall(r"`--extra-index-url\s+(\S+)`", readme)
     [install] = [step for step in steps("RUN") if step.startswith("pip")]
-    assert install == f"pip install --no-cache-dir --extra-index-url {index} -r requirements.txt"
+    assert install == f"pip install --no-cache-dir --extra-index-url {index} -r served.txt"
+    pins = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    (tmp_path / "requirements.txt").write_text(pins, encoding="utf-8")
+    [choose] = [step for step in steps("RUN") if step.endswith("served.txt") and step != install]
+    subprocess.run(["sh", "-c", choose], cwd=tmp_path, check=True)
+    served = (tmp_path / "served.txt").read_text(encoding="utf-8").splitlines()
+    assert served == [pin for pin in pins.splitlines() if not pin.startswith("pytest")] != pins.splitlines()
 
 
 def test_it_does_not_run_as_root_and_names_no_file_that_is_missing():
