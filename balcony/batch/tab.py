@@ -220,12 +220,13 @@ def batch_code(asked: PageRequest) -> str:
             "guesses  # of the asked words, row by row",
         )
     options = ", columns=recipe.columns" if source.train.columns else ""
-    files = {name: part.name for name, part in vars(source).items() if part}
-    parts = ", ".join(f"{name}=load_task({file!r}, recipe.task{options})" for name, file in files.items())
+    parts = {"train": source.train, "validation": source.validation, "test": source.test}
+    files = {name: part.name for name, part in parts.items() if part}
+    loaded = ", ".join(f"{name}=load_task({file!r}, recipe.task{options})" for name, file in files.items())
     return python_code(
         checkpoint,
         'recipe = FinetuningRecipe.from_dict("batch", checkpoint.recipe)',
-        *([] if recipe.files else [f"parts = TaskParts({parts})"]),
+        *([] if recipe.files else [f"parts = TaskParts({loaded})"]),
         f"job = prepare(recipe, {'' if recipe.files else 'parts, '}start=checkpoint)",
         *batch,
         "rows = job.batches.rows_of(job.batches.epoch_of(k)[k % job.batches.steps_per_epoch])",

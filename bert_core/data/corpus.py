@@ -210,7 +210,7 @@ def _files(given: Iterable[str | os.PathLike[str]]) -> tuple[list[Path], list[st
     """The files, each once, those of a folder in the order of their names; and notes on that."""
     paths, notes = list[Path](), list[str]()
     for each in map(Path, given):
-        inside = sorted(each.iterdir()) if each.is_dir() else [each]
+        inside = sorted(each.iterdir()) if os.path.isdir(each) else [each]
         files = [path for path in inside if path == each or (path.is_file() and not path.name.startswith("."))]
         if not files:
             raise CorpusError(f"The folder {each} has no file of text; give one that has.")
@@ -243,7 +243,8 @@ def kind_of(lines: Sequence[str]) -> str:
 def _documents(lines: Iterable[str], kind: str) -> Iterator[list[str]]:
     if kind == "wikitext":
         texts = (line for line in lines if not (len(line) > 1 and line[0] == line[-1] == "="))  # others are headings
-        yield from ([part for part in line.split(" . ") if part.strip(" .")] for line in texts if " . " in f"{line} ")
+        divided = ([part for part in line.split(" . ") if part.strip(" .")] for line in texts if " . " in f"{line} ")
+        yield from filter(None, divided)
         return
     for has_text, group in itertools.groupby(lines, bool):
         if has_text and kind == "lines":

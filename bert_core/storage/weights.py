@@ -3,7 +3,6 @@
 import fnmatch
 import functools
 import math
-import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -83,7 +82,7 @@ def open_tensors(path: Path) -> dict[str, Stored]:
 def open_weights(folder: Path) -> dict[str, Stored] | None:
     """The tensors in model.safetensors or, without it, in its parts, such as model-00001-of-00002.safetensors; None in
     a folder without weights. Raises CheckpointError if it has only others, or a file is damaged."""
-    files = weight_files(os.listdir(folder))
+    files = weight_files([path.name for path in folder.iterdir()])
     return {name: each for file in files for name, each in open_tensors(folder / file).items()} if files else None
 
 
