@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import struct
 import time
 import urllib.error
@@ -379,3 +380,21 @@ def test_the_page_installs_as_an_app_with_its_own_mark(client: Client) -> None:
     assert get("favicon.ico") == (ASSETS / "icon.png").read_bytes()
     with pytest.raises(urllib.error.HTTPError, match="404"):
         get("pwa_icon/20000")
+
+
+def test_the_page_of_docs_runs_and_names_every_endpoint_with_its_arguments(client):
+    text = (Path(__file__).resolve().parents[2] / "docs/api.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    address = re.search(r"http://127.0.0.1:\d+", code)[0]
+    exec(code.replace(address, client.src), scope := {})
+    [guesses], [of_the_run] = scope["guesses"], scope["guesses_of_the_run"]
+    assert len(guesses) == len(of_the_run) == 5
+    assert max(of_the_run, key=lambda guess: guess[1])[0] in scope["text"]
+    with pytest.raises(AppError):
+        client.predict(scope["run_id"], api_name="/training_status")
+    shown = dict(re.findall(r"^\| `(/\w+)\((.*?)\)` \|", text, re.MULTILINE))
+    served = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
+    assert shown.keys() == served.keys()
+    for name, arguments in shown.items():
+        names = [each.split("=")[0] for each in arguments.split(", ")]
+        assert names == [each["parameter_name"] for each in served[name]["parameters"]], name
