@@ -134,21 +134,16 @@ def _row(batches: TaskBatches, row: Row, length: int) -> dict[str, Any]:
     kinds = ["special" if token in (layout.cls, layout.sep) else plain for token in ids[:used]]
     for position in () if row.positions is None else row.positions:
         kinds[position] = "asked"
-    if row.offsets is not None and row.target is not None and row.target.any():
-        start, end = row.target[0]
+    if row.answer:
+        start, end = row.answer
         kinds[start : end + 1] = ["answer"] * (end + 1 - start)
     return {
         "tokens": [token_text(layout.tokenizer, token) for token in ids],
         "ids": ids,
         "kinds": kinds + ["padding"] * max(0, length - used),
-        "segments": [int(row.second <= t < used) for t in range(len(ids))],
+        "segments": row.inputs[1] + [0] * (length - used),
         "lost": row.lost,
     }
-
-
-def _has_answer(row: Row) -> bool:
-    """Whether a window has the whole answer."""
-    return row.target is not None and bool(row.target.any())
 
 
 def _same(batches: TaskBatches, number: int) -> range:
@@ -162,7 +157,7 @@ def _with_others(batches: TaskBatches, own: list[int]) -> list[int]:
     rows = batches.rows
     if batches.rows_of(own[:1])[0].offsets is None:
         return own
-    return [i for i in _same(batches, own[0]) if _has_answer(rows[i]) or any(abs(i - each) < 2 for each in own)]
+    return [i for i in _same(batches, own[0]) if rows[i].answer or any(abs(i - each) < 2 for each in own)]
 
 
 def _window(batches: TaskBatches, number: int, epoch: Sequence[np.ndarray], step: int) -> dict[str, Any]:
@@ -179,22 +174,15 @@ def _window(batches: TaskBatches, number: int, epoch: Sequence[np.ndarray], step
         "number": number - every.start + 1,
         "of": len(every),
         "step": step + at - (step - 1) % len(epoch),
-        "with_answer": [i - every.start + 1 for i in every if row.offsets is not None and _has_answer(batches.rows[i])],
+        "with_answer": [i - every.start + 1 for i in every if batches.rows[i].answer],
     }
     if row.offsets is not None:
-        inside = _context(row)
-        before = batches.rows[number - 1].first + len(_context(batches.rows[number - 1])) if number > every.start else 0
-        after = batches.rows[number + 1].first if number + 1 < every.stop else row.first + len(inside)
-        shared = [*inside[: max(0, before - row.first)], *inside[after - row.first :]]
-        ends = {"from": row.first + 1, "to": row.first + len(inside)}
-        found["window"] |= {**ends, "before": max(0, before - row.first), "after": ends["to"] - after, "shared": shared}
+        inside = np.flatnonzero(row.inside).tolist()
+        before = max(0, batches.rows[number - 1].end - row.first) if number > every.start else 0
+        after = row.end - batches.rows[number + 1].first if number + 1 < every.stop else 0
+        shared = [*inside[:before], *inside[len(inside) - after :]]
+        found["window"] |= {"from": row.first + 1, "to": row.end, "before": before, "after": after, "shared": shared}
     return found
-
-
-def _context(row: Row) -> list[int]:
-    """The positions in a window that show its context."""
-    assert row.offsets is not None
-    return np.flatnonzero(row.offsets[:, 0] >= 0).tolist()
 
 
 def _shapes(batches: TaskBatches, batch: TaskBatch) -> list[list[str]]:

@@ -30,7 +30,7 @@ def samples_value(data: TaskData, checkpoint: Checkpoint, config: FinetuningData
     chosen, config = samples(data.examples), config.within(checkpoint.config.max_position_embeddings)
     layout, task = Layout(data.labels(), checkpoint.tokenizer, config), data.kind
     rows = task.rows(chosen[:1], layout)
-    windows = [row for row in rows if row.offsets is not None and row.target is not None and row.target.any()]
+    windows = [row for row in rows if row.answer]
     shown = rows if task.has_choices else (windows or rows)[:1]
     figure = {
         "task": task.name,

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from balcony.finetune.answers import task_model
 from balcony.frame.page_request import PageRequest
 from balcony.parts.export import Row, python_code
@@ -36,8 +34,6 @@ def windows_value(asked: PageRequest, most: int | None = MOST_SHOWN) -> dict[str
     ]
     windows, before = [], 0
     for row, logits, own in zip(rows, found, answers):
-        assert row.offsets is not None
-        end = row.first + int(np.count_nonzero(row.offsets[:, 0] >= 0))
         listed = [
             {
                 "answer": context[slice(*each.span)],
@@ -49,9 +45,9 @@ def windows_value(asked: PageRequest, most: int | None = MOST_SHOWN) -> dict[str
             }
             for each in own[:most]
         ]
-        overlap = max(0, before - row.first)
-        windows.append({"start": row.first, "end": end, "overlap": overlap, "count": len(own), "candidates": listed})
-        before = end
+        place = {"start": row.first, "end": row.end, "overlap": max(0, before - row.first)}
+        windows.append({**place, "count": len(own), "candidates": listed})
+        before = row.end
     return {"id": id_of(example, parts), "most": MOST_SHOWN, "windows": windows}
 
 
@@ -89,7 +85,7 @@ def windows_code(asked: PageRequest) -> str:
         checkpoint,
         f"question, context = {example.texts!r}",
         "rows = task_rows(checkpoint, (question, context))",
-        "[(row.first, row.first + sum(row.offsets[:, 0] >= 0)) for row in rows]  # windows, in tokens of the context",
+        "[(row.first, row.end) for row in rows]  # windows, in tokens of the context",
         "windows = zip(rows, task_logits(checkpoint, rows))",
         f"[candidates(context, *window, {config.best_answers}, {config.longest_answer}) for window in windows]",
     )

@@ -142,12 +142,11 @@ def pairs_of(given: TaskInput, logits: np.ndarray, found: Prediction, layout: La
     """The best starts and ends of the followed window in pairs, the best first, each with its probability or why it is
     no answer: MOST_PAIRS that the rules allow, and MOST_REFUSED for each rule that refuses some."""
     row, context, config = given.row, given.example.texts[1], layout.config
-    assert row.offsets is not None
     count, every = min(config.best_answers, MOST_ENDS), np.arange(len(logits))
-    inside, first = row.offsets[:, 0] >= 0, refusals(row, every, every, 1).diagonal() == 0
+    first = refusals(row, every, every, 1).diagonal() == 0
     starts, ends = (
-        np.unique(np.concatenate([best_positions(scores, each, count) for each in (where, inside | True)]))
-        for scores, where in zip(logits.T, (first, inside))
+        np.unique(np.concatenate([best_positions(scores, each, count) for each in (where, every >= 0)]))
+        for scores, where in zip(logits.T, (first, row.inside))
     )
     codes = refusals(row, starts, ends, config.longest_answer)
     answers = {(each.start, each.text): each for each in found.answers}

@@ -185,11 +185,8 @@ class Candidate(NamedTuple):
 
 def candidates(context: str, row: Row, logits: np.ndarray, best: int = 20, longest: int = 30) -> list[Candidate]:
     """What a window proposes, the best first, before `best_answers` chooses among all windows; arguments as there."""
-    assert row.offsets is not None
-    assert row.widest is not None
-    inside = row.offsets[:, 0] >= 0
-    starts = best_positions(logits[:, 0], inside & row.widest, best)
-    ends = best_positions(logits[:, 1], inside, best)
+    starts = best_positions(logits[:, 0], row.inside & row.widest, best)
+    ends = best_positions(logits[:, 1], row.inside, best)
     allowed = np.argwhere(refusals(row, starts, ends, longest) == 0)
     pairs = [(int(starts[i]), int(ends[j])) for i, j in allowed]
     found = [Candidate(i, j, float(logits[i, 0] + logits[j, 1]), span_of(context, row, i, j)) for i, j in pairs]
@@ -204,9 +201,8 @@ def best_positions(scores: np.ndarray, allowed: np.ndarray, count: int) -> np.nd
 
 def refusals(row: Row, starts: np.ndarray, ends: np.ndarray, longest: int) -> np.ndarray:
     """Why a start with an end is no answer, (starts, ends), as indices of REFUSED; 0 where it may be one."""
-    assert row.offsets is not None
     assert row.widest is not None
-    outside, lengths = row.offsets[:, 0] < 0, ends - starts[:, None] + 1
+    outside, lengths = ~row.inside, ends - starts[:, None] + 1
     rules = (outside[starts, None] | outside[ends], ~row.widest[starts, None], lengths < 1, lengths > longest)
     return np.select(rules, range(1, len(REFUSED)), 0)
 

@@ -87,6 +87,25 @@ class Row:
         """The ids and the segments, as `follow` takes them."""
         return [*self.ids], [int(t >= self.second) for t in range(len(self.ids))]
 
+    @property
+    def inside(self) -> np.ndarray:
+        """Of a window: (T,) whether each token is of the context."""
+        assert self.offsets is not None
+        return self.offsets[:, 0] >= 0
+
+    @property
+    def end(self) -> int:
+        """Of a window: the index after its last token in the context."""
+        return self.first + int(self.inside.sum())
+
+    @property
+    def answer(self) -> tuple[int, int] | None:
+        """Of a window that has the whole answer: the positions of its first and last token."""
+        if self.offsets is None or self.target is None or not self.target.any():
+            return None
+        start, end = self.target[0].tolist()
+        return start, end
+
 
 Parts = Sequence[tuple[Row, np.ndarray]]  # the rows of an example, each with its logits
 
