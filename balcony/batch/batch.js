@@ -2,7 +2,7 @@
 // The view follows the selected step; drawing other masks holds the step until a person selects another one.
 // Kinds of tokens do not differ by colour alone: each has its own border, and asked words name their kind.
 
-import { button, direction, disable, draws, el, fill, tools, withTerms } from "../parts/elements.js";
+import { button, direction, disable, draws, el, fill, judged, tools, withTerms } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
 import { ask, question } from "../frame/question.js";
 import { scrolling, table, toggle } from "../controls.js";
@@ -52,18 +52,12 @@ function token({ tokens, ids, kinds, guesses, asks = [], window }, at, end) {
     guess && [
       el("small.b-token-kind", kind),
       el("small", "true: ", el("bdi", guess.label)),
-      guess.is_right ? el("small", "✓ ", el("bdi", said), likely) : el("small.b-wrong", "✗ ", el("bdi", said), likely),
+      judged("small", guess.is_right, el("bdi", said), likely),
       el("small", `loss ${guess.loss.toFixed(2)}`),
     ],
     asks.map(({ what, at: right, guessed, is_right: isRight }) => [
       what && right === at && el("small.b-token-kind", what),
-      what &&
-        guessed === at &&
-        el(
-          isRight ? "small" : "small.b-wrong",
-          isRight ? "✓ " : "✗ ",
-          what === "start" ? "model: start" : "model: end",
-        ),
+      what && guessed === at && judged("small", isRight, what === "start" ? "model: start" : "model: end"),
     ]),
     el("small.b-token-id", kind === "later" ? `${ids[at]} · -100` : `${ids[at]}`),
   );
@@ -105,12 +99,9 @@ function pair(row, number, label) {
   const { segments, is_next: isNext, is_next_probability: likely } = row,
     isRight = likely >= 0.5 === isNext,
     probability = percent(isNext ? likely : 1 - likely);
-  const judged = el(
-      isRight ? "span" : "span.b-wrong",
-      `${isRight ? "✓" : "✗"} the model's probability: ${probability}`,
-    ),
+  const said = judged("span", isRight, `the model's probability: ${probability}`),
     title = `Pair ${number}: ${segments.includes(1) ? truth(isNext, label) : "A alone, without B"}. `;
-  return el("section.b-pair", el("h4", title, isNext !== null && judged), lines(row));
+  return el("section.b-pair", el("h4", title, isNext !== null && said), lines(row));
 }
 
 /** An answer, or a number. @param {string | number} value */
@@ -121,9 +112,9 @@ function asked({ label, guess, probability, loss, is_right: isRight, what, score
   const rest = of - scores.length,
     said = (/** @type {string | number} */ value) => [isChoice && "choice ", shown(value)];
   return [
-    el(
-      isRight === false ? "p.b-wrong" : "p",
-      isRight !== null && (isRight ? "✓ " : "✗ "),
+    judged(
+      "p",
+      isRight,
       what && [el("strong", what), ", "],
       "true: ",
       said(label),

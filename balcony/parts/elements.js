@@ -144,6 +144,13 @@ export const notes = (texts) => texts.map((text) => note(text));
 /** What can only be pressed, in a line; pictures leave it out. @param {...Child} content */
 export const tools = (...content) => el("div.b-tools", { "data-no-picture": "" }, content);
 
+/**
+ * What is said of an answer, with its mark; without one where there is neither right nor wrong.
+ * @param {"p" | "b" | "span" | "small"} tag @param {boolean | null} isRight @param {...Child} content
+ */
+export const judged = (tag, isRight, ...content) =>
+  el(isRight === false ? `${tag}.b-wrong` : tag, isRight !== null && (isRight ? "✓ " : "✗ "), content);
+
 /** A name above a value, in a dl. @param {[name: Child, value: Child]} pair */
 export const fact = ([name, value]) => el("div", el("dt", name), el("dd", value));
 
