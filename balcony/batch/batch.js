@@ -163,25 +163,22 @@ function place({ number: used, answer }, { number, of, step, from, to, before = 
 /** One row of an example. @param {TaskRow} row @param {number} k its place among them @param {TaskRow[]} rows */
 function taskRow(row, k, rows) {
   const { window, lost, number, answer, asks } = row,
-    isChoice = rows.length > 1 && !window,
-    scores = rows[0].asks[0]?.scores ?? [],
-    score = scores.find(([name]) => isChoice && name === `${k + 1}`),
-    isRight = rows[0].asks[0]?.label === `${k + 1}`;
-  const about = [
-    window && el("p", place(row, window)),
-    isChoice && [
-      el(
-        "p",
-        el("strong", `Choice ${k + 1}`),
-        isRight && [" ", el("strong", "(right)")],
-        score && [": ", `score ${score[1].toFixed(2)} (${percent(score[2])})`],
-      ),
-    ],
-    lost > 0 && el("p.b-wrong", `${lost} of its tokens had no room.`),
+    { label, scores = [] } = rows[0].asks[0] ?? {},
+    score = scores.find(([name]) => name === `${k + 1}`);
+  const choice = rows.length > 1 && [
+    el("strong", `Choice ${k + 1}`),
+    label === `${k + 1}` && [" ", el("strong", "(right)")],
+    score && [": ", `score ${score[1].toFixed(2)} (${percent(score[2])})`],
   ];
-  if (number === null)
-    return el("details.b-preview-more", el("summary", place(row, /** @type {Window} */ (window))), lines(row));
-  return el("div.b-batch-row", about, answer !== undefined && asks.map((each) => asked(each)), lines(row));
+  const about = window ? place(row, window) : choice;
+  if (number === null) return el("details.b-preview-more", el("summary", about), lines(row));
+  return el(
+    "div.b-batch-row",
+    about && el("p", about),
+    lost > 0 && el("p.b-wrong", `${lost} of its tokens had no room.`),
+    answer !== undefined && asks.map((each) => asked(each)),
+    lines(row),
+  );
 }
 
 /** An example of a task with its rows. @param {TaskRow[]} rows */

@@ -7,7 +7,7 @@ import { rowsOf } from "../step_by_step/map.js";
 /** @import { Child } from "../parts/elements.js" */
 /** @typedef {{tokens: string[], second: number}} InputRow second: its first token of segment B */
 /** @typedef {[position: number, text: string]} Read what is read where; of choices the right one */
-/** @typedef {{task: string, layers: number, pooler: string, rows: InputRow[], of: number, contextFirst: boolean, read: Read[]}} Figure of: windows of the context, of which one is shown; see samples_value in balcony/finetune/answers.py */
+/** @typedef {{task: string, layers: number, pooler: string, rows: InputRow[], of: number, contextFirst: boolean, read: Read[]}} Figure of: windows of the context, of which one is shown; see samples_value in balcony/finetune/samples.py */
 
 const TOKEN = 66, // pixels
   MOST = 18; // tokens of a row
@@ -20,10 +20,10 @@ function namesOf({ task, rows, contextFirst }, row) {
   return isPair ? ["Sentence 1", "Sentence 2"] : ["Sentence"];
 }
 
-/** Cells from one column to another. @param {string} kind @param {number} from @param {number} to @param {...Child} content */
-function cell(kind, from, to, ...content) {
+/** What stands in a column, or in more. @param {string} kind @param {number} at @param {Child} content @param {number} [columns] */
+function cell(kind, at, content, columns = 1) {
   const made = el(`div.b-input-${kind}`, content);
-  made.style.gridColumn = `${from + 1} / ${to + 1}`;
+  made.style.gridColumn = `${at + 1} / span ${columns}`;
   return made;
 }
 
@@ -40,18 +40,13 @@ function inputs(figure, number, most, read) {
     needed = [0, second - 1, tokens.length - 1, ...read.map(([at]) => at), second],
     columns = rowsOf(tokens.length, most, needed);
   const pieces = columns.map(({ from, to }, k) => {
-    if (to - from > 1) return cell("gap", k, k + 1, `${to - from} more`);
-    return cell(
-      from < second ? "token.is-a" : "token.is-b",
-      k,
-      k + 1,
-      el("bdi", { title: tokens[from] }, tokens[from]),
-    );
+    if (to - from > 1) return cell("gap", k, `${to - from} more`);
+    return cell(from < second ? "token.is-a" : "token.is-b", k, el("bdi", { title: tokens[from] }, tokens[from]));
   });
   const border = columns.findIndex(({ to }) => to > second),
     ends = border < 0 ? [0, columns.length] : [0, border, columns.length];
   const names = namesOf(figure, number).map((name, k) => {
-    return cell(`name.is-${"ab"[k]}`, ends[k], ends[k + 1], `${name} · segment ${"AB"[k]}`);
+    return cell(`name.is-${"ab"[k]}`, ends[k], `${name} · segment ${"AB"[k]}`, ends[k + 1] - ends[k]);
   });
   return { columns, parts: [line(pieces, columns.length), line(names, columns.length)] };
 }
@@ -65,9 +60,9 @@ function outputs(figure, columns) {
     { length } = columns,
     texts = new Map(read.map(([at]) => [at, read.filter(([other]) => other === at).map(([, text]) => text)]));
   const vectors = columns.map(({ from, to }, k) => {
-    if (to - from > 1) return cell("gap", k, k + 1, "…");
+    if (to - from > 1) return cell("gap", k, "…");
     const name = from ? ["T", el("sub", `${from}`)] : "C";
-    return cell(texts.has(from) || readsMean(figure) ? "vector.is-read" : "vector", k, k + 1, name);
+    return cell(texts.has(from) || readsMean(figure) ? "vector.is-read" : "vector", k, name);
   });
   const first = rows[0].second < rows[0].tokens.length ? "the pair" : "the sentence";
   const said = columns.flatMap(({ from, to }, k) => {
@@ -75,11 +70,11 @@ function outputs(figure, columns) {
     if (!found) return [];
     if (task.startsWith("text-")) {
       const kind = task === "text-regression" ? "Number for" : "Class label of";
-      return cell("answer", 0, length, `${kind} ${first}: `, el("b", el("bdi", found[0])));
+      return cell("answer", 0, [`${kind} ${first}: `, el("b", el("bdi", found[0]))], length);
     }
     if (task === "question-answering")
-      return cell("answer", k, k + 1, from ? found.map((each) => el("b", each)) : el("b", "none"));
-    return cell(found[0] === "O" ? "answer" : "answer.is-tag", k, k + 1, el("b", { translate: "no" }, found[0]));
+      return cell("answer", k, from ? found.map((each) => el("b", each)) : el("b", "none"));
+    return cell(found[0] === "O" ? "answer" : "answer.is-tag", k, el("b", { translate: "no" }, found[0]));
   });
   return [line(said, length), line(vectors, length)];
 }
@@ -87,9 +82,9 @@ function outputs(figure, columns) {
 /** A score for each choice. @param {Figure} figure */
 function scores({ rows, read: [[right, text]] }) {
   const cells = rows.map((_, k) => {
-    return cell(k === right ? "vector.is-read" : "vector", k, k + 1, "C", el("sub", `${k + 1}`), " → ", "score");
+    return cell(k === right ? "vector.is-read" : "vector", k, ["C", el("sub", `${k + 1}`), " → ", "score"]);
   });
-  const said = cell("answer", 0, rows.length, "Softmax over the scores chooses: ", el("b", el("bdi", text)));
+  const said = cell("answer", 0, ["Softmax over the scores chooses: ", el("b", el("bdi", text))], rows.length);
   return [line([said], rows.length), line(cells, rows.length)];
 }
 
