@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 from tqdm import tqdm
 
-from bert_core.config import CORPUS_KINDS, VERSION, CorpusConfig, check_seed
+from bert_core.config import CORPUS_KINDS, VERSION, CorpusConfig, check_seed, pair_names
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS
 from bert_core.device import choose_device, gpu_fault
@@ -282,8 +282,7 @@ def _pair(job: Job, model: BertForPreTraining, step: int) -> Iterator[str]:
     for name, line in zip(names, lines):
         yield " ".join([name, *(token_text(job.tokenizer, token) for token in line.tolist())])
     if pair >= 0 and job.recipe.training.nsp_weight:
-        label = job.recipe.corpus.pair_label
-        answers = [label, "NotNext" if label == "IsNext" else f"not {label}"]
+        answers = pair_names(job.recipe.corpus.pair_label)
         yield f"The pair is {answers[pair]}, and judged {answers[found.seq_relationship_logits[0].argmax()]}."
 
 

@@ -233,6 +233,11 @@ class CorpusConfig(Settings):
     """What a pair with the label 1 is called."""
 
 
+def pair_names(label: str) -> tuple[str, str]:
+    """What pairs with the label 1 are called, and the others: the classes 0 and 1 of next sentence prediction."""
+    return label, "NotNext" if label == "IsNext" else f"not {label}"
+
+
 CORPUS_KINDS = choices(CorpusConfig.model_fields["kind"])  # see `Corpus.from_text`
 
 

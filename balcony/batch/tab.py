@@ -16,7 +16,7 @@ from balcony.parts.notes import pair_labels
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import NO_MODEL_YET, Workspace, is_finetuning
 from balcony.views import view
-from bert_core.config import MAX_SEED, DataConfig
+from bert_core.config import MAX_SEED, DataConfig, pair_names
 from bert_core.errors import InputError, RunError
 from bert_core.runs.job import Job
 from bert_core.runs.run import ENDED, Run
@@ -183,8 +183,7 @@ def legend(data: DataConfig) -> list[list[str]]:
 def batch_rows(value: dict[str, Any]) -> Iterator[Row]:
     """The value of `batch_value` as rows, one for each position, or two where an answer starts and ends there; cells
     without a value are None. What is asked of a whole row stands at its [CLS]; rows of other steps are left out."""
-    label, first = value.get("label"), value.get("first", 0)
-    other = "NotNext" if label == "IsNext" else f"not {label}"
+    (label, other), first = pair_names(value.get("label", "")), value.get("first", 0)
     for index, row in enumerate(value.get("rows", ()), first):
         about: Row = {"example": row.get("example", 0) + 1, "row": row["number"]}
         if "is_next" in row:

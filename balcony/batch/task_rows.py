@@ -69,14 +69,14 @@ def task_value(batches: TaskBatches, checkpoint: Checkpoint, step: int, shown: s
     with probe_lock:
         found = task_logits(checkpoint, batches.rows_of(numbers), batches.choices) if numbers else []
     logits, batch, rows = dict(zip(numbers, found, strict=True)), batches.batch(used), list[dict[str, Any]]()
-    for example, own in enumerate(chosen, shown.start or 0):
-        for number in _with_others(batches, own):
+    for example, here in enumerate(chosen, shown.start or 0):
+        for number in _with_others(batches, here):
             about = {"example": example, **_window(batches, number, epoch, step)}
             questions = [*_questions(batches, number, logits[number])] if number in logits else []
             for choice, row in enumerate(batches.rows_of([number])):
                 at = used.index(number) * batches.choices + choice if number in logits else None
-                asked = _places(row, questions) if choice == 0 else {"asks": [], "guesses": {}}
-                rows.append({**about, "number": at, **_row(batches, row, batch.input_ids.shape[-1]), **asked})
+                own = _row(batches, row, batch.input_ids.shape[-1], [] if choice else questions)
+                rows.append({**about, "number": at, **own})
     return {
         "task": task,
         "hint": f"{HINTS[task]} {AFTER}",
@@ -119,20 +119,13 @@ def _names(batches: TaskBatches, row: Row) -> Sequence[str]:
     return [f"{token_text(batches.layout.tokenizer, int(token))} ({i})" for i, token in enumerate(row.ids)]
 
 
-def _places(row: Row, questions: list[dict[str, Any]]) -> dict[str, Any]:
-    """Questions about tokens by their positions, and those about a row."""
-    if row.positions is None:
-        return {"asks": questions, "guesses": {}}
-    return {"asks": [], "guesses": {f"{position}": each for position, each in zip(row.positions, questions)}}
-
-
-def _row(batches: TaskBatches, row: Row, length: int) -> dict[str, Any]:
-    """The tokens of a row, filled up to `length`."""
-    layout, used = batches.layout, len(row.ids)
+def _row(batches: TaskBatches, row: Row, length: int, questions: list[dict[str, Any]]) -> dict[str, Any]:
+    """The tokens of a row, filled up to `length`; the questions about them by position, and those about all of it."""
+    layout, used, positions = batches.layout, len(row.ids), [] if row.positions is None else row.positions.tolist()
     ids = [*map(int, row.ids), *[layout.pad] * (length - used)]
     plain = "untouched" if row.positions is None else "later"
     kinds = ["special" if token in (layout.cls, layout.sep) else plain for token in ids[:used]]
-    for position in () if row.positions is None else row.positions:
+    for position in positions:
         kinds[position] = "asked"
     if row.answer:
         start, end = row.answer
@@ -143,6 +136,8 @@ def _row(batches: TaskBatches, row: Row, length: int) -> dict[str, Any]:
         "kinds": kinds + ["padding"] * max(0, length - used),
         "segments": row.inputs[1] + [0] * (length - used),
         "lost": row.lost,
+        "asks": questions if row.positions is None else [],
+        "guesses": {f"{position}": each for position, each in zip(positions, questions)},
     }
 
 

@@ -29,11 +29,9 @@ def windows_value(asked: PageRequest, most: int | None = MOST_SHOWN) -> dict[str
     with probe_lock:
         rows = task_rows(checkpoint, example)
         found = task_logits(checkpoint, rows)
-    answers = [
-        candidates(context, row, own, config.best_answers, config.longest_answer) for row, own in zip(rows, found)
-    ]
     windows, before = [], 0
-    for row, logits, own in zip(rows, found, answers):
+    for row, logits in zip(rows, found):
+        own = candidates(context, row, logits, config.best_answers, config.longest_answer)
         listed = [
             {
                 "answer": context[slice(*each.span)],

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from balcony.frame.masking import lacking_note
+from bert_core.config import pair_names
 from bert_core.probes.reading import unknown_words
 from bert_core.storage.checkpoint import Checkpoint
 
-NEXT = ("IsNext", "NotNext")
+NEXT = pair_names("IsNext")
 PAIRS_ONLY = "This model was trained on pairs of sentences, not on single ones; add a second sentence."
 EACH_ALONE = (
     "This model was trained on pairs of sentences; here it reads each sentence alone, so its vectors may differ from "
@@ -35,4 +36,4 @@ def pair_labels(checkpoint: Checkpoint) -> tuple[str, str]:
     """The names of classes 0 and 1 of the sentence-pair head: IsNext and NotNext, or those of the recipe's pairs."""
     corpus = (checkpoint.recipe or {}).get("corpus")
     label = corpus.get("pair_label") if isinstance(corpus, dict) else None
-    return (label, f"not {label}") if isinstance(label, str) and label != NEXT[0] else NEXT
+    return pair_names(label) if isinstance(label, str) else NEXT
