@@ -26,13 +26,14 @@ class FineTune extends LiveRun {
   answer = el("div", { id: "task-answer", "aria-live": "polite" });
   choices = KINDS.lines({ label: "Choices, one on each line" }, "", (choices) => ask({ choices }));
   lines = el("div.b-control", this.choices.parts);
-  windows = windowsPanel();
-  trial = el("section.b-card", el("h3", "Try it: the sentences above"), this.lines, this.answer, this.windows.element);
+  trial = el("section.b-card", el("h3", "Try it: the sentences above"), this.lines, this.answer);
 
   /** @param {HTMLElement} root @param {ViewContext} context */
   constructor(root, context) {
     super(context, statusLine("Fine-tuning progress", "task"));
     this.board.say("", CHOOSE);
+    this.windows = windowsPanel(context.options.windows);
+    this.trial.append(this.windows.element);
     const { board, pause, stop, drawing, trial, judged, lines } = this;
     board.line.append(pause, stop);
     for (const part of [board.bar, drawing, trial, pause, stop, lines]) part.hidden = true;

@@ -52,7 +52,7 @@ OFTEN = (  # settings that people change most
 OWN_EXAMPLES = "Your own examples are used. To use those of the task, empty the fields under “Examples of your own”."
 PASTED = "Your examples"  # the name of examples that were pasted
 MOST_READ = 200  # examples whose words are counted
-UNKNOWN = "The shown model knows few of these words. Choose one at the top that does, such as english-mini."
+UNKNOWN = "The shown model knows few of these words. Choose one at the top that does, or train one on such texts."
 TUNED = "The shown model is fine-tuned already; its encoder learns on, with a new output layer."
 
 
@@ -129,21 +129,22 @@ class FinetuneTab:
             with gr.Column(scale=8, min_width=340):
                 for function in (results_value, tried_value, windows_value, command):
                     page.answers.add(function.__name__, function)
-                self.monitor = view(
-                    "finetune/run",
-                    options={"series": ["loss", "measure"], "id": "task-curves"} | {"alone": self.workspaces.alone},
-                    elem_id="fine-tune",
-                )
-                exporter(
+                windows = exporter(
                     *(page, "windows and candidates"),
-                    of="task-answer",
+                    of="task-windows",
                     elem_id="task-windows-download",
                     name="candidates",
                     answer=lambda asked: {"windows": windows_value(asked, None)},
                     views=("windows",),
                     rows=window_rows,
                     code=windows_code,
-                    is_second=True,
+                    is_inside=True,
+                )
+                curves = {"series": ["loss", "measure"], "id": "task-curves"}
+                self.monitor = view(
+                    "finetune/run",
+                    options=curves | {"alone": self.workspaces.alone, "windows": windows},
+                    elem_id="fine-tune",
                 )
                 self.form.columns.render()
                 self.samples = view("finetune/samples", elem_id="task-samples")

@@ -1,7 +1,10 @@
 // The windows in which a context is read for the asked question, and the candidates of each before the answer is chosen.
 
 import { scrolling, table } from "../controls.js";
+import { exporter } from "../parts/downloads.js";
 import { el, fill } from "../parts/elements.js";
+
+/** @import { ExportOptions } from "../parts/downloads.js" */
 
 /** @typedef {{answer: string, start_token: number, end_token: number, start_logit: number, end_logit: number, score: number}} Candidate */
 /** @typedef {{start: number, end: number, overlap: number, count: number, candidates: Candidate[]}} Window */
@@ -10,10 +13,13 @@ import { el, fill } from "../parts/elements.js";
 const WINDOWS = ["Window", "From token", "To before", "Overlap", "Question's id", "Candidates"],
   CANDIDATES = ["Window", "Candidate", "Starts at", "Ends at", "Start logit", "End logit", "Score"];
 
-/** A folded part of the page. */
-export function windowsPanel() {
+/** A folded part of the page. @param {ExportOptions} options of its button "Save" */
+export function windowsPanel(options) {
   const content = el("div"),
-    element = el("details.b-preview-more", { id: "task-windows" }, el("summary", "Windows and candidates"), content);
+    save = el("div", { id: options.id }),
+    head = el("summary", "Windows and candidates"),
+    element = el("details.b-preview-more", { id: options.of }, head, content, save);
+  exporter(save, options);
   element.hidden = true;
   return {
     element,
@@ -41,7 +47,7 @@ export function windowsPanel() {
         scrolling("Windows", table(WINDOWS, rows)),
         el("p", "The best start and end are chosen among these; the tokens are counted in their window, with [CLS]."),
         scrolling("Candidates", table(CANDIDATES, candidates, { numbers: 2 })),
-        more && el("p.b-empty", `The first ${most} of each window; “Save windows and candidates” below has all.`),
+        more && el("p.b-empty", `The first ${most} of each window; “Save” below has all.`),
       );
     },
   };

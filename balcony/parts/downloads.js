@@ -7,7 +7,7 @@ import { on, orError, say } from "../frame/page.js";
 import { link, question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 
-/** @typedef {{id: string, of: string, what: string, kinds: string[], isSecond: boolean}} ExportOptions of: id of the element in a picture */
+/** @typedef {{id: string, of: string, what: string, kinds: string[]}} ExportOptions of: id of the element in a picture */
 
 /** @type {Record<string, [name: string, hint: string]>} */
 const KINDS = {
@@ -65,25 +65,23 @@ async function savePicture(element, name, title) {
 
 /**
  * The button "Save" with its list of kinds of files. named: kinds with a name and a hint of their own
- * @param {{id: string, what: string, kinds: string[], named?: typeof KINDS, isSecond?: boolean}} options
+ * @param {{id: string, what: string, kinds: string[], named?: typeof KINDS}} options
  * @param {(kind: string) => void} press
  */
-export function saveMenu({ id, what, kinds, named = {}, isSecond }, press) {
+export function saveMenu({ id, what, kinds, named = {} }, press) {
   const items = kinds.map((kind) => {
     const [name, hint] = named[kind] ?? KINDS[kind];
     return el("button", { id: `${id}-${kind}`, onclick: () => press(kind) }, el("b", name), " ", el("span", hint));
   });
   const list = roam(el("div.b-save-kinds", { role: "group", "aria-label": `Save ${what} as` }, items));
-  return el(
-    "div.b-save",
-    { "data-no-picture": "" },
-    popover(isSecond ? `Save ${what} ▾` : "Save ▾", { "aria-label": `Save ${what}` }, list),
-  );
+  return el("div.b-save", { "data-no-picture": "" }, popover("Save ▾", { "aria-label": `Save ${what}` }, list));
 }
 
 /** @type {View} */
-export function view(root, { options: given }) {
-  const options = /** @type {ExportOptions} */ (given);
+export const view = (root, { options }) => exporter(root, options);
+
+/** @param {HTMLElement} root @param {ExportOptions} options */
+export function exporter(root, options) {
   const { dialog, show } = codeDialog(options.what);
   const problem = el("div"),
     complain = (/** @type {string} */ text) => fill(problem, note(text, true));

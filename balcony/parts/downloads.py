@@ -29,15 +29,15 @@ def exporter(
     title: Sequence[str] = ("text", "pair"),
     code: Callable[[PageRequest], str] | None = None,
     html: Callable[[PageRequest], str] | None = None,
-    is_second: bool = False,
-) -> None:
-    """Lay out the button "Save", whose items have the ids `<elem_id>-<kind>`.
+    is_inside: bool = False,
+) -> dict[str, Any]:
+    """Lay out the button "Save", whose items have the ids `<elem_id>-<kind>`; its options.
 
     of: elem_id of the picture. name: of the view, in the files' names; {stage} is that part of the question. answer:
     the values of views, as the page shows them. views: those of them that a JSON file holds: of the question's model
     and, where it is compared, of the other one. rows: the rows of one value in a CSV file. title: parts of the question
     that stand above a picture, before the model, and in the files' names. code: Python to copy. html: a page.
-    is_second: of its tab; the button says what it saves.
+    is_inside: a script lays it out in its own view, with these options.
     """
     kinds = ["png", "json", "csv", *(["html"] if html else []), *(["py"] if code else [])]
 
@@ -54,9 +54,11 @@ def exporter(
         found = answer(asked)
         return {"name": named, "content": file_text(kind, by_title(asked, [found[each] for each in views]), rows)}
 
-    options = {"id": elem_id, "of": of, "what": what, "kinds": kinds, "isSecond": is_second}
+    options = {"id": elem_id, "of": of, "what": what, "kinds": kinds}
     page.answers.add(elem_id, exported)
-    view("parts/downloads", options=options, elem_id=elem_id)
+    if not is_inside:
+        view("parts/downloads", options=options, elem_id=elem_id)
+    return options
 
 
 def by_title(asked: PageRequest, values: Sequence[Any]) -> dict[str, Any]:
