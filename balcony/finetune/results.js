@@ -22,6 +22,7 @@ import { ask, question, replace } from "../frame/question.js";
  * @property {[name: string, value: number][]} measures
  * @property {number} count of examples
  * @property {number} mistakes
+ * @property {number} always how many would be right with the most frequent answer for all
  * @property {string[]} labels
  * @property {number[][]} confusion
  * @property {Example[]} examples
@@ -109,15 +110,16 @@ const isJudged = ({ part, examples }) => Boolean(part) && examples[0]?.right !==
 /** @param {number[]} counts */
 const sum = (counts) => counts.reduce((before, each) => before + each, 0);
 
-/** How many examples are right, and would be with one label for all; "" where that is not said of them. @param {Results} results */
+/** How many examples are right, and would be with one answer for all; "" where that is not said of them. @param {Results} results */
 export function verdictOf(results) {
   if (!isJudged(results)) return "";
-  const { count, mistakes, part, labels, confusion } = results,
+  const { count, mistakes, always, part, labels, confusion } = results,
     totals = confusion.map(sum),
-    most = Math.max(...totals),
     isOneEach = sum(totals) === count; // not of the words or the labels of a text
-  const blind = isOneEach && `Always answering “${own(labels[totals.indexOf(most)])}” would be right for ${most}.`;
-  return [`${count - mistakes} of ${part} right.`, blind].filter(Boolean).join(" ");
+  const blind = isOneEach
+    ? `Always answering “${own(labels[totals.indexOf(Math.max(...totals))])}” would be right for ${always}.`
+    : `Always giving one and the same answer would be right for ${always}.`;
+  return `${count - mistakes} of ${part} right. ${blind}`;
 }
 
 /** The confusion matrix as a picture. @param {ReturnType<typeof heatMap>} map @param {Results} value */

@@ -16,6 +16,8 @@ from bert_core.config import LOCAL, Limits
 from bert_core.errors import CheckpointError, megabytes, quoted
 from bert_core.storage.checkpoint import MODEL_FILES, Checkpoint, save_checkpoint
 from bert_core.storage.weights import CONFIG, weight_files
+from bert_core.tasks.prediction import layout_of, task_of
+from bert_core.tasks.question_answering import QuestionAnswering
 
 MOST_BYTES, MOST_BYTES_OF_PARTS = 100, 200  # of a file's name; most systems refuse more than 255
 # Devices of Windows, which no file can be named after, whatever its ending.
@@ -44,6 +46,10 @@ _OTHER_LAYER = """from transformers import AutoTokenizer, {kind}
 tokenizer, model = AutoTokenizer.from_pretrained("{folder}"), {kind}.from_pretrained("{folder}")
 tokens = tokenizer(["a text"], ["another text"], return_tensors="pt")
 print(model(**{tokens}))"""
+_CONTEXT_FIRST = """
+It learned with the context first, then the question. The pipeline of transformers puts the question first, which this
+model has not learned: give its tokenizer the context, then the question.
+"""
 _MAX_RATIO = 16  # of their bytes to those that may be uploaded; weights do not become smaller in a zip
 
 
@@ -70,6 +76,8 @@ def save_to_share(checkpoint: Checkpoint, folder: Path) -> None:
     tokens = choices if kind == "BertForMultipleChoice" else "tokens"
     lines = lines.format(kind=kind, folder=folder.name, tokens=tokens)
     card = _CARD.format(name=folder.name, kind=kind, lines=lines)
+    if checkpoint.head is not None and task_of(checkpoint).name == QuestionAnswering.name:
+        card += _CONTEXT_FIRST * layout_of(checkpoint).config.context_first
     (folder / "README.md").write_text(card, encoding="utf-8")
 
 

@@ -5,6 +5,8 @@ import { options, table, toggle } from "../controls.js";
 import { button, disable, draws, el, note, tools } from "../parts/elements.js";
 import { keep, on, visitor } from "../frame/page.js";
 
+const TYPING_MS = 300;
+
 /** @typedef {{name: string, id: string, label: string, info: string, range: string, choices: [value: string, text: string][]}} Setting */
 /** @typedef {{recipe: string, values: Record<string, string>, changed: Record<string, string>}} Held */
 
@@ -19,6 +21,7 @@ class Settings {
   /** @type {Held} */
   held = { recipe: "", values: {}, changed: {} };
   all = false;
+  typing = 0;
   why = note("", true);
   undo = button("Undo all changes", () => this.change({}, "anew"));
 
@@ -46,6 +49,7 @@ class Settings {
         id: `${id}-value`,
         "aria-describedby": `${id}-info`,
         oninput: () => this.give(name, box.value),
+        onchange: () => this.tell(),
       },
       box = choices.length
         ? options(el("select", attributes), choices)
@@ -82,7 +86,18 @@ class Settings {
   change(changed, event) {
     this.why.remove();
     this.take({ ...this.held, changed });
-    this.trigger(event);
+    clearTimeout(this.typing);
+    this.typing = 0;
+    if (event === "input") this.typing = setTimeout(() => this.tell(), TYPING_MS);
+    else this.trigger(event);
+  }
+
+  /** Tell the page of what was typed: not of each key, since it reads all examples again. */
+  tell() {
+    if (!this.typing) return;
+    clearTimeout(this.typing);
+    this.typing = 0;
+    this.trigger("input");
   }
 
   /** @param {Held} held */

@@ -111,6 +111,10 @@ class TaskData:
                 held.update(names[key])
                 held_out.add(key)
         if not held_out:
+            if self.task == QuestionAnswering.name:  # its groups are contexts, each with all of its questions
+                raise CorpusError(
+                    f"All questions of {self.name} are about one context; add another or a validation file."
+                )
             raise CorpusError(f"No example of {self.name} can be held out; add examples of each label.")
         kept, out = list[Example](), list[Example]()
         for key, own in groups.items():

@@ -156,6 +156,7 @@ class Judged:
 class Review:
     measures: Metrics
     always: Metrics  # what always giving the most frequent answer would get
+    always_right: int  # examples for which that would be right
     judged: tuple[Judged, ...]  # all examples, mistakes first and of these the worst first
     labels: tuple[str, ...]  # names of labels or tags
     confusion: tuple[tuple[int, ...], ...]  # how often each, a row, was predicted as each, a column; or empty
@@ -175,7 +176,10 @@ def review(checkpoint: Checkpoint, data: TaskData) -> Review:
     table = tuple(map(tuple, confusion(pairs, labels) if pairs else ()))
     always, said = verdict(batches, loss)
     notes = (*data.notes[before:], *batches.cut(), *said)
-    return Review(batches.measures([each.label for each in found]), always, tuple(judged), labels, table, notes)
+    measures, right = batches.measures([each.label for each in found]), [each.label for each in data.examples]
+    guesses = map(Prediction, task.always(right)[1])
+    always_right = sum(task.judge(each, guess, labels)[0] is True for each, guess in zip(data.examples, guesses))
+    return Review(measures, always, always_right, tuple(judged), labels, table, notes)
 
 
 def verdict(batches: TaskBatches, loss: float) -> tuple[Metrics, list[str]]:

@@ -198,7 +198,7 @@ def test_a_run_is_paused_and_stopped_beside_the_train_tab(page: Page) -> None:
     open_tab(page, "Fine-tune")
     page.evaluate("document.body.classList.toggle('dark')")  # with no picture yet
     reason = page.locator("#fine-tune .b-reason")
-    expect_seen(reason, "test examples right.", in_window=True)
+    expect_seen(reason, re.compile(r"test examples right\. Always answering"), in_window=True)
     page.locator("#task-pause").click()
     expect_seen(reason, "Training step")  # the model that was tested is an earlier one now
     page.locator("#task-stop").click()
@@ -252,13 +252,16 @@ def test_the_windows_and_candidates_of_a_question_are_seen_and_saved(page: Page,
     windows, save = page.locator("#task-windows"), page.locator("#task-windows-download")
     expect(windows).to_be_hidden()
     fine_tune(page, epochs=1)
+    expect_seen(
+        page.locator("#fine-tune .b-reason"), "right. Always giving one and the same answer would be right for 0."
+    )
     page.locator("#task-examples").get_by_role("button").first.click()
     windows.locator("summary").click()
     rows = windows.locator("table").first.locator("tbody tr")
     expect(rows.first.locator("th")).to_have_text("1")
     expect(rows.nth(1)).to_contain_text("test-")  # the question's id
     expect_seen(windows, "below has all")
-    expect_seen(save, "Save windows and candidates")
+    expect_seen(windows.locator(".b-save"), "Save")  # among what it saves, not below the results
     found = json.loads(download(page, "#task-windows-download-json", tmp_path, "candidates.json"))
     table = list(csv.DictReader(download(page, "#task-windows-download-csv", tmp_path, "candidates.csv").splitlines()))
     assert rows.count() == len(found["windows"]) > 1

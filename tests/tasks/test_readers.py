@@ -7,7 +7,7 @@ import pytest
 
 from bert_core.config import PUBLIC
 from bert_core.errors import CorpusError
-from bert_core.tasks.examples import TASKS, TaskParts, load_task
+from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task
 from bert_core.tasks.task import Example
 
 
@@ -228,6 +228,9 @@ def test_the_held_out_part_has_its_share_of_each_label_whatever_the_seed(tmp_pat
             assert held_out.names() == held
             assert (len(training.examples), len(held_out.examples)) == sizes
     alone = read(tmp_path, "a B-LOC\n\nb B-PER\n", "token-classification")
+    one = [Example((question, "hello"), (("hello", 0),)) for question in ("who ?", "where ?")]
+    with pytest.raises(CorpusError, match=r"All questions of own\.json are about one context; add another or a valid"):
+        TaskData("question-answering", one, "own.json").split(0.5, 0)
     with pytest.raises(CorpusError, match=r"No example of task\.txt can be held out"):
         alone.split(0.3, seed=1)
 

@@ -34,6 +34,23 @@ def test_every_task_says_what_always_the_same_answer_gets(kind, tiny_checkpoint)
     assert sum(said.startswith("Always answering ") for said in result.verdict) == 2
 
 
+def test_how_many_examples_one_answer_for_all_has_right(tiny_checkpoint):
+    def always_right(kind, *answers, text=("hello romeo",)):
+        examples = [Example(text, *each) for each in answers]
+        return review(tuned[kind], TaskData(kind, examples, "test")).always_right
+
+    kinds = ("text-classification", "text-regression", "multiple-choice", "question-answering", "token-classification")
+    tuned = {kind: finetune(tiny_checkpoint, labelled(kind), **QUICK).checkpoint for kind in kinds}
+    name, other = tuned["text-classification"].head.labels[:2]
+    assert always_right("text-classification", (name,), (other,), (name,)) == 2
+    assert always_right("text-regression", (1.0,), (1.0,)) == 0  # a number is not right or wrong
+    assert always_right("multiple-choice", (1,), (0,), (1,), text=("hello", "romeo", "juliet")) == 2
+    assert always_right("question-answering", ((("romeo", 0),),), ((),), text=("hello", "romeo")) == 1
+    tag = next(each for each in tuned["token-classification"].head.labels if each != "O")
+    words = ("hello", "romeo")
+    assert always_right("token-classification", (("O", "O"), words), ((tag, "O"), words), (("O", "O"), words)) == 2
+
+
 def test_a_rare_label_is_held_out_too(tiny_checkpoint):
     examples = [Example(("team",), "pos")] * 290 + [Example(("romeo",), "neg")] * 10
     result = finetune(tiny_checkpoint, TaskData("text-classification", examples), **QUICK, validation_share=0.1)

@@ -34,6 +34,7 @@ from balcony.handlers import own
 from balcony.models.tab import model_facts
 from balcony.parts.export import BYTE_ORDER_MARK, file_text
 from balcony.parts.task_input import PAIR_HINT
+from balcony.server.files import save_to_share
 from balcony.server.news import run_news
 from balcony.server.workspace import Workspace
 from balcony.server.workspaces import Workspaces
@@ -42,7 +43,6 @@ from bert_core.config import FinetuningData
 from bert_core.errors import CorpusError, InputError
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.runs.run import Run
-from bert_core.storage.checkpoint import save_checkpoint
 from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task
 from bert_core.tasks.task import Example, Prediction
 from bert_core.tasks.token_classification import spans_of
@@ -326,7 +326,9 @@ def test_the_windows_of_a_question_and_their_candidates_are_those_of_transformer
     assert (value["id"], place) == ("q7", [(0, 10, 0), (6, 16, 4), (12, 22, 4)])  # 15 - 3 - 2 tokens of 22
 
     checkpoint = task_model(asked).model.checkpoint
-    save_checkpoint(checkpoint, tmp_path)
+    save_to_share(checkpoint, tmp_path)
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert ("The pipeline of transformers puts the question first" in card) == context_first
     theirs = AutoModelForQuestionAnswering.from_pretrained(tmp_path).eval()
     texts = example.texts[::-1] if context_first else example.texts
     encoded = AutoTokenizer.from_pretrained(tmp_path)(
