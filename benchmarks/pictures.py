@@ -23,13 +23,6 @@ PICTURES = {  # taken after the animation's run: the tab, and what is asked ther
     "step-by-step": ("Step by step", MINI),
     "fine-tune": ("Fine-tune", MINI),
 }
-PICTURES = {  # after the animation's run, by the name of the file: what is asked
-    "train": {"tab": "train"},
-    "masked-words": {**MINI, "tab": "masked-words", "hidden": [5]},
-    "attention": {**MINI, "tab": "attention", "hidden": [], "head": [0, 5]},
-    "step-by-step": {**MINI, "tab": "step-by-step"},
-    "fine-tune": {**MINI, "tab": "fine-tune"},
-}
 
 
 class Film:
@@ -98,9 +91,11 @@ def take_pictures(page: Page, folder: Path) -> None:
     """Write a picture of each."""
     folder.mkdir(exist_ok=True)
     for name, (tab, question) in PICTURES.items():
-        page.get_by_role("tab", name=tab, exact=True).click()
+        button = page.get_by_role("tab", name=tab, exact=True)
+        button.click()
         page.evaluate("question => Balcony.ask(question)", question)
         page.wait_for_timeout(5000)
+        expect(button).to_have_attribute("aria-selected", "true")
         picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
         picture.save(folder / f"{name}.webp", quality=QUALITY, method=6)
 
