@@ -94,6 +94,10 @@ def take_pictures(page: Page, folder: Path) -> None:
         button = page.get_by_role("tab", name=tab, exact=True)
         button.click()
         page.evaluate("question => Balcony.ask(question)", question)
+        if name == "fine-tune":
+            page.locator("#task-start").click()
+            expect(page.locator("#task-status")).to_have_text("Finished")
+            page.locator("#task-status").evaluate("it => it.scrollIntoView()")
         page.wait_for_timeout(5000)
         expect(button).to_have_attribute("aria-selected", "true")
         picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
