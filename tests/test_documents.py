@@ -2,6 +2,7 @@
 
 import ast
 import json
+import math
 import re
 import shlex
 import tomllib
@@ -14,8 +15,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from test_boundaries import imports_of
 
+import balcony.__main__
 import balcony.app
 from bert_core.__main__ import _parser, main
+from bert_core.config import LOCAL, PUBLIC
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -282,6 +285,32 @@ def test_the_package_requires_what_is_pinned_and_each_part_of_it_what_it_imports
         [pinned] = pins[each.name].specifier
         assert each.specifier.contains(pinned.version), each
     assert all(name in page_of("docs/deploy.md").split("## What is installed")[1].split("\n## ")[0] for name in pins)
+
+
+UNITS = {"MB": 2**20, "GB": 2**30, "million": 10**6, "s": 1, "minutes": 60, "": 1}
+
+
+def test_the_docs_have_the_limits_of_the_program():
+    table = page_of("docs/deploy.md").split("## The limits")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
+    [head, *rows] = rows
+    assert head[-2:] == ["`--limits public`", "`--limits local`"]
+    for column, limits in ((1, PUBLIC), (2, LOCAL)):
+        said = []
+        for row in rows:
+            number, _, unit = row[column].replace(",", "").partition(" ")
+            said.append(math.inf if number == "what" else float(number) * UNITS[unit])
+        assert said == list(vars(limits).values())
+
+
+def test_the_docs_have_every_option_of_the_page(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["app.py", "--help"])
+    with pytest.raises(SystemExit):
+        balcony.__main__.arguments()
+    options = set(re.findall(r"^  (--[\w-]+)", capsys.readouterr().out, re.MULTILINE))
+    table = page_of("docs/deploy.md").split("## The options")[1].split("\n## ")[0]
+    assert len(options) > 8
+    assert options == set(re.findall(r"`(--[\w-]+)", "".join(line.split(" | ")[0] for line in table.splitlines())))
 
 
 def test_the_first_command_is_the_same_in_both_shells():
