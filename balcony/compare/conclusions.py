@@ -18,8 +18,8 @@ CONCLUSIONS = {  # by outcome; a contrast has the sentences for the others
     "failed": "a model that did not learn says nothing about what differs; try a third of the learning rate",
     "no better": f"no model is more than {100 * MARGIN:g} points above always giving the most frequent answer; "
     "take more steps",
-    "saturated": f"all models are within {100 * MARGIN:g} points of 100%, so there is no room for a difference; take a "
-    "longer text or a harder task",
+    "saturated": f"“{{measure}}” leaves no room for a difference, because all models are within {100 * MARGIN:g} "
+    "points of 100%; take a longer text or a harder task",
     "few seeds": "with {seeds} this difference may be chance; run three",
     "unclear": "{seeds} do not settle the difference in “{measure}” between “{first}” and “{other}”, because their "
     "results overlap; take more steps or a longer text",

@@ -71,8 +71,8 @@ class Messages {
     this.pressed = target instanceof Element ? target.closest(BUTTONS) : null;
   }
 
-  /** @param {{text: string, until?: Until}} said */
-  say({ text, until = "press" }) {
+  /** @param {{text: string, until?: Until, done?: boolean}} said done: it confirms a press */
+  say({ text, until = "press", done = false }) {
     const { closed, shown, options } = this;
     if (closed.has(text) || shown.has(text)) return;
     const close = () => {
@@ -81,13 +81,14 @@ class Messages {
     };
     const message = el(
       "div.b-message",
-      note(text, until !== "closed"),
+      note(text, until !== "closed" && !done),
       text.includes(options.active) && button("Stop that run", () => this.stop().then(close), { id: "stop-active" }),
       button("✕", close, { "aria-label": "Close this message" }),
     );
     shown.set(text, [message, until, until === "press" ? this.pressed : null]);
     this.root.append(message);
-    announce("refused", { text });
+    if (done) message.role = "status";
+    else announce("refused", { text });
     requestAnimationFrame(this.standAll);
     this.follow();
   }
@@ -116,7 +117,7 @@ class Messages {
     if (this.shown.size && top !== window) this.following = setTimeout(() => this.follow(), FOLLOW_MS);
   }
 
-  /** @param {{text: string} | null} value */
+  /** @param {{text: string, done?: boolean} | null} value */
   draw(value) {
     if (value) this.say(value);
   }

@@ -145,7 +145,7 @@ class TrainTab:
         def handle(token: str, *values: Any) -> Updates:
             def attempt() -> Updates:
                 said = work(self.workspaces.find(token), *values)
-                return self.page.say(said) if said else {}
+                return self.page.say(said, done=True) if said else {}
 
             return on_error(self.page.say)(attempt)() | self.show(token)
 

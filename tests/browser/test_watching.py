@@ -234,6 +234,7 @@ def test_a_paused_run_takes_a_new_learning_rate_and_an_ended_one_continues(page:
     page.locator("#new-rate input").fill("0.0005")
     page.locator("#change-rate").click()
     expect_seen(page.locator(".b-message"), "The learning rate is 0.0005 from the next step on.", in_window=True)
+    expect(page.locator(".b-message .is-error")).to_have_count(0)  # no red line beside what was done
     page.locator("#pause").click()
     page.locator("#stop").click()
     wait_for_status(page, "Stopped")

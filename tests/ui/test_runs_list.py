@@ -428,7 +428,10 @@ def test_the_answer_says_no_more_than_the_numbers() -> None:
     saturated = [marked(nsp_accuracy=1.0)] * 3
     answered = answer_on("segments", saturated, saturated)
     assert answered.startswith("Pairs right: 100% ± 0 (With segments)")
-    assert answered.endswith("no room for a difference; take a longer text or a harder task.")
+    assert answered.endswith(
+        ". “Pairs right” leaves no room for a difference, because all models are within 5 points of 100%; take a "
+        "longer text or a harder task."
+    )
     constant = [marked(nsp_accuracy=0.5, baseline=0.5)] * 3
     assert answer_on("segments", constant, constant) == (
         "Pairs right: 50% ± 0 (With segments), 50% ± 0 (Without segments), 50% (always the most frequent answer). "
@@ -440,8 +443,8 @@ def test_what_is_not_asked_is_called_that() -> None:
     nothing = [marked(kept_accuracy=math.nan, masked_accuracy=0.97)] * 3
     assert answer_on("mask-kind", nothing, nothing) == (
         "Right at words left unchanged. Not asked in this test. Right at [MASK]: 97% ± 0 (80/10/10), 97% ± 0 (Always "
-        "[MASK]). All models are within 5 points of 100%, so there is no room for a difference; take a longer text or "
-        "a harder task."
+        "[MASK]). “At [MASK]” leaves no room for a difference, because all models are within 5 points of 100%; "
+        "take a longer text or a harder task."
     )
 
 
