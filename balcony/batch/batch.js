@@ -2,7 +2,7 @@
 // The view follows the selected step; drawing other masks holds the step until a person selects another one.
 // Kinds of tokens do not differ by colour alone: each has its own border, and asked words name their kind.
 
-import { button, direction, disable, draws, el, fill, judged, tools, withTerms } from "../parts/elements.js";
+import { button, code, direction, disable, draws, el, fill, judged, tools, withTerms } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
 import { ask, question } from "../frame/question.js";
 import { scrolling, table, toggle } from "../controls.js";
@@ -34,9 +34,6 @@ const QUESTIONS = {
 };
 const SAMPLES = { masked: "[[[MASK]]]", special: "[[[CLS]]]", padding: "[[[PAD]]]" };
 const KINDS = { masked: "[[masked]]", replaced: "[[replaced]]", kept: "[[kept]]" };
-
-/** What no language translates. @param {string} text */
-const code = (text) => el("code", { translate: "no" }, text);
 
 /** A token; an asked word with its kind, the true word, the guess and the loss. @param {any} row @param {number} at @param {number} end */
 function token({ tokens, ids, kinds, guesses, asks = [], window }, at, end) {

@@ -124,6 +124,9 @@ export function keepingSelection(part, draw) {
   return result;
 }
 
+/** A formula in the names of the code, which no language translates. @param {string} text */
+export const code = (text) => el("code", { translate: "no" }, text);
+
 /** @param {Child} content @param {(event: any) => any} press @param {Attributes} [attributes] */
 export const button = (content, press, attributes = {}) =>
   el("button.b-small", { onclick: press, ...attributes }, content);

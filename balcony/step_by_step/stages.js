@@ -3,7 +3,7 @@
 import { attend, unfolded, weighted } from "../parts/row.js";
 import { level } from "../colours.js";
 import { row, scrolling, table } from "../controls.js";
-import { bar, bringIn, button, el, fill, note, tools } from "../parts/elements.js";
+import { bar, bringIn, button, code, el, fill, note, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { has, number, percent, precise, toggled } from "../parts/numbers.js";
 import { ask } from "../frame/question.js";
@@ -65,8 +65,6 @@ const MOST_VALUES = 6; // of the weighted sum
  * @property {(names: string[], index: number, word?: string) => void} open shows the products that numbers are sums of
  */
 /** @typedef {[word: Node, share: number, ...numbers: string[]]} Listed a row of a table */
-/** A formula in the names of the code, which no language translates. @param {string} text */
-export const code = (text) => el("code", { translate: "no" }, text);
 
 /** @typedef {(vector: string) => string} Numbers the number of a vector at the chosen place, as text */
 

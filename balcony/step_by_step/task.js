@@ -1,10 +1,10 @@
 // The last stage of a fine-tuned model: its task's own layer in numbers, and the answer that they make.
 
 import { row, scrolling, table } from "../controls.js";
-import { bar, button, el, tools } from "../parts/elements.js";
+import { bar, button, code, el, tools } from "../parts/elements.js";
 import { number, percent, precise } from "../parts/numbers.js";
 import { ask } from "../frame/question.js";
-import { code, listed, pooled, vectorsOf } from "./stages.js";
+import { listed, pooled, vectorsOf } from "./stages.js";
 
 /** @import { Child } from "../parts/elements.js" */
 /** @import { Listed, Shown, Task } from "./stages.js" */

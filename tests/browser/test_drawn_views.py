@@ -7,6 +7,16 @@ from playwright.sync_api import Page, expect
 from balcony.train.monitor import SERIES
 from tests.ui.test_colours import contrast
 
+# A chart of a run of 100 steps, `chart` in `root`, of a given `width`, with `options`.
+BEGIN = """
+            const root = document.createElement("div");
+            root.style.width = `${width}px`;
+            document.querySelector(".gradio-container").append(root);
+            (await import("/modules/frame/page.js")).setVisitor("a");
+            const chart = new (await import("/modules/train/curves.js")).Curves(root, options, {});
+            chart.begin({ run: "x", steps: 100 });
+"""
+
 
 @pytest.fixture(scope="module")
 def page(shared: Page) -> Page:
@@ -99,13 +109,8 @@ def test_names_of_losses_do_not_stand_on_each_other_on_a_logarithmic_scale(
     page: Page, unigram: float, width: int
 ) -> None:
     over = page.evaluate(
-        """async ([options, unigram, width]) => {
-            const root = document.createElement("div");
-            root.style.width = `${width}px`;
-            document.querySelector(".gradio-container").append(root);
-            (await import("/modules/frame/page.js")).setVisitor("a");
-            const chart = new (await import("/modules/train/curves.js")).Curves(root, options, {});
-            chart.begin({ run: "x", steps: 100 });
+        f"async ([options, unigram, width]) => {{{BEGIN}"
+        """
             const points = Array.from({ length: 90 }, (_, k) => [k + 1, 4 * 0.93 ** k, 0.7 * 0.93 ** k, 0.5, 0.5]);
             const baselines = {
                 uniform: { loss: 4, label: "uniform guess (ln 54 = 3.99)" },
@@ -130,13 +135,8 @@ def test_names_of_losses_do_not_stand_on_each_other_on_a_logarithmic_scale(
 def test_names_of_losses_stand_inside_the_plot_and_beside_the_curves(page: Page, width: int, few: int) -> None:
     """few: steps between two points of a curve that reaches the word frequencies soon and hardly leaves them."""
     outside, crossed = page.evaluate(
-        """async ([options, width, few]) => {
-            const root = document.createElement("div");
-            root.style.width = `${width}px`;
-            document.querySelector(".gradio-container").append(root);
-            (await import("/modules/frame/page.js")).setVisitor("a");
-            const chart = new (await import("/modules/train/curves.js")).Curves(root, options, {});
-            chart.begin({ run: "x", steps: 100 });
+        f"async ([options, width, few]) => {{{BEGIN}"
+        """
             const loss = (step) => (step < 55 ? 6 - step / 30 : 3.3 + 0.6 * (Math.ceil(step / few) % 2));
             const points = Array.from({ length: Math.floor(100 / few) }, (_, k) => few * (k + 1))
                 .map((step) => [step, loss(step), 0.1, 0.5, 0.5]);

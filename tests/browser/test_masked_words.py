@@ -142,7 +142,7 @@ def test_a_pressed_guess_shows_its_path(page: Page) -> None:
     token = page.locator("#masked-guesses bdi.b-guess-word").nth(1).text_content()
     expect(closer.get_by_role("columnheader").nth(1)).to_have_text(f"Rank of {token}")
     said = re.compile(f"If “{token}” is right, the loss is −ln (.*) = (.*); a uniform guess has ln 41 = 3.7136")
-    expect(closer).to_contain_text(said)
+    expect_seen(closer, said)
     p, loss = re.findall(said, closer.inner_text())[0]
     assert float(loss) == pytest.approx(-math.log(float(p)), abs=1e-3)
     expect(closer.get_by_role("img")).to_have_accessible_name(re.compile("^All 41 words"))

@@ -356,7 +356,7 @@ def test_a_label_is_made_of_the_pooled_vector(task_page: Page, tuned: dict[str, 
     rows = steps.locator("tbody tr")
     expect(rows).to_have_count(3)
     logits = dict(zip(value["task"]["labels"], value["vectors"]["task"]))
-    expect(rows.first).to_contain_text(f"{best}{shown(logits[best])}")
+    expect_seen(rows.first, f"{best}{shown(logits[best])}")
     steps.get_by_role("button", name=best, exact=True).click()
     expect_seen(steps.locator(".b-unfolded"), f"Score of {best}")
     assert numbers(steps.locator(".b-unfolded p").text_content())[-1] == pytest.approx(logits[best], abs=1e-4)
@@ -387,8 +387,8 @@ def test_choices_are_asked_for_and_each_is_a_row(task_page: Page, tuned: dict[st
     expect(steps.locator("tbody tr")).to_have_count(2)
     question = dataclasses.replace(TYPED, choices=("Nice to meet you.", "Great."), row=1)
     value = steps_value(tuned["choice"], question, listed)
-    expect(steps.locator("tr", has_text="Great.")).to_contain_text(shown(value["vectors"]["task"][1]))
-    expect(steps.locator("tr", has_text="Nice to")).to_contain_text(shown(value["vectors"]["task"][0]))
+    expect_seen(steps.locator("tr", has_text="Great."), shown(value["vectors"]["task"][1]))
+    expect_seen(steps.locator("tr", has_text="Nice to"), shown(value["vectors"]["task"][0]))
     steps.get_by_role("button", name="Great.", exact=True).click()
     wait_for_question(task_page, row="1")
     expect(steps.get_by_label("Row").locator("option:checked")).to_have_text("2 Great.")
@@ -409,14 +409,14 @@ def test_starts_and_ends_have_scores_and_pairs_that_are_no_answer_have_a_reason(
     logits = value["vectors"]["task"]
     for i in (0, count - 2):
         start, end = map(shown, logits[2 * i : 2 * i + 2])
-        expect(tables.first.locator("tbody tr").nth(i)).to_contain_text(re.compile(f"{start}.*{end}"))
-    expect(tables.first.locator("tbody tr").first).to_contain_text("outside the context")
+        expect_seen(tables.first.locator("tbody tr").nth(i), re.compile(f"{start}.*{end}"))
+    expect_seen(tables.first.locator("tbody tr").first, "outside the context")
     expect_seen(steps.locator(".b-answers"), value["task"]["answers"][0][0])
     pairs = tables.last.locator("tbody tr")
     expect(pairs).to_have_count(len(value["task"]["pairs"]))
     for i, pair in enumerate(value["task"]["pairs"]):
-        expect(pairs.nth(i)).to_contain_text(shown(pair["score"]))
-        expect(pairs.nth(i)).to_contain_text(pair["why"])
+        expect_seen(pairs.nth(i), shown(pair["score"]))
+        expect_seen(pairs.nth(i), pair["why"])
     reasons = {pair["why"] for pair in value["task"]["pairs"]}
     assert {"", "outside the context", "the end is before the start"} <= reasons
     tables.first.get_by_role("button", name="romeo", exact=True).click()
@@ -434,8 +434,8 @@ def test_each_token_has_scores_of_tags_and_pieces_that_are_not_asked_are_marked(
     rows, logits = steps.locator("tbody tr"), value["vectors"]["task"]
     expect(rows).to_have_count(len(value["tokens"]))
     for i in range(len(value["tokens"])):
-        expect(rows.nth(i)).to_contain_text("".join(shown(each) for each in logits[3 * i : 3 * i + 3]))
-        expect(rows.nth(i)).to_contain_text(value["task"]["why"][i])
+        expect_seen(rows.nth(i), "".join(shown(each) for each in logits[3 * i : 3 * i + 3]))
+        expect_seen(rows.nth(i), value["task"]["why"][i])
     expect_seen(rows.first, "special token")
     best, _ = value["task"]["answers"][0]
     expect_seen(steps.locator(".b-answers"), f"{value['tokens'][2]} → {best}", in_window=True)
