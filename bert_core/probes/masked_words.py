@@ -86,7 +86,7 @@ def fill_masks(checkpoint: Checkpoint, texts: Sequence[str], *, top_k: int = 5) 
 
 
 def _fill(checkpoint: Checkpoint, texts: Sequence[tuple[str, str | None]], top_k: int) -> list[list[list[Guess]]]:
-    found = [_find_masks(checkpoint, *each) for each in texts]
+    found = [find_masks(checkpoint, *each) for each in texts]
 
     def guesses(_: int, scores: Tensor) -> list[list[Guess]]:
         return [[*likeliest(checkpoint, row, top_k)] for row in scores]
@@ -120,7 +120,7 @@ def layer_lens(
     The head was trained on the last layer, where it gives the answer of `fill_mask`. On earlier layers it shows where
     this head can read that answer, not where the answer appears. The candidates are the last layer's `top_k` likeliest
     tokens and those of `words` that are one known token. mask and errors as for `rate_guess`."""
-    encoding, positions = _find_masks(checkpoint, text, text_pair, mask)
+    encoding, positions = find_masks(checkpoint, text, text_pair, mask)
     states = hidden_states(checkpoint, encoding)[:, positions[mask]].to(checkpoint.model.device)  # (L + 1, D)
     scores = log_probabilities(checkpoint, checkpoint.model.score_words(states)).cpu()  # (L + 1, V)
     tokens = [token for token, _ in likeliest(checkpoint, scores[-1], top_k)]
@@ -167,7 +167,7 @@ def leave_one_out(
     return LeaveOneOut(rated.pieces, rated.probability, tuple(words), torch.tensor(without))
 
 
-def _find_masks(checkpoint: Checkpoint, text: str, text_pair: str | None, mask: int = 0) -> tuple[Encoding, list[int]]:
+def find_masks(checkpoint: Checkpoint, text: str, text_pair: str | None, mask: int = 0) -> tuple[Encoding, list[int]]:
     """The input and the positions of its masks; there must be one of number `mask`."""
     require(checkpoint, "mlm")
     encoding = encode_text(checkpoint, text, text_pair)
@@ -184,7 +184,7 @@ def _at_mask(
 ) -> tuple[Encoding, list[int], list[int], WordGuess]:
     """A word rated at a [MASK] and those after it, None for the likeliest token; with the input, and the positions and
     ids of the word's pieces."""
-    encoding, positions = _find_masks(checkpoint, text, text_pair, mask)
+    encoding, positions = find_masks(checkpoint, text, text_pair, mask)
     [scores] = word_scores(checkpoint, [row_of(encoding)], [positions[mask:]], lambda _, scores: scores)
     if word is None:
         ids = [int(scores[0].argmax())]
