@@ -131,6 +131,13 @@ function chip({ words, cuts, known }, index, onclick) {
   return el(known[index] ? "button.b-word" : "button.b-word.is-unknown", { dir: "auto", onclick }, pieces);
 }
 
+/** Gradio has no place between its strip of tabs and their content. @param {HTMLElement} root */
+function putBelowTabs(root) {
+  const strip = document.querySelector("#tabs > .tab-wrapper"),
+    bar = root.closest(".block");
+  if (bar && strip && strip.nextElementSibling !== bar) strip.after(bar);
+}
+
 /**
  * The line below the sentences, and what paints all words.
  * @param {HTMLElement} root @param {Record<string, any>} tabs see balcony/frame/tab.py @param {Sentences} state
@@ -139,6 +146,7 @@ function chip({ words, cuts, known }, index, onclick) {
 function painter(root, tabs, state, fields, give) {
   const [hint, lacking] = ["sentence-hint", "unknown-words"].map((id) => el("p.b-empty", { id })),
     problem = el("div"),
+    keys = el("p.b-empty", { id: "word-keys" }, "The arrow keys go from word to word."),
     beside = comparison(),
     swap = button("⇄", () => give(swapped(state.words)), { id: "swap", ...named("Swap the sentences") }),
     undo = button("Back to the earlier sentences", back, { id: "undo", hidden: "" });
@@ -150,7 +158,7 @@ function painter(root, tabs, state, fields, give) {
   root.classList.add("b-bar-view");
   root.append(
     el("div.b-sentences", fields[0].element, swap, fields[1].element),
-    el("div.b-bar-line", hint, undo, beside),
+    el("div.b-bar-line", hint, keys, undo, beside),
     lacking,
     problem,
   );
@@ -178,6 +186,7 @@ function painter(root, tabs, state, fields, give) {
     const tab = tabs[question.tab];
     root.hidden = !tab;
     if (!tab) return;
+    putBelowTabs(root);
     build();
     [...root.querySelectorAll(".b-word")].forEach((item, index) => mark(item, index, tab.press, state.words));
     // A field that scrolls can be reached by keyboard, by its words or by itself.

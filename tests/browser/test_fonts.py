@@ -70,3 +70,17 @@ def test_letters_are_twice_as_large_where_the_browser_s_font_size_is(page: Page)
     large = page.evaluate(sizes, parts)
     page.evaluate("document.documentElement.style.fontSize = ''")
     assert large[4] > usual[4]
+
+
+@pytest.mark.parametrize(("width", "height"), [(1366, 768), (390, 844)])
+def test_no_word_of_a_long_sentence_is_out_of_sight_in_large_letters(page: Page, width: int, height: int) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    page.evaluate("document.documentElement.style.fontSize = '200%'")
+    show(page, "masked-words", text=" ".join(["Hello Romeo how are you I am Juliet"] * 3), pair="", hidden="12")
+    words, last = page.locator(".b-chips").first, page.locator(".b-chips").first.get_by_role("button").last
+    expect(last).to_have_css("font-size", "28px")
+    last.scroll_into_view_if_needed()
+    expect_seen(last, "Juliet", in_window=True)
+    unseen = words.evaluate("each => each.scrollHeight - each.clientHeight")
+    page.evaluate("document.documentElement.style.fontSize = ''")
+    assert unseen == 0

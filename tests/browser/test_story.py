@@ -251,6 +251,20 @@ def test_arrow_keys_go_through_words_and_heads(page: Page) -> None:
     expect(page.locator("#attention-map .b-map-title")).to_have_text("Layer 2, head 2")
 
 
+def test_tab_goes_from_the_tabs_to_the_words_and_then_to_the_answer(page: Page) -> None:
+    open_tab(page, "Masked words")
+    word, keys = page.get_by_role("group", name=SENTENCES[0]).get_by_role("button"), page.locator("#word-keys")
+    expect(word).to_have_count(7)
+    expect(keys).to_be_hidden()
+    page.locator("#tab-models-button").focus()
+    page.keyboard.press("Tab")
+    expect(word.first).to_be_focused()
+    expect_seen(keys, "The arrow keys go from word to word.", in_window=True)
+    page.locator("#compare-with").focus()
+    page.keyboard.press("Tab")
+    expect(page.locator("#guess-first-masked-words")).to_be_focused()
+
+
 def test_a_chosen_option_looks_chosen_under_the_pointer_too(page: Page) -> None:
     circle = page.get_by_role("radio", name="The recipe's own text")
     colour = circle.evaluate("circle => getComputedStyle(circle).backgroundColor")
