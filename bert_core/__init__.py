@@ -21,7 +21,7 @@ from bert_core.probes.attention import ablation_map, attention, head_facts, head
 from bert_core.probes.exam import exam
 from bert_core.probes.masked_words import fill_mask, fill_masks, layer_lens, leave_one_out, rate_guess, sweep
 from bert_core.probes.sentence_pairs import next_sentence, pair_matrix
-from bert_core.probes.stages import activations, follow, without_heads
+from bert_core.probes.stages import activations, carrying, follow, patch_map, stands_out, without_heads
 from bert_core.probes.unmasking import copied, unmask
 from bert_core.probes.vectors import encode, sentence_vectors, words_in_contexts
 from bert_core.runs.recipe import (
