@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from balcony.frame.question import Question
-from balcony.masked_words.closer_view import NO_MASK, NO_PLACE, closer_code, closer_rows, closer_value
+from balcony.masked_words.closer_view import NO_MASK, closer_code, closer_rows, closer_value
+from balcony.parts.swaps import NO_PLACE
 from bert_core import load_checkpoint
 from bert_core.config import CHECKPOINTS
 from bert_core.errors import InputError
