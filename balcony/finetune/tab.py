@@ -198,7 +198,8 @@ class FinetuneTab:
             if not about:  # nobody has to know the columns of these files
                 facts["notes"] = [note for note in facts["notes"] if note not in parts.train.notes]
             facts["notes"][:0] = about or [recipe.description]
-            return {form.facts: facts, self.samples: samples_value(parts.train, checkpoint, self.data(recipe, values))}
+            samples = samples_value(parts.train, checkpoint, self.data(recipe, values))
+            return {form.facts: facts, self.samples: samples | lacking(self.workspaces, parts.train, checkpoint)}
 
         shown, of = described(), form.source(values)
         task = recipe_of(values[form.task]).task
@@ -285,16 +286,30 @@ def shown_run(space: Workspace) -> dict[str, Any]:
     return {"visitor": space.token, "run": run.id if run else None}
 
 
+def unknown_share(data: TaskData, checkpoint: Checkpoint) -> float:
+    """How many of the words of the first examples a model lacks."""
+    texts = [text for example in data.examples[:MOST_READ] for text in example.texts]
+    tokenized = checkpoint.tokenizer.encode_batch(texts, add_special_tokens=False)
+    tokens = [token for encoding in tokenized for token in encoding.tokens]
+    return tokens.count(UNK) / max(1, len(tokens))
+
+
+def lacking(workspaces: Workspaces, data: TaskData, checkpoint: Checkpoint) -> dict[str, Any]:
+    """Where a model lacks many words of the examples: how many, and a model of the program that knows them, or ""."""
+    if (share := unknown_share(data, checkpoint)) <= MANY_UNKNOWN:
+        return {}
+    others = ((name, workspaces.shipped(name).checkpoint) for name in workspaces.shipped_names)
+    knowing = (name for name, other in others if unknown_share(data, other) <= MANY_UNKNOWN)
+    return {"unknown": percent(share), "knowing": next(knowing, "")}
+
+
 def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoint) -> dict[str, Any]:
     """What a task asks, its examples, and how many of their words the model lacks. Raises CorpusError for examples
     that cannot be learned."""
     train, labels = parts.train, parts.train.labels()
     count = len((parts.test or parts.validation or train).examples)
     share = 1.0 if parts.others else recipe.data.validation_share
-    texts = [text for example in train.examples[:MOST_READ] for text in example.texts]
-    tokenized = checkpoint.tokenizer.encode_batch(texts, add_special_tokens=False)
-    tokens = [token for encoding in tokenized for token in encoding.tokens]
-    unknown = tokens.count(UNK) / max(1, len(tokens))
+    unknown = unknown_share(train, checkpoint)
     held_out = parts.validation and f"{len(parts.validation.examples):,}"
     facts = [
         ["Kind", recipe.task.replace("-", " ")],

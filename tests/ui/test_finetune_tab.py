@@ -25,7 +25,7 @@ from balcony.finetune.answers import (
 )
 from balcony.finetune.columns import parts_of, path_of_parts
 from balcony.finetune.samples import samples, samples_value
-from balcony.finetune.tab import UNKNOWN, TaskForm, sample_of, task_facts
+from balcony.finetune.tab import UNKNOWN, TaskForm, lacking, sample_of, task_facts
 from balcony.finetune.windows import window_rows, windows_code, windows_value
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
@@ -38,7 +38,7 @@ from balcony.server.files import save_to_share
 from balcony.server.news import run_news
 from balcony.server.workspace import Workspace
 from balcony.server.workspaces import Workspaces
-from bert_core import load_recipe
+from bert_core import load_checkpoint, load_recipe
 from bert_core.config import FinetuningData
 from bert_core.errors import CorpusError, InputError
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
@@ -247,6 +247,16 @@ def test_the_facts_of_a_task_count_unknown_words_and_refuse_what_cannot_be_learn
     alike = TaskParts(TaskData("text-classification", [Example(("hello",), "yes")] * 9))
     with pytest.raises(CorpusError, match="it must be from 2"):
         task_facts(recipe, alike, tiny_checkpoint)
+
+
+def test_where_the_model_lacks_the_words_another_one_that_knows_them_is_named(service, tiny_checkpoint) -> None:
+    other = load_checkpoint("english-mini")
+    data = finetuning_recipe("subjects").source().train
+    workspaces = Workspaces(service, {"shipped": lambda: tiny_checkpoint, "other": lambda: other})
+    said = lacking(workspaces, data, tiny_checkpoint)
+    assert (said["knowing"], int(said["unknown"].rstrip("%")) > 50) == ("other", True)
+    assert lacking(workspaces, data, other) == {}
+    assert lacking(Workspaces(service, {"shipped": lambda: tiny_checkpoint}), data, tiny_checkpoint)["knowing"] == ""
 
 
 @pytest.mark.parametrize(
