@@ -7,7 +7,7 @@
     fill_mask(run.snapshots[-1].checkpoint(), "hello how [MASK] you", "hello romeo my name is juliet")
 
 To read: config, data/, model, training/; then storage/ (model folders), probes/ (questions to a model), tasks/, runs/,
-show (attention in a notebook or a file)."""
+show (attention in a notebook or a file), taught (which sentence taught a word)."""
 
 from bert_core.config import VERSION as __version__
 from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig
@@ -45,4 +45,5 @@ from bert_core.tasks.prediction import predict, review, task_logits, task_rows
 from bert_core.tasks.question_answering import BertForQuestionAnswering, best_answers, candidates
 from bert_core.tasks.texts import BertForSequenceClassification
 from bert_core.tasks.token_classification import BertForTokenClassification
+from bert_core.taught import taught
 from bert_core.training.trainer import Trainer

@@ -23,7 +23,7 @@ WINGS = {
         {"training", "storage"},
         {"probes", "tasks"},
         {"runs"},
-        {"show"},
+        {"show", "taught"},
         {"__main__", "__init__"},
     ],
     "balcony": [

@@ -106,7 +106,7 @@ def prepare_text(
             with contextlib.suppress(CorpusError):  # no pairs can be drawn from the part
                 return prepare_text(held_out, corpus, device, start, progress, times)
         asked = asked.override({"corpus.validation_share": 0.0})
-    parts = _parts(asked, used)
+    parts = parts_of(asked, used)
     if start is None:
         progress("training the tokenizer")
         tokenizer = train_tokenizer(parts.train, **vars(asked.tokenizer))
@@ -145,7 +145,8 @@ def _may_hold_out(text: Corpus) -> bool:
     return len(text.documents) >= _DOCUMENTS or len(text.sentences) >= _SENTENCES or nbytes >= _BYTES
 
 
-def _parts(recipe: Recipe, text: Corpus) -> TextParts:
+def parts_of(recipe: Recipe, text: Corpus) -> TextParts:
+    """What the recipe trains on and holds out of a text. Raises CorpusError for a text that is too short for that."""
     wanted = {"validation": recipe.corpus.validation_share, "test": recipe.corpus.test_share}
     shares = {part: share for part, share in wanted.items() if share}
     found = text.split(*shares.values(), needs_pairs=recipe.training.nsp_weight > 0)
