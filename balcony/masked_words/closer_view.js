@@ -1,17 +1,16 @@
-// Masked words in detail: layer by layer, with one more word hidden, each word hidden once, or others in the place of one.
+// Masked words in detail: layer by layer, explained, each word hidden once, or others in the place of one.
 
 import { bars } from "../parts/row.js";
-import { behindText, effect, effectLegend } from "../colours.js";
+import { behindText } from "../colours.js";
 import { keepingFocus, scrolling, table } from "../controls.js";
 import { bar, button, direction, el, fill, note, notes, own, roam, tools, withTerms } from "../parts/elements.js";
-import { count, percent, precise, signed } from "../parts/numbers.js";
+import { count, percent, precise } from "../parts/numbers.js";
 import { ask, openTab } from "../frame/question.js";
+import { Explanations } from "./explained.js";
 
 /** @typedef {{masks?: string[], mask?: number, text: string}} Common the masked words, the shown one, an explanation */
 /** @typedef {{best: [token: string, probability: number], rank: number, cells: number[]}} LensRow of a layer */
 /** @typedef {{kind: "lens", candidates: string[], watched: string, rows: LensRow[], size: number, words: [token: string, probability: number][]}} Lens */
-/** @typedef {{word: string, sentence: number, change: number}} Mattered a word; change of the answer's probability without it */
-/** @typedef {{kind: "mattered", answer: string, probability: number, words: Mattered[]}} LeaveOneOut */
 /**
  * @typedef {object} Swept A word that was hidden once.
  * @property {string} word
@@ -22,7 +21,7 @@ import { ask, openTab } from "../frame/question.js";
  */
 /** @typedef {{kind: "sweep", words: Swept[]}} Sweep */
 /** @typedef {{kind: "swap", places: [index: number, word: string][], place: number, answers: string[], rows: {word: string, cells: (number | null)[]}[], notes: string[]}} Swap */
-/** @typedef {Common & {error?: string} & (Lens | LeaveOneOut | Sweep | Swap | {kind: ""})} Closer */
+/** @typedef {Common & {error?: string} & (Lens | import("./explained.js").Explained | Sweep | Swap | {kind: ""})} Closer */
 
 const LEAST = 1e-38; // float32 has hardly a smaller probability; its logarithm is finite
 const HINT =
@@ -73,21 +72,6 @@ function lens({ rows, candidates, watched, words, size }) {
     ).box,
     tools(follow),
     el("p.b-empty", withTerms(said), " ", withTerms(HINT)),
-  ];
-}
-
-/** @param {Common & LeaveOneOut} value */
-function mattered({ answer, probability, masks = [], words }) {
-  const word = hiddenWord(answer),
-    isSmall = probability < 0.01 || words.every(({ change }) => Math.abs(change) < 0.01),
-    digits = isSmall ? 2 : 0,
-    now = isSmall ? `${(100 * probability).toFixed(digits)}%` : percent(probability);
-  return [
-    el("p", masks.length > 1 ? "With these masks, " : "With this mask, ", word, ` has ${now}.`),
-    sentences(words, ({ word, change }) =>
-      tint(el("span.b-seen", el("bdi", word), el("small.b-number", signed(100 * change, digits))), effect(-change)),
-    ),
-    effectLegend((loss) => signed(-100 * loss, 0)),
   ];
 }
 
@@ -156,8 +140,9 @@ function masks(names, shown) {
 export function view(root) {
   let open = Infinity; // index of the clicked word
   let words = "";
+  const explanations = new Explanations();
 
-  return function draw(/** @type {Closer | null} */ value) {
+  return function draw(/** @type {Closer | null} */ value, /** @type {any} */ of) {
     if (!value) return;
     const now = value.kind === "sweep" ? value.words.map(({ word }) => word).join(" ") : "";
     if (now !== words) open = Infinity;
@@ -167,7 +152,7 @@ export function view(root) {
         root,
         value.masks && value.masks.length > 1 && masks(value.masks, value.mask),
         value.kind === "lens" && lens(value),
-        value.kind === "mattered" && el("div", mattered(value)),
+        value.kind === "explained" && explanations.draw(value, of),
         value.kind === "sweep" && sweep(value, open, (index) => (open = index)),
         value.kind === "swap" && swap(value),
         value.error ? note(value.error, true) : value.text && el("p.b-empty", value.text),

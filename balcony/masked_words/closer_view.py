@@ -1,35 +1,36 @@
-"""Closer views of masked words: layer by layer, every word hidden once, one more word hidden, and other words in the
+"""Closer views of masked words: layer by layer, explanations on trial, every word hidden once, and other words in the
 place of one."""
 
-import contextlib
 from typing import Any
 
 from balcony.frame.masking import MaskedWord, mask_words, rated_guess, shown_mask
 from balcony.frame.question import Question
+from balcony.masked_words.explained import (
+    EXPLAINED,
+    NO_MASK,
+    NOT_ASKED,
+    explained_code,
+    explained_rows,
+    explained_value,
+)
 from balcony.parts.export import Row, python_code
 from balcony.parts.notes import unknown_note
 from balcony.parts.swaps import chosen_swap, swapped
 from bert_core.data.tokenizer import MASK, UNK
 from bert_core.errors import InputError
-from bert_core.probes.masked_words import LeaveOneOut, fill_mask, layer_lens, leave_one_out, sweep
+from bert_core.probes.masked_words import fill_mask, layer_lens, sweep
 from bert_core.probes.reading import tokenize
 from bert_core.storage.checkpoint import Checkpoint
 
-LENS, MATTERED, SWEEP, SWAP = VIEWS = ("lens", "mattered", "sweep", "swap")
+LENS, SWEEP, SWAP = "lens", "sweep", "swap"
+VIEWS = (LENS, EXPLAINED, SWEEP, SWAP)
 LABELS = {
     LENS: "Layer by layer",
-    MATTERED: "Which words mattered",
+    EXPLAINED: "Explanations on trial",
     SWEEP: "Every word once",
     SWAP: "Other words in one place",
 }
 MOST_BARS = 200
-NO_MASK = "Click a word above to hide it; this view shows one hidden word."
-MATTERED_HINT = (
-    "Each of the other words was hidden too, one at a time. The numbers are the change of the probability of {answer} "
-    "in percentage points; a minus means that the word helped. Words that stand in for each other can each change "
-    "little. Click a guess of the list to ask about that word."
-)
-NOT_ASKED = "“{guess}” is not one word of this model, so it cannot be asked about at this mask. "
 NOT_KNOWN = "This model does not know “{hidden}”, so the view follows its likeliest guess, “{answer}”. "
 SWEEP_HINT = (
     "Each word was hidden once; the stronger the colour, the likelier the model finds the word. Click a word to see "
@@ -54,7 +55,7 @@ def closer_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     if question.view == SWAP:
         shown |= swap_value(checkpoint, question, words)
     else:
-        show = lens_value if question.view == LENS else mattered_value
+        show = lens_value if question.view == LENS else explained_value
         shown |= show(checkpoint, masked, words[number])
     return shown | {"mask": number}
 
@@ -108,32 +109,6 @@ def _not_followed(masked: Question, word: MaskedWord, answer: str) -> str:
     return said + (NOT_KNOWN.format(hidden=word.word.text, answer=answer) if word.is_lacking else "")
 
 
-def mattered_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> dict[str, Any]:
-    """The words of both sentences, each with the change of the answer's probability when it is hidden too."""
-    answer, left = left_out(checkpoint, masked, word)
-    named = answer if answer and len(left.answer) == word.masks else " ".join(left.answer)
-    words = [
-        {"word": each.text, "sentence": each.sentence, "start": each.start, "change": without - left.probability}
-        for each, without in zip(left.words, left.without.tolist(), strict=True)
-    ]
-    return {
-        "kind": MATTERED,
-        "text": _not_followed(masked, word, answer or named) + MATTERED_HINT.format(answer=f"“{named}”"),
-        "answer": named,
-        "probability": left.probability,
-        "words": words,
-    }
-
-
-def left_out(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> tuple[str | None, LeaveOneOut]:
-    """The word whose probability is followed and its probabilities: a guess that was pressed or typed, else the hidden
-    word, else None for the likeliest guess."""
-    for answer in filter(None, (masked.guess.strip(), word.answer)):
-        with contextlib.suppress(InputError):  # a person's own guess that does not fit here
-            return answer, leave_one_out(checkpoint, *masked.texts, mask=word.mask, answer=answer)
-    return None, leave_one_out(checkpoint, *masked.texts, mask=word.mask)
-
-
 def sweep_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     """The words of both sentences, each with its own probability and the likeliest alternatives."""
     if not question.text.strip():
@@ -184,7 +159,9 @@ def closer_rows(value: dict[str, Any]) -> list[Row]:
     if value["kind"] == SWAP:
         rows = [(row["word"], zip(value["answers"], row["cells"])) for row in value["rows"]]
         return [{"word": word, "answer": answer, "probability": p} for word, cells in rows for answer, p in cells]
-    names = ("sentence", "word", "change", "probability", "log_probability")
+    if value["kind"] == EXPLAINED:
+        return [*explained_rows(value)]
+    names = ("sentence", "word", "probability", "log_probability")
     found = [{name: word[name] for name in names if name in word} for word in value.get("words", ())]
     return [row | {"sentence": row["sentence"] + 1} for row in found]
 
@@ -200,12 +177,10 @@ def closer_code(checkpoint: Checkpoint, question: Question) -> str:
         if question.view == SWAP:
             return swap_code(checkpoint, question, words)
         question, word = masked, words[shown_mask(question, words)]
-        if question.view == LENS:
-            function, fields = "layer_lens", ["candidates", "probabilities", "ranks", "best"]
-            options = f", mask={word.mask}, words={lens_words(word, question.guess)!r}"
-        else:
-            function, fields = "leave_one_out", ["answer", "probability", "words", "without"]
-            options = f", mask={word.mask}, answer={left_out(checkpoint, question, word)[0]!r}"
+        if question.view == EXPLAINED:
+            return explained_code(checkpoint, question, word, question.heads_off(checkpoint))
+        function, fields = "layer_lens", ["candidates", "probabilities", "ranks", "best"]
+        options = f", mask={word.mask}, words={lens_words(word, question.guess)!r}"
     return python_code(
         checkpoint,
         f"found = {function}(checkpoint, {question.texts_code}{options})",

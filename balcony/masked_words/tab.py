@@ -17,6 +17,7 @@ from balcony.frame.shown_model import caption
 from balcony.frame.tab import Tab
 from balcony.handlers import MALFORMED, on_error
 from balcony.masked_words.closer_view import LABELS, VIEWS, closer_code, closer_rows, closer_value
+from balcony.masked_words.explained import tried_value
 from balcony.parts.controls import control
 from balcony.parts.downloads import exporter
 from balcony.parts.export import Row, python_code
@@ -80,6 +81,7 @@ def lay_out(page: Page) -> None:
             )
     page.answers.add("put", put)
     page.answers.add("first-right", first_right)
+    page.answers.add("tried", tried_value)
     page.answer("guesses", (*TEXTS, "hidden", "guess", "other", "off"), (GUESSES, BESIDE), guess)
     reads = (*TEXTS, "hidden", "guess", "view", "mask", "place", "swaps", "answers", "off")
     page.answer("closer", reads, (CLOSER,), look_closer)

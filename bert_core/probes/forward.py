@@ -41,19 +41,23 @@ def require(checkpoint: Checkpoint, *heads: str) -> None:
             raise InputError(f"This model came without a {PART_TITLES[head]}; choose another model.")
 
 
-@torch.no_grad()
 def run(
-    checkpoint: Checkpoint, inputs: Inputs, positions: Tensor | None = _NOWHERE, watch: Watch | None = None
+    checkpoint: Checkpoint,
+    inputs: Inputs,
+    positions: Tensor | None = _NOWHERE,
+    watch: Watch | None = None,
+    *,
+    differentiable: bool = False,
 ) -> PretrainingOutput:
     """One pass. positions: (M,) where words are scored, among all B * T; None for all. watch: see `BertModel.forward`;
-    it comes after the checkpoint's own."""
+    it comes after the checkpoint's own. differentiable: by what the watch puts in."""
     ids, mask, segments = (each.to(checkpoint.model.device) for each in inputs)
     B, T = ids.shape
     cost = _cost(checkpoint, torch.full((B,), T), B * T if positions is None else len(positions))
     before_passes.get()(cost)
     attended = None if bool(mask.all()) else mask  # without padding, attention needs no mask
     watch = both(checkpoint.watch, watch)
-    with using_threads(cost.threads):
+    with using_threads(cost.threads), torch.set_grad_enabled(differentiable):
         return checkpoint.model(ids, attended, segments, watch=watch, asked_positions=positions)
 
 
@@ -125,6 +129,32 @@ def pair_scores(checkpoint: Checkpoint, rows: Sequence[Row]) -> Tensor:
     return found
 
 
+def gradients(
+    checkpoint: Checkpoint, row: Row, vectors: Tensor, positions: Sequence[int], ids: Sequence[int]
+) -> tuple[Tensor, Tensor]:
+    """The log-probability of tokens at positions, summed, (S,), and its gradient by the word vectors, (S, T, D), for S
+    passes over a row in which these are `vectors`, (S, T, D); all on the CPU. The weights get no gradient."""
+    (S, T, D), config = vectors.shape, checkpoint.config
+    widest = max(config.intermediate_size, 3 * D, config.num_attention_heads * T)
+    size = max(1, _NUMBERS // (config.num_hidden_layers * T * widest))  # all layers are kept until the gradient
+    before_passes.get()(_cost(checkpoint, torch.full((S,), T), S * len(positions), is_step=True))
+    values, slopes = [], []
+    for part in vectors.split(size):
+        words, B = part.to(checkpoint.model.device).requires_grad_(), len(part)
+        asked = (torch.arange(B)[:, None] * T + torch.tensor(positions)).flatten()
+
+        def put(name: str, number: Tensor, words: Tensor = words) -> Tensor:
+            return words if name == "embed.hook_embed" else number
+
+        output = run(checkpoint, padded(checkpoint, [row] * B), asked, put, differentiable=True)
+        with torch.enable_grad():
+            scores = log_probabilities(checkpoint, output.prediction_logits).view(B, len(positions), -1)
+            value = scores[:, range(len(ids)), list(ids)].sum(1)
+            slopes.append(torch.autograd.grad(value.sum(), words)[0].float().cpu())
+        values.append(value.detach().cpu())
+    return torch.cat(values), torch.cat(slopes)
+
+
 def log_probabilities(checkpoint: Checkpoint, logits: Tensor) -> Tensor:
     """Log-probabilities of the tokens, (..., V); the embedding may have more rows than the vocabulary has tokens."""
     return logits.float().log_softmax(-1)[..., : checkpoint.tokenizer.get_vocab_size()]
@@ -173,5 +203,5 @@ def both(first: Watch | None, second: Watch | None) -> Watch | None:
     return lambda name, number: second(name, first(name, number))
 
 
-def _cost(checkpoint: Checkpoint, lengths: Tensor, scored: int) -> Cost:
-    return Cost(checkpoint.config, lengths, scored, str(checkpoint.model.device), is_step=False)
+def _cost(checkpoint: Checkpoint, lengths: Tensor, scored: int, *, is_step: bool = False) -> Cost:
+    return Cost(checkpoint.config, lengths, scored, str(checkpoint.model.device), is_step=is_step)

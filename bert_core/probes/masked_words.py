@@ -1,4 +1,4 @@
-"""Masked words: a model's guesses at each [MASK], the probability of any word, and the words an answer depends on.
+"""Masked words: a model's guesses at each [MASK], layer by layer, and the probability of any word.
 
 A word of several pieces is masked whole, with a [MASK] for each piece, as in whole-word masking: a model that sees
 "juli" completes it with "##et" from the spelling alone. The word's probability is the product of its pieces'
@@ -63,16 +63,6 @@ class Sweep:
     mean_log_probability: float  # natural logarithm, over the words that the vocabulary has; nan if it has none
 
 
-@dataclass(frozen=True)
-class LeaveOneOut:
-    """A word at a [MASK] when one more word is masked."""
-
-    answer: tuple[str, ...]  # its pieces
-    probability: float  # before any other is masked
-    words: tuple[Word, ...]  # the N others
-    without: Tensor  # (N,) probabilities with each of them masked
-
-
 def fill_mask(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5) -> list[list[Guess]]:
     """The likeliest tokens at each [MASK], in reading order: (token, probability), the best first.
 
@@ -102,7 +92,7 @@ def rate_guess(
 
     mask: number of the [MASK] in reading order, from 0. A word of several pieces needs as many neighbouring [MASK]s,
     of which `mask` is the first. Raises InputError when there are too few, or the vocabulary lacks the word."""
-    return _at_mask(checkpoint, text, text_pair, mask, guess)[-1]
+    return at_mask(checkpoint, text, text_pair, mask, guess)[-1]
 
 
 @torch.no_grad()
@@ -143,28 +133,15 @@ def sweep(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, to
     require(checkpoint, "mlm")
     encoding = encode_text(checkpoint, text, text_pair)
 
-    def rated(word: Word, scores: Tensor) -> SweptWord:
-        own = _rated(checkpoint, encoding.ids[word.first : word.last], scores) if word.is_known else None
+    def swept(word: Word, scores: Tensor) -> SweptWord:
+        own = rated(checkpoint, encoding.ids[word.first : word.last], scores) if word.is_known else None
         return SweptWord(word, own, tuple(likeliest(checkpoint, row, top_k) for row in scores))
 
-    words, rows = _each_masked(checkpoint, encoding, text, text_pair)
+    words, rows = each_masked(checkpoint, encoding, text, text_pair)
     positions = [range(word.first, word.last) for word in words]
-    swept = word_scores(checkpoint, rows, positions, lambda number, scores: rated(words[number], scores))
-    logs = [entry.own.log_probability for entry in swept if entry.own]
-    return Sweep(tuple(swept), sum(logs) / len(logs) if logs else math.nan)
-
-
-def leave_one_out(
-    checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, mask: int = 0, answer: str | None = None
-) -> LeaveOneOut:
-    """Which words the answer at a [MASK] depends on: each other word is masked too, one at a time.
-
-    answer: the word that is rated; None takes the likeliest token. mask and errors as for `rate_guess`."""
-    encoding, positions, ids, rated = _at_mask(checkpoint, text, text_pair, mask, answer)
-    words, rows = _each_masked(checkpoint, encoding, text, text_pair)
-    asked = [positions] * len(rows)
-    without = word_scores(checkpoint, rows, asked, lambda _, scores: _rated(checkpoint, ids, scores).probability)
-    return LeaveOneOut(rated.pieces, rated.probability, tuple(words), torch.tensor(without))
+    entries = word_scores(checkpoint, rows, positions, lambda number, scores: swept(words[number], scores))
+    logs = [entry.own.log_probability for entry in entries if entry.own]
+    return Sweep(tuple(entries), sum(logs) / len(logs) if logs else math.nan)
 
 
 def find_masks(checkpoint: Checkpoint, text: str, text_pair: str | None, mask: int = 0) -> tuple[Encoding, list[int]]:
@@ -179,7 +156,7 @@ def find_masks(checkpoint: Checkpoint, text: str, text_pair: str | None, mask: i
     return encoding, positions
 
 
-def _at_mask(
+def at_mask(
     checkpoint: Checkpoint, text: str, text_pair: str | None, mask: int, word: str | None
 ) -> tuple[Encoding, list[int], list[int], WordGuess]:
     """A word rated at a [MASK] and those after it, None for the likeliest token; with the input, and the positions and
@@ -195,10 +172,10 @@ def _at_mask(
             raise InputError(f"The model never learned the word {named}; try another.")
         if positions[mask : mask + len(ids)] != list(range(positions[mask], positions[mask] + len(ids))):
             raise InputError(f"The model reads {named} as {len(ids)} pieces; put {len(ids)} {MASK} in a row.")
-    return encoding, positions[mask : mask + len(ids)], ids, _rated(checkpoint, ids, scores[: len(ids)])
+    return encoding, positions[mask : mask + len(ids)], ids, rated(checkpoint, ids, scores[: len(ids)])
 
 
-def _each_masked(
+def each_masked(
     checkpoint: Checkpoint, encoding: Encoding, text: str, text_pair: str | None
 ) -> tuple[list[Word], list[Row]]:
     """The words of an input that are not special, and for each of them the row with it masked."""
@@ -206,7 +183,7 @@ def _each_masked(
     return words, [masked_row(checkpoint, row_of(encoding), word.first, word.last) for word in words]
 
 
-def _rated(checkpoint: Checkpoint, ids: Sequence[int], scores: Tensor) -> WordGuess:
+def rated(checkpoint: Checkpoint, ids: Sequence[int], scores: Tensor) -> WordGuess:
     """A word rated by the ids of its pieces and the log-probabilities at their positions, (pieces, V)."""
     own = scores.gather(1, torch.tensor(ids)[:, None])  # (pieces, 1)
     return WordGuess(

@@ -62,7 +62,7 @@ def a_question(draw: random.Random) -> dict[str, Any]:
         "pair": draw.choice(TEXTS),
         "hidden": draw.choice([None, [], sorted({number(50), number(50)})]),
         "guess": draw.choice(TEXTS),
-        "view": draw.choice(["lens", "mattered", "sweep", "swap"]),
+        "view": draw.choice(["lens", "explained", "sweep", "swap"]),
         "mask": number(9),
         "place": draw.choice([None, number(9)]),
         "swaps": lines(),

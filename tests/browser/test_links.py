@@ -66,16 +66,16 @@ def test_a_link_shows_the_same_to_another_visitor(visit: Callable[..., Page], tm
         pair="Thank you Romeo",
         hidden="2,4",
         guess="romeo",
-        view="mattered",
+        view="explained",
         mask="1",
     )
     closer, guesses = "#masked-closer", "#masked-guesses"
-    expect_seen(page.locator(closer), "With these masks, romeo has")
+    expect_seen(page.locator(closer), "Explained: romeo, ln p")
     expect(page.locator(guesses)).to_contain_text("My guess romeo")
     other = visit(at=link_of(page))
     for each in (closer, guesses):
         expect(other.locator(each)).to_have_text(page.locator(each).inner_text(), use_inner_text=True)
-    expect(other.get_by_role("radio", name="Which words mattered")).to_be_checked()
+    expect(other.get_by_role("radio", name="Explanations on trial")).to_be_checked()
     expect(other.locator("#masked-own").get_by_role("textbox")).to_have_value("romeo")
 
     # A run of a recipe with a seed is trained again, and is the same.

@@ -154,14 +154,35 @@ def test_a_pressed_guess_shows_its_path(page: Page) -> None:
 def test_the_open_view_follows_a_pressed_guess(page: Page) -> None:
     closer, guess = page.locator("#masked-closer"), page.locator("#masked-guesses .b-path").nth(1)
     token = guess.inner_text()
-    page.get_by_role("radio", name="Which words mattered").check()
-    expect_seen(closer, re.compile("With this mask, [Jj]uliet has"))
+    page.get_by_role("radio", name="Explanations on trial").check()
+    expect_seen(closer, "Explained: juliet, ln p = ")
     guess.click()
-    expect_seen(closer, f"With this mask, {token} has")
-    expect_seen(closer, f"the change of the probability of “{token}”")
-    expect(page.get_by_role("radio", name="Which words mattered")).to_be_checked()
+    expect_seen(closer, f"Explained: {token}, ln p = ")
+    expect(page.get_by_role("radio", name="Explanations on trial")).to_be_checked()
+    closer.get_by_role("button", name="Explain the hidden word “Juliet”").click()
+    expect_seen(closer, "Explained: Juliet, ln p = ")
     page.get_by_role("radio", name="Other words in one place").check()
     expect(closer.get_by_role("columnheader", name=token, exact=True)).to_be_visible()
+
+
+def test_explanations_are_tried_on_the_guess_and_on_the_text(page: Page) -> None:
+    closer = page.locator("#masked-closer")
+    page.get_by_role("radio", name="Explanations on trial").check()
+    expect_seen(closer.get_by_text("Better than chance here"), "Left out", in_window=True)
+    shares = closer.get_by_role("region", name="Shares of the words")
+    expect(shares.get_by_role("columnheader")).to_have_count(6)
+    for method in range(5):
+        closer.get_by_role("combobox", name="Sorted by").select_option(index=method + 1)
+        texts = shares.locator(f"tbody tr:not(:last-child) td:nth-child({method + 2})").all_inner_texts()
+        numbers = [float(text.replace("−", "-").strip("%")) for text in texts]
+        assert numbers == sorted(numbers, reverse=True), method
+        assert len(numbers) > 10
+    trial = closer.get_by_role("region", name="The trial")
+    expect(trial.get_by_role("row", name="Left out")).to_contain_text("20 of 20")
+    expect(closer.locator(".js-plotly-plot .js-line")).to_have_count(6)
+    closer.get_by_role("button", name="Try 20 sentences of the text").click()
+    expect_seen(closer, re.compile(r"Better than chance over \d+ sentences: .*Left out"))
+    expect(trial.get_by_role("row", name="Left out")).to_contain_text(re.compile(r"\+\d\.\d\d ± 0\.\d\d"))
 
 
 def test_the_bar_says_whether_a_sentence_is_from_the_text(page: Page) -> None:
@@ -181,8 +202,6 @@ def test_each_closer_view_answers(page: Page, words: Locator) -> None:
     words.filter(has_text="name").click()
     closer.get_by_role("button", name="Mask 2: Juliet").click()
     expect(closer.get_by_role("columnheader").nth(1)).to_have_text("Rank of juliet")
-    page.get_by_role("radio", name="Which words mattered").check()
-    expect(closer).to_contain_text("With these masks, Juliet has")
     page.get_by_role("radio", name="Every word once").check()
     closer.get_by_role("button", name="Romeo").first.click()
     expect(closer).to_contain_text("Guesses for romeo")

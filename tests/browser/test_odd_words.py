@@ -82,9 +82,15 @@ def test_masked_words(odd: Page, tmp_path: Path, complaints: list[str]) -> None:
     assert all(token in shown for mask in guesses["masks"] for token, _ in mask["pieces"][0]["guesses"])
     assert repr(f"[MASK] {TEXT.removeprefix('<b> ')} [MASK]") in python_of(odd, "masked-download")
     expect(odd.locator("#masked-closer th").nth(1)).to_have_text("Rank of <b>")
-    for kind in ("Which words mattered", "Every word once"):
+    kinds = {"Explanations on trial": "tbody th bdi", "Every word once": ".b-seen bdi"}
+    for kind, words in kinds.items():
         odd.get_by_role("radio", name=kind).check()
-        expect(odd.locator("#masked-closer .b-seen bdi")).to_have_text(ODD[kind == "Which words mattered" :])
+        shown = odd.locator(f"#masked-closer {words}")
+        if kind == "Every word once":
+            expect(shown).to_have_text(ODD)
+        else:
+            odd.get_by_role("combobox", name="Sorted by").select_option("The text")
+            expect(shown).to_have_text(ODD[1:])
         assert set(ODD[1:]) <= cells(download(odd, "#masked-closer-download-csv", tmp_path, "closer-view.csv"))
     odd.locator("#masked-closer .b-seen").nth(1).click()
     expect(odd.locator("#masked-closer .b-rivals")).to_contain_text("Guesses for ${1}")

@@ -12,7 +12,12 @@ NARROW, WIDE = 390, 1280
 STATES = {
     "lesson": ("masked-words", {"lesson": "what-bert-learns"}, "#lesson-choice-0", "#lesson-choice-0"),
     "masked words": ("masked-words", {}, "#masked-closer table", ""),
-    "which words mattered": ("masked-words", {"view": "mattered"}, "#masked-closer .b-seen", ""),
+    "explanations": (
+        "masked-words",
+        {"view": "explained"},
+        "#masked-closer .js-plotly-plot",
+        "#masked-closer [data-key=text]",
+    ),
     "sweep": ("masked-words", {"view": "sweep"}, "#masked-closer button", "#masked-closer button"),
     "next sentence": ("next-sentence", {}, "#next-matrix .b-map svg", ""),
     "attention": ("attention", {}, "#attention-switches .b-switch", "#attention-download-py"),

@@ -10,8 +10,9 @@ from helpers import make_model, watched
 from bert_core.config import BertConfig
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import InputError
+from bert_core.probes.explanations import deletion, explain
 from bert_core.probes.forward import batches
-from bert_core.probes.masked_words import fill_mask, layer_lens, leave_one_out, rate_guess, sweep
+from bert_core.probes.masked_words import fill_mask, layer_lens, rate_guess, sweep
 from bert_core.probes.reading import read_words
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -142,31 +143,6 @@ def test_words_that_the_model_never_learned_have_no_probability(tiny_checkpoint)
     assert math.isnan(result.mean_log_probability)
 
 
-def test_leave_one_out_masks_each_other_word_once(piece_checkpoint):
-    text, pair = "Oh [MASK] [MASK] Juliet", "how are me"
-    result = leave_one_out(piece_checkpoint, text, pair, mask=1, answer="you")
-    assert result.answer == ("you",)
-    assert [word.text for word in result.words] == ["Oh", "Juliet", "how", "are", "me"]
-    assert result.probability == pytest.approx(probabilities(piece_checkpoint, text, pair)[1]["you"], rel=1e-4)
-    for word, without in zip(result.words, result.without.tolist(), strict=True):
-        texts = [text, pair]
-        masks = " ".join(["[MASK]"] * len(word.pieces))
-        texts[word.sentence] = texts[word.sentence][: word.start] + masks + texts[word.sentence][word.end :]
-        at = len(word.pieces) + 1 if word.text == "Oh" else 1
-        assert without == pytest.approx(probabilities(piece_checkpoint, *texts)[at]["you"], rel=1e-4)
-
-
-def test_leave_one_out_rates_the_likeliest_guess_and_words_of_pieces(piece_checkpoint):
-    [(best, probability)] = fill_mask(piece_checkpoint, "how are [MASK]", top_k=1)[0]
-    result = leave_one_out(piece_checkpoint, "how are [MASK]")
-    assert (result.answer, result.probability) == ((best,), pytest.approx(probability, rel=1e-4))
-    whole = leave_one_out(piece_checkpoint, "how are [MASK] [MASK] [MASK]", answer="Romeo")
-    assert whole.answer == ("rome", "##o")
-    at = probabilities(piece_checkpoint, "how [MASK] [MASK] [MASK] [MASK] [MASK]")
-    expected = math.prod(row[piece] for row, piece in zip(at[2:], whole.answer))
-    assert whole.without[1].item() == pytest.approx(expected, rel=1e-4)
-
-
 @pytest.mark.parametrize(
     ("probe", "message"),
     [
@@ -175,7 +151,6 @@ def test_leave_one_out_rates_the_likeliest_guess_and_words_of_pieces(piece_check
         (lambda c: rate_guess(c, "zebra", "[MASK]"), "never learned the word 'zebra'"),
         (lambda c: rate_guess(c, " ", "[MASK]"), "never learned"),
         (lambda c: rate_guess(c, "how are", "[MASK]"), "2 pieces"),
-        (lambda c: leave_one_out(c, "[MASK]", answer="zebra"), "never learned"),
         (lambda c: sweep(c, ""), "no word"),
         (lambda c: sweep(c, "you " * 40), "the model reads 17"),
     ],
@@ -185,7 +160,7 @@ def test_questions_without_an_answer_raise_one_sentence(tiny_checkpoint, probe, 
         probe(tiny_checkpoint)
 
 
-@pytest.mark.parametrize("probe", [sweep, layer_lens, leave_one_out])
+@pytest.mark.parametrize("probe", [sweep, layer_lens, explain, deletion])
 def test_a_model_without_the_masked_word_head_is_refused(tiny_checkpoint, probe):
     with pytest.raises(InputError, match="came without a"):
         probe(dataclasses.replace(tiny_checkpoint, missing=frozenset({"mlm"})), "[MASK] you")

@@ -18,7 +18,8 @@ from balcony.attention.head_switches import switches_code
 from balcony.attention.values import attention_code, weight_rows, weights_value
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
-from balcony.masked_words.closer_view import LENS, MATTERED, SWEEP, closer_code
+from balcony.masked_words.closer_view import LENS, SWEEP, closer_code
+from balcony.masked_words.explained import EXPLAINED
 from balcony.masked_words.tab import guess_rows, guesses_code, guesses_value
 from balcony.next_sentence.pair_views import matrix_code, pair_code
 from balcony.next_sentence.tab import code_of_matrix, judge_all
@@ -152,7 +153,7 @@ PAIR = Question("hello how are you", "i am romeo", hidden=(1,), head=(0, 1), acr
 CODES = {
     "guesses": lambda model: guesses_code(model, PAIR),
     "lens": lambda model: closer_code(model, dataclasses.replace(PAIR, view=LENS)),
-    "mattered": lambda model: closer_code(model, dataclasses.replace(PAIR, view=MATTERED)),
+    "explained": lambda model: closer_code(model, dataclasses.replace(PAIR, view=EXPLAINED)),
     "sweep": lambda model: closer_code(model, dataclasses.replace(PAIR, view=SWEEP)),
     "pair": lambda model: pair_code(model, PAIR),
     "matrix": lambda model: matrix_code(model, Corpus([["hello", "thank you"]], name="two"), 0, 6),

@@ -18,7 +18,8 @@ from balcony.frame.masking import mask_words, words_value
 from balcony.frame.page_request import PageRequest, corpus_of
 from balcony.frame.question import Question
 from balcony.frame.shown_model import first_pair, shown_model
-from balcony.masked_words.closer_view import LENS, MATTERED, SWEEP, closer_code, closer_rows, closer_value
+from balcony.masked_words.closer_view import LENS, SWEEP, closer_code, closer_rows, closer_value
+from balcony.masked_words.explained import EXPLAINED
 from balcony.masked_words.tab import (
     beside_value,
     first_right,
@@ -144,22 +145,22 @@ def test_the_closer_views_agree_with_the_guesses(tiny_checkpoint: Checkpoint) ->
     token, probability = masks[1]["pieces"][0]["guesses"][0]
     assert lens["rows"][-1]["best"] == [token, pytest.approx(probability)]
     assert len(lens["rows"]) == tiny_checkpoint.config.num_hidden_layers + 1
-    mattered = closer_value(tiny_checkpoint, dataclasses.replace(asked, view=MATTERED, mask=7))
-    assert [word["word"] for word in mattered["words"]] == ["my", "how", "are", "you"]
-    assert mattered["probability"] == pytest.approx(lens["rows"][-1]["cells"][lens["candidates"].index("name")])
-    other = closer_value(tiny_checkpoint, dataclasses.replace(asked, view=MATTERED, guess="are"))
+    guess = closer_value(tiny_checkpoint, dataclasses.replace(asked, view=EXPLAINED, mask=7))
+    assert [word["word"] for word in guess["words"]] == ["my", "how", "are", "you"]
+    assert (guess["answer"], math.exp(guess["log_probability"])) == (token, pytest.approx(probability))
+    assert guess["own"] == "name"
+    other = closer_value(tiny_checkpoint, dataclasses.replace(asked, view=EXPLAINED, guess="are"))
     rated = rate_guess(tiny_checkpoint, "are", "[MASK] my [MASK]", "how are you", mask=1)
-    assert (other["answer"], other["probability"]) == ("are", pytest.approx(rated.probability))
-    strange = closer_value(tiny_checkpoint, dataclasses.replace(asked, view=MATTERED, guess="zyzzyva"))
-    assert (strange["answer"], strange["text"].split(" is")[0]) == ("name", "“zyzzyva”")
-    assert "Click a word" in closer_value(tiny_checkpoint, Question("hello", view=MATTERED))["text"]
+    assert (other["answer"], other["log_probability"]) == ("are", pytest.approx(rated.log_probability))
+    strange = closer_value(tiny_checkpoint, dataclasses.replace(asked, view=EXPLAINED, guess="zyzzyva"))
+    assert (strange["answer"], strange["text"].split(" is")[0]) == (token, "“zyzzyva”")
+    assert "Click a word" in closer_value(tiny_checkpoint, Question("hello", view=EXPLAINED))["text"]
 
 
-@pytest.mark.parametrize("view", [LENS, MATTERED])
-def test_a_closer_view_says_what_it_cannot_follow(tiny_checkpoint: Checkpoint, view: str) -> None:
+def test_the_lens_says_what_it_cannot_follow(tiny_checkpoint: Checkpoint) -> None:
     def shown(text: str, guess: str = "") -> tuple[str, str]:
-        value = closer_value(tiny_checkpoint, Question(text, hidden=(1,), guess=guess, view=view))
-        return value["watched" if view == LENS else "answer"], value["text"]
+        value = closer_value(tiny_checkpoint, Question(text, hidden=(1,), guess=guess, view=LENS))
+        return value["watched"], value["text"]
 
     [[likeliest, _]] = fill_mask(tiny_checkpoint, "hello [MASK]", top_k=1)[0]
     refused = "“{}” is not one word of this model"
@@ -474,7 +475,7 @@ def test_hidden_words_are_found_by_their_place_where_another_model_splits_the_te
             beside_value(english, dialogue, dataclasses.replace(asked, hidden=(hidden,)))
 
 
-@pytest.mark.parametrize("kind", [LENS, MATTERED, SWEEP])  # of other words: test_swapped_words.py
+@pytest.mark.parametrize("kind", [LENS, EXPLAINED, SWEEP])  # of other words: test_swapped_words.py
 def test_the_python_of_a_closer_view_gives_the_same_numbers(tiny_checkpoint: Checkpoint, tmp_path, kind: str) -> None:
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     named = dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model"))
@@ -485,9 +486,10 @@ def test_the_python_of_a_closer_view_gives_the_same_numbers(tiny_checkpoint: Che
     if kind == LENS:
         assert shown["candidates"] == list(found.candidates)
         torch.testing.assert_close(torch.tensor([row["cells"] for row in shown["rows"]]), found.probabilities)
-    elif kind == MATTERED:
-        assert shown["probability"] == pytest.approx(found.probability)
-        assert shown["words"][2]["change"] == pytest.approx(found.without[2].item() - found.probability, abs=1e-6)
+    elif kind == EXPLAINED:
+        assert shown["answer"] == found.answer[0]
+        torch.testing.assert_close(torch.tensor([word["shares"] for word in shown["words"]]), found.shares.T)
+        assert scope["trial"].counts == (0, 1, 2, 3, 4)
     else:
         assert [word["probability"] for word in shown["words"]] == [
             pytest.approx(word.own.probability) if word.own else None for word in found.words

@@ -1,0 +1,264 @@
+// What each word contributes to a guess by five methods, and their trial: words are hidden in the order of each.
+
+import { behindText, colour } from "../colours.js";
+import { scrolling, select, table } from "../controls.js";
+import { latest, orError } from "../frame/page.js";
+import { ask, question } from "../frame/question.js";
+import { answer } from "../frame/server.js";
+import { button, dot, el, fill, note, own as typed, plain, sized, tools, withTerms } from "../parts/elements.js";
+import { axisOf, layoutOf, newChart } from "../parts/figures.js";
+import { percent, signed } from "../parts/numbers.js";
+
+/**
+ * @typedef {object} Explained See `Explanation` in bert_core/probes/explanations.py; shares are in the order of METHODS.
+ * @property {"explained"} kind
+ * @property {string} answer
+ * @property {string} own the hidden word where another one is explained
+ * @property {number} log_probability
+ * @property {number} hidden
+ * @property {number} left what the integrated gradients sum to beyond the difference
+ * @property {number} steps
+ * @property {{word: string, shares: number[]}[]} words
+ * @property {number[]} others
+ * @property {(number | null)[][]} correlations
+ */
+/** @import { Child } from "../parts/elements.js" */
+/** @typedef {{counts: number[], curves: number[][], chance: number[][], slower: number[], deviations: (number | null)[], error?: string}} Trial */
+
+const MARKED = [
+    "[[Left out]]",
+    "[[Attention × norm]]",
+    "[[Attention rollout]]",
+    "[[Integrated gradients]]",
+    "[[Gradient × input]]",
+  ],
+  METHODS = MARKED.map(plain),
+  IN_PERCENT = [1, 2],
+  INTEGRATED = 3;
+/** The curve of each: a colour for each kind of method. @type {[hue: string, dash: string][]} */
+const LOOKS = [
+  ["curve-mlm", "solid"],
+  ["curve-nsp", "solid"],
+  ["curve-nsp", "dot"],
+  ["point", "solid"],
+  ["point", "dot"],
+];
+const WRAPPED = "b-table is-narrow is-wrapped";
+const FEWEST = 5; // words, of which there are many more orders than random ones; and sentences, for a mean
+const OF_TEXT = ["model", "step", "newest", "off"],
+  OF_GUESS = [...OF_TEXT, "text", "pair", "hidden", "guess", "mask", "view"];
+const MOST = 20, // sentences
+  FEW_WORDS = "With so few words, some random order is often as good as the best one.",
+  TRIAL =
+    "Words are hidden one after another, the largest share first. The sooner ln p falls, the better the explanation names what this guess needs ([[deletion]]); grey are 20 random orders.",
+  CHANCE =
+    "A random order falls faster than 20 others once in 21 times. Ahead: how much lower the mean of ln p is than theirs, in their standard deviations; over sentences with its standard error.";
+
+/** @param {string[]} names of parts @param {any} of a question */
+const parts = (names, of) => JSON.stringify(names.map((name) => of[name]));
+/** @param {number} share @param {number} method */
+const shareText = (share, method) => (IN_PERCENT.includes(method) ? `${(100 * share).toFixed(1)}%` : signed(share, 2));
+
+/** @param {Child} text @param {number} level */
+function tinted(text, level) {
+  const cell = el("td.b-number", text);
+  cell.style.background = behindText(level);
+  return cell;
+}
+
+/** The shares, the largest of a method first. @param {Explained} value @param {number} sort of METHODS, -1 for the text's order */
+function shares({ words, others }, sort) {
+  const largest = METHODS.map((_, k) => Math.max(...words.map(({ shares }) => Math.abs(shares[k])), 1e-9)),
+    order = sort < 0 ? words : words.toSorted((one, other) => other.shares[sort] - one.shares[sort]);
+  const lines = order.map(({ word, shares }) => [
+    el("bdi", word),
+    ...shares.map((share, k) => tinted(shareText(share, k), share / largest[k])),
+  ]);
+  const rest = ["[CLS], [SEP], [MASK]", ...others.map((share, k) => (k ? shareText(share, k) : "–"))];
+  return scrolling(
+    "Shares of the words",
+    table(["Word", ...MARKED.map(withTerms)], [...lines, rest], { class: WRAPPED }),
+  );
+}
+
+/** @param {Explained} value */
+function correlations({ correlations }) {
+  const lines = correlations.map((row, k) => [
+    METHODS[k],
+    ...row.map((each) => (each === null ? "–" : tinted(each.toFixed(2).replace("-", "−"), each))),
+  ]);
+  return [
+    el("h3", withTerms("[[Rank correlation|Rank correlations]]")),
+    scrolling("Rank correlations", table(["", ...METHODS], lines, { class: WRAPPED })),
+  ];
+}
+
+/** @param {Explained} value */
+const explainedLine = ({ answer, own, log_probability: log, hidden }) => [
+  el(
+    "p",
+    "Explained: ",
+    el("bdi.b-hidden-word", answer),
+    `, ln p = ${signed(log, 2)} (${percent(Math.exp(log))}); with all words hidden ln p = ${signed(hidden, 2)} (${percent(Math.exp(hidden))}).`,
+  ),
+  own && tools(button(`Explain the hidden word “${typed(own)}”`, () => ask({ guess: own }))),
+];
+
+/** @param {Explained} value */
+function completeness({ words, log_probability: log, hidden, left, steps }) {
+  const sum = words.reduce((sum, { shares }) => sum + shares[INTEGRATED], 0);
+  return el(
+    "p.b-empty",
+    `Integrated gradients, ${steps} steps from all words hidden: their sum is ${signed(sum, 2)}, ln p rises by ${signed(log - hidden, 2)}; the error is ${signed(left, 2)}.`,
+  );
+}
+
+/** @param {Trial} trial */
+function figure({ counts, curves, chance }) {
+  const look = { type: "scatter", mode: "lines", hovertemplate: "%{x}: %{y:.2f}<extra></extra>" };
+  const random = {
+    ...{ ...look, hoverinfo: "skip", hovertemplate: null },
+    x: chance.flatMap(() => [...counts, null]),
+    y: chance.flatMap((curve) => [...curve, null]),
+    line: { color: `${colour("curve-other")}66`, width: 1 },
+  };
+  const lines = curves.map((y, k) => ({
+    ...{ ...look, name: METHODS[k], x: counts, y },
+    line: { color: colour(LOOKS[k][0]), dash: LOOKS[k][1], width: 2 },
+  }));
+  const layout = layoutOf({
+    margin: { l: sized(52), r: 12, t: 8, b: sized(44) },
+    showlegend: false,
+    xaxis: axisOf({ title: { text: "Words hidden" }, range: [0, counts.at(-1)] }),
+    yaxis: axisOf({ title: { text: "ln p" } }),
+  });
+  return { data: [random, ...lines], layout };
+}
+
+/** Mean and standard error of a method's numbers over sentences, and whether its 95 % interval is above 0. @param {number[]} values */
+function meanOf(values) {
+  const n = values.length,
+    mean = values.reduce((sum, each) => sum + each, 0) / n,
+    error = Math.sqrt(values.reduce((sum, each) => sum + (each - mean) ** 2, 0) / (n - 1) / n);
+  return { mean, error, isBetter: n >= FEWEST && mean > (1.96 + 3 / (n - 1)) * error }; // close to Student's t
+}
+
+/** Which methods are better than chance. @param {number} n sentences, 0 for the shown guess @param {(method: number) => boolean} isBetter */
+function verdict(n, isBetter) {
+  const named = METHODS.filter((_, k) => isBetter(k)).join(", "),
+    here = named ? `Better than chance here: ${named}.` : "No method is better than chance here.",
+    over = `Better than chance over ${n} sentences: ${named}.`,
+    none = `No method is better than chance over ${n} sentences.`;
+  return el("p", el("b", n ? (named ? over : none) : here));
+}
+
+/** @param {number | null | undefined} value */
+const ahead = (value) => (typeof value === "number" && Number.isFinite(value) ? signed(value, 2) : "–");
+
+/** A view of explanations, which asks for their trials. */
+export class Explanations {
+  sort = 0; // the method whose largest share comes first
+  isBusy = false; // sentences of the text are tried
+  ofText = ""; // the model whose text they are of
+  fewWords = false;
+  /** Of the shown guess. @type {Trial | null} */
+  trial = null;
+  /** @type {{of: number, rows: (number | null)[][], error?: string}} */
+  text = { of: 0, rows: [] };
+  sorted = el("div");
+  box = el("div.b-chart.is-low");
+  verdicts = el("div", { "aria-live": "polite" });
+  judgement = el("div");
+  chart = newChart(this.box, () => figure(/** @type {Trial} */ (this.trial)));
+  judge = latest(async (/** @type {string} */ asked) => {
+    if (parts(OF_GUESS, question) !== asked) return;
+    const found = await orError(answer("tried", -1));
+    if (parts(OF_GUESS, question) !== asked) return;
+    this.trial = found;
+    this.show();
+    if (!found.error) await this.chart.show();
+  });
+
+  /** Try one sentence of the text after another, until the question changes. */
+  async tryText() {
+    const names = [...OF_GUESS, "tab"],
+      asked = parts(names, question),
+      { text } = this;
+    this.isBusy = true;
+    do {
+      this.show();
+      const found = await orError(answer("tried", text.rows.length));
+      if (text !== this.text) return; // of another model
+      if (found.error) text.error = found.error;
+      else [text.of, text.rows] = [found.of, [...text.rows, found.deviations]];
+    } while (!text.error && text.rows.length < text.of && parts(names, question) === asked);
+    this.isBusy = false;
+    this.show();
+  }
+
+  /** The trial, as far as it is known. */
+  show() {
+    const { trial, text, isBusy } = this,
+      one = trial && !trial.error ? trial : null,
+      n = text.rows.length,
+      means = METHODS.map((_, k) => meanOf(text.rows.flatMap((row) => row[k] ?? [])));
+    const lines = METHODS.map((name, k) => [
+      el("span.b-swatch", dot(`var(--b-${LOOKS[k][0]})`, LOOKS[k][1] === "dot"), name),
+      one ? `${one.slower[k]} of ${one.chance.length}` : "–",
+      ahead(one?.deviations[k]),
+      ...(n ? [`${ahead(means[k].mean)} ± ${ahead(means[k].error).slice(1)}`] : []),
+    ]);
+    const head = ["", "Falls faster than", "Ahead", ...(n ? [`Ahead, mean of ${n} sentences`] : [])],
+      over = isBusy ? `${n} of ${text.of || MOST} sentences` : `Try ${MOST} sentences of the text`,
+      press = button(over, () => this.tryText(), { "data-key": "text", disabled: isBusy ? "" : null });
+    fill(
+      this.verdicts,
+      trial?.error && note(trial.error, true),
+      one && verdict(0, (k) => one.slower[k] === one.chance.length),
+      !trial && el("p.b-empty", "The trial is on …"),
+      n >= FEWEST && verdict(n, (k) => means[k].isBetter),
+    );
+    fill(
+      this.judgement,
+      scrolling("The trial", table(head, lines, { class: WRAPPED })),
+      (!n || n < text.of) && tools(press),
+      text.error && note(text.error, true),
+      text.of > 0 && text.of < MOST && el("p.b-empty", `Of the text, ${text.of} sentences are long enough.`),
+      one && this.fewWords && note(FEW_WORDS),
+      el("p.b-empty", CHANCE),
+    );
+  }
+
+  /** @param {Explained} value @param {any} of the question, if the answer is new */
+  draw(value, of) {
+    this.fewWords = value.words.length < FEWEST;
+    if (!value.words.length) return note("There is no other word to hide; type a longer sentence.");
+    if (of) {
+      this.trial = null;
+      const ofText = parts(OF_TEXT, of);
+      if (this.ofText !== ofText) [this.ofText, this.text, this.isBusy] = [ofText, { of: 0, rows: [] }, false];
+      this.judge(parts(OF_GUESS, of)).catch(console.warn);
+    }
+    const choices = /** @type {[number, string][]} */ ([[-1, "The text"], ...METHODS.entries()]),
+      list = () => fill(this.sorted, shares(value, this.sort));
+    const choose = select("Sorted by", choices, (chosen) => {
+      this.sort = Number(chosen);
+      list();
+    });
+    choose.value = `${this.sort}`;
+    list();
+    this.show();
+    return [
+      explainedLine(value),
+      this.verdicts,
+      el("label", "Sorted by ", choose),
+      this.sorted,
+      el("h3", "The trial"),
+      el("p.b-empty", withTerms(TRIAL)),
+      this.box,
+      this.judgement,
+      correlations(value),
+      completeness(value),
+    ];
+  }
+}

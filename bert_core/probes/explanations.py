@@ -1,0 +1,213 @@
+"""Explanations of one guess, and their trial: what each word contributes to the guess at a [MASK] by five methods, and
+whether it falls faster when words are hidden in the order of a method than in random orders.
+
+All explain log p, the natural logarithm of the guess's probability, summed over the pieces of a word. Shapes: M
+methods, N words besides the guessed one, T tokens, D hidden size, H heads, d = D / H, P points of a curve."""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bert_core.config import check_seed
+from bert_core.data.corpus import Corpus
+from bert_core.data.tokenizer import MASK
+from bert_core.errors import InputError
+from bert_core.model import seen
+from bert_core.probes.attention import rollout
+from bert_core.probes.forward import gradients, numbers_of, word_scores
+from bert_core.probes.masked_words import at_mask, each_masked, rated
+from bert_core.probes.reading import Row, Word, masked_row, read_words, row_of, tokenize
+from bert_core.storage.checkpoint import Checkpoint
+
+METHODS = ("left_out", "norms", "rollout", "integrated", "gradient")
+STEPS = 32  # of integrated gradients
+ORDERS = 20  # random ones of a trial
+LEAST_WORDS = 5  # of a sentence drawn for a trial: fewer have hardly more orders than are drawn
+_POINTS = 20  # of a curve, beside its beginning
+_DRAWN = 50  # sentences looked at for each one that is wanted
+_NUMBERS = 2**24  # limit of one tensor
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What each word contributes to log p of one answer, see `explain`."""
+
+    answer: tuple[str, ...]  # its pieces
+    log_probability: float
+    hidden: float  # log p with all N words hidden
+    words: tuple[Word, ...]  # N
+    shares: Tensor  # (M, N), in the order of METHODS
+    others: Tensor  # (M,) shares of [CLS], [SEP] and the [MASK]s; 0 of those left out
+    correlations: Tensor  # (M, M) Spearman's, nan where all words have one share
+    error: float  # the sum of the integrated gradients minus the difference log_probability - hidden
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """Curves of log p while words are hidden, see `deletion`."""
+
+    counts: tuple[int, ...]  # P numbers of hidden words, from 0 to N
+    curves: Tensor  # (M, P) by the order of each method
+    chance: Tensor  # (ORDERS, P) by random orders
+    slower: Tensor  # (M,) how many random orders have a higher mean than the method
+    deviations: (
+        Tensor  # (M,) how much lower its mean is, in standard deviations of the random means; nan if these are 0
+    )
+
+
+def explain(
+    checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, mask: int = 0, answer: str | None = None
+) -> Explanation:
+    """Which words a guess depends on, by five METHODS. The shares of the pieces of a word are summed.
+
+    "left_out": how much log p falls when the word is hidden too.
+    "norms": the norm of what attention brings from each token, the sum over heads of weight times value times output
+        matrix (Kobayashi et al. 2020, section 3). They look at each layer alone; here, a layer's norms, each row scaled
+        to sum to 1, take the place of the weights in "rollout".
+    "rollout": attention multiplied through the layers, the row of the [MASK] (Abnar & Zuidema 2020).
+    "integrated": integrated gradients (Sundararajan et al. 2017) of log p by the word vectors, on the way from the text
+        with all N words hidden, by Gauss-Legendre quadrature with STEPS points. Positions and segments stay.
+    "gradient": the gradient of log p by the word vectors, times these (Shrikumar et al. 2016).
+
+    "norms" and "rollout" are parts of 1, in which a head that is switched off has no weight; the others are in nats and
+    may be negative. answer: the word that is explained, None for the likeliest token. mask and errors as for
+    `rate_guess`."""
+    encoding, positions, ids, own = at_mask(checkpoint, text, text_pair, mask, answer)
+    row, (words, rows) = row_of(encoding), each_masked(checkpoint, encoding, text, text_pair)
+    left_out = own.log_probability - torch.tensor(_scores(checkpoint, rows, positions, ids))  # (N,)
+    attended, brought = (each[positions].mean(0) for each in _reaching(checkpoint, row))  # (T,)
+    table = checkpoint.model.bert.embeddings.word_embeddings
+    both = torch.tensor([_masked(checkpoint, row, words)[0], row[0]], device=checkpoint.model.device)
+    with torch.no_grad():
+        start, end = table(both).cpu()  # (T, D)
+    nodes, weights = (torch.from_numpy(each).float()[:, None, None] for each in np.polynomial.legendre.leggauss(STEPS))
+    ways = torch.cat([torch.tensor([[[0.0]], [[1.0]]]), (nodes + 1) / 2])
+    (hidden, shown, *_), slopes = gradients(checkpoint, row, start + ways * (end - start), positions, ids)
+    integrated = ((end - start) * (weights / 2 * slopes[2:]).sum(0)).sum(-1)
+    tokens = torch.stack([brought, attended, integrated, (end * slopes[1]).sum(-1)])
+    of_words = [tokens[:, word.first : word.last].sum(1) for word in words]
+    shares = torch.cat([left_out[None], torch.stack(of_words, 1) if words else torch.zeros(len(tokens), 0)])
+    return Explanation(
+        answer=own.pieces,
+        log_probability=own.log_probability,
+        hidden=hidden.item(),
+        words=tuple(words),
+        shares=shares,
+        others=torch.cat([torch.zeros(1), tokens.sum(1) - shares[1:].sum(1)]),
+        correlations=rank_correlations(shares),
+        error=(integrated.sum() - (shown - hidden)).item(),
+    )
+
+
+def deletion(
+    checkpoint: Checkpoint,
+    text: str,
+    text_pair: str | None = None,
+    *,
+    mask: int = 0,
+    answer: str | None = None,
+    shares: Tensor | None = None,
+    seed: int = 0,
+) -> Deletion:
+    """Put explanations on trial: hide words one after another, the largest share first, and follow log p (deletion,
+    Petsiuk et al. 2018), beside ORDERS random orders.
+
+    The lower the mean of log p, the better the explanation names the words that the guess needs to be seen. A random
+    one is lower than all random orders once in ORDERS + 1 times. The trial favours "left_out", which hides words too.
+    shares: (M, N) of any methods, None for those of `explain`. seed: of the random orders. Above 20 words, several are
+    hidden at once. mask, answer and errors as for `explain`; InputError also without a word to hide and for shares of
+    another shape, ConfigError for a seed out of range."""
+    check_seed(seed)
+    encoding, positions, ids, _ = at_mask(checkpoint, text, text_pair, mask, answer)
+    words, row = each_masked(checkpoint, encoding, text, text_pair)[0], row_of(encoding)
+    if not (N := len(words)):
+        raise InputError("There is no other word to hide; type a longer sentence.")
+    if shares is None:
+        shares = explain(checkpoint, text, text_pair, mask=mask, answer=answer).shares
+    if shares.dim() != 2 or shares.shape[1] != N:
+        raise InputError(f"The shares have the shape {tuple(shares.shape)}; it must be (methods, {N}), a row of each.")
+    generator = torch.Generator().manual_seed(seed)
+    orders = [*shares.argsort(dim=1, descending=True, stable=True)]
+    orders += [torch.randperm(N, generator=generator) for _ in range(ORDERS)]
+    points = min(N, _POINTS)
+    counts = [round(N * point / points) for point in range(points + 1)]
+    sets = [[tuple(sorted(order[:count].tolist())) for count in counts] for order in orders]
+    every = list(dict.fromkeys(hidden for curve in sets for hidden in curve))
+    rows = [_masked(checkpoint, row, [words[number] for number in hidden]) for hidden in every]
+    logs = dict(zip(every, _scores(checkpoint, rows, positions, ids)))
+    curves = torch.tensor([[logs[hidden] for hidden in curve] for curve in sets], dtype=torch.float64)
+    means, chance = curves.mean(1).split([len(shares), ORDERS])
+    spread = chance.std()
+    return Deletion(
+        counts=tuple(counts),
+        curves=curves[: len(shares)],
+        chance=curves[len(shares) :],
+        slower=(chance > means[:, None]).sum(1),
+        deviations=(chance.mean() - means) / spread if spread > 0 else torch.full_like(means, math.nan),
+    )
+
+
+def trial_texts(checkpoint: Checkpoint, corpus: Corpus, *, count: int = 20, seed: int = 0) -> list[str]:
+    """At most `count` sentences of a text, each with one word hidden, to put explanations on trial.
+
+    They are drawn among those that fit the model and have LEAST_WORDS other words; the hidden word among the known
+    words of one piece."""
+    check_seed(seed)
+    drawing, sentences = random.Random(seed), list(dict.fromkeys(corpus.sentences))
+    found: list[str] = []
+    for text in drawing.sample(sentences, max(0, min(len(sentences), _DRAWN * count))):
+        if len(found) == count:
+            break
+        if MASK in text or len(tokenize(checkpoint, text)) > checkpoint.config.max_position_embeddings:
+            continue
+        words = [word for word in read_words(checkpoint, text) if not word.is_special]
+        known = [word for word in words if word.is_known and len(word.pieces) == 1 and word.text[0].isalnum()]
+        if known and len(words) > LEAST_WORDS:
+            word = drawing.choice(known)
+            found.append(text[: word.start] + MASK + text[word.end :])
+    return found
+
+
+def rank_correlations(shares: Tensor) -> Tensor:
+    """Spearman's rank correlations of the rows, (M, M); equal numbers have the mean of their ranks."""
+    ranks = torch.sign(shares[:, :, None] - shares[:, None]).sum(2).double()  # twice the rank, around 0
+    lengths = ranks.norm(dim=1)
+    return (ranks @ ranks.T / (lengths[:, None] * lengths)).clamp(-1, 1)
+
+
+def _reaching(checkpoint: Checkpoint, row: Row) -> tuple[Tensor, Tensor]:
+    """What reaches each token from each through all layers, (T, T): by the weights, and by the norms of what these
+    bring."""
+    found = numbers_of(checkpoint, row, ["*.hook_pattern", "*.attn.hook_v"])
+    H, D = checkpoint.config.num_attention_heads, checkpoint.config.hidden_size
+    weights, norms = [], []
+    for number, layer in enumerate(checkpoint.model.bert.encoder.layer):
+        dense, ones = layer.attention.output.dense, torch.ones(1, 1, H, D // H)
+        on = seen(checkpoint.watch, f"blocks.{number}.attn.hook_z", ones)[0, 0, :, :1]  # 0 of heads switched off
+        weight, value = (found[f"blocks.{number}.attn.{name}"] for name in ("hook_pattern", "hook_v"))
+        weights.append(weight * on[:, :, None])
+        with torch.no_grad():  # of the unit vectors and of zero, which give the matrix of a layer with an adapter, too
+            images = dense(torch.eye(D + 1, D, device=checkpoint.model.device)).cpu().float()
+        matrix = (images[:-1] - images[-1]).view(H, D // H, D)
+        brought = torch.einsum("jhd,hde->hje", value, matrix)  # (H, T, D)
+        parts = weights[-1].split(max(1, _NUMBERS // brought[0].numel()), 1)
+        norms.append(torch.cat([torch.einsum("hij,hje->ije", part, brought).norm(dim=-1) for part in parts]))
+    scaled = [each / each.sum(1, keepdim=True).clamp(min=1e-30) for each in norms]
+    return rollout(torch.stack(weights))[-1], rollout(torch.stack(scaled)[:, None])[-1]
+
+
+def _masked(checkpoint: Checkpoint, row: Row, words: Sequence[Word]) -> Row:
+    for word in words:
+        row = masked_row(checkpoint, row, word.first, word.last)
+    return row
+
+
+def _scores(checkpoint: Checkpoint, rows: Sequence[Row], positions: Sequence[int], ids: Sequence[int]) -> list[float]:
+    """log p of the answer in each row."""
+    asked = [positions] * len(rows)
+    return word_scores(checkpoint, rows, asked, lambda _, scores: rated(checkpoint, ids, scores).log_probability)
