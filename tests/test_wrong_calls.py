@@ -74,6 +74,7 @@ def calls(has: dict[str, Any]) -> dict[str, tuple[Callable, dict[str, Any]]]:
         "attention": pair,
         "encode": pair,
         "head_names": pair,
+        "head_patterns": pair,
         "show": {"maps": attention(**pair), "title": "t", "theme": "auto", "layer": 0},
         "follow": {**pair, "layer": 0, "position": 1, "attending": 0},
         "activations": {**pair, "names": ["*"]},

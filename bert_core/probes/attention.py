@@ -92,33 +92,50 @@ def _targets(maps: AttentionMaps) -> dict[str, Tensor]:
     return {name: torch.from_numpy(each) for name, each in there.items()}
 
 
-def head_names(
-    checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, layers: range | None = None
-) -> list[list[str]]:
-    """L lists of H names: the target that a head clearly attends to in this input, one of TARGETS, or "".
+@dataclass(frozen=True)
+class HeadPatterns:
+    """above: how far each head's weight on each of TARGETS is above chance, (targets, L, H), see `above_chance`.
+    limits: what it must exceed for the head to have the pattern, (targets, L), inf in layers that were left out."""
 
-    A head is named after the target that is furthest above chance, among those where its weight is at least NAMED_FROM
-    of the way from chance to 1 and exceeds that of RANDOM_HEADS heads with random weights of the same size. In a model
-    with random weights, at most 2 % of the heads get a name. layers: numbers from 0 of those that are looked at; the
-    heads of others have no name. Raises InputError for an empty or too long input."""
+    above: Tensor
+    limits: Tensor
+
+    @property
+    def held(self) -> Tensor:
+        """Whether each head has each pattern, (targets, L, H)."""
+        return self.above > self.limits[..., None]
+
+
+def head_patterns(
+    checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, layers: range | None = None
+) -> HeadPatterns:
+    """Which of TARGETS each head clearly attends to in one input.
+
+    The limit of a layer is NAMED_FROM of the way from chance to 1, or what the best of RANDOM_HEADS heads with random
+    weights of the same size reaches, if that is more. In a model with random weights, at most 2 % of the heads have a
+    pattern. layers: numbers from 0 of those that are looked at. Raises InputError for an empty or too long input."""
     maps, blocks = attention(checkpoint, text, text_pair), checkpoint.model.bert.encoder.layer
     states = hidden_states(checkpoint, encode_text(checkpoint, text, text_pair)).double()
     at_once = max(1, _WEIGHTS_AT_ONCE // len(maps.tokens) ** 2)
-    names = [[""] * maps.weights.shape[1] for _ in blocks]
-
-    def above(weights: Tensor) -> Tensor:  # (H, T, T) -> (targets, H)
-        return above_chance(dataclasses.replace(maps, weights=weights[None]))[:, 0]
-
+    limits = torch.full((len(TARGETS), len(blocks)), math.inf, dtype=torch.float64)
     for number in range(len(blocks)) if layers is None else layers:
-        generator, limit = torch.Generator().manual_seed(number), torch.tensor(NAMED_FROM, dtype=torch.float64)
+        generator, limits[:, number] = torch.Generator().manual_seed(number), NAMED_FROM
         for first in range(0, RANDOM_HEADS, at_once):
             heads = min(at_once, RANDOM_HEADS - first)
             random = _random_heads(blocks[number].attention.self, states[number], heads, generator)
-            limit = limit.maximum(above(random).amax(1, keepdim=True))
-        ways = above(maps.weights[number])
-        best, which = ways.where(ways > limit, -1).max(0)  # (H,)
-        names[number] = [TARGETS[i] if way > 0 else "" for way, i in zip(best.tolist(), which.tolist())]
-    return names
+            best = above_chance(dataclasses.replace(maps, weights=random[None])).amax((1, 2))
+            limits[:, number] = limits[:, number].maximum(best)
+    return HeadPatterns(above_chance(maps), limits)
+
+
+def head_names(
+    checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, layers: range | None = None
+) -> list[list[str]]:
+    """L lists of H names: the one of its patterns that is furthest above chance, one of TARGETS, or "" for a head that
+    has none. Arguments and errors are those of `head_patterns`."""
+    found = head_patterns(checkpoint, text, text_pair, layers=layers)
+    best, which = found.above.where(found.held, -1).max(0)  # (L, H)
+    return [[TARGETS[i] if way > 0 else "" for way, i in zip(*heads)] for heads in zip(best.tolist(), which.tolist())]
 
 
 def rollout(weights: Tensor) -> Tensor:
