@@ -33,7 +33,9 @@ class Question:
     and sentences with it, None for an example. level: None for the model's last. pooling: "word", or how a vector of a
     whole sentence is made, see `sentence_vectors`. place: number of the word in whose place other words stand in turn,
     None for an example; swaps, answers: these words, and those that are rated at the shown mask. token: the position
-    followed through the stages, None for that of the shown mask; row: of the rows in which a fine-tuned model reads an
+    followed through the stages, None for that of the shown mask; carried: (layer, token) whose state, 0 for the
+    embeddings, and carried_head: (layer, head) whose output is carried into that pass from the one of the text with the
+    first other word in that place; row: of the rows in which a fine-tuned model reads an
     example, the followed one. first: index of the first shown pair of a batch; drawn: its step, and how often its masks
     were drawn again, None for those of the step.
 
@@ -67,6 +69,8 @@ class Question:
     level: int | None = None
     pooling: str = "word"
     token: int | None = None
+    carried: Head | None = None
+    carried_head: Head | None = None
     row: int = 0
     first: int = 0
     drawn: tuple[int, int] | None = None

@@ -184,7 +184,7 @@ function marks({ rows, columns, border, outlined, crossed }, { side, left, top, 
       inner = { x: x + 1, y: y + 1, width: side - 2.5, height: side - 2.5 },
       cross = `M${x + third} ${y + third}l${third} ${third}m0 ${-third}l${-third} ${third}`;
     return [
-      outlined?.(i, j) && svg("rect", { ...inner, class: "b-map-true" }),
+      outlined?.(i, j) && ["b-map-halo", "b-map-true"].map((name) => svg("rect", { ...inner, class: name })),
       crossed?.(i, j) && ["b-map-halo", "b-map-wrong"].map((name) => svg("path", { d: cross, class: name })),
     ];
   };

@@ -86,16 +86,27 @@ function pieces({ value: { tokens, token, words } }, rows) {
 const upright = (text, press, attributes) =>
   el("button.b-bert-upright.b-small", { onclick: press, ...attributes }, el("span", text));
 
+/** The mark of a token whose state in a layer, 0 for the embeddings, is another text's. @param {Steps} value @param {Row[]} rows @param {number} level */
+function carriedMark({ carried }, rows, level) {
+  if (carried?.state?.[0] !== level) return null;
+  const title = `Carried from the other text: the state of ${carried.token}`,
+    mark = el("span.b-bert-carried", { title, role: "img", "aria-label": title }, "◆");
+  mark.style.setProperty("--row", `${rowWith(rows, carried.state[1])}`);
+  return mark;
+}
+
 /** @param {Shown} shown @param {Row[]} rows @param {boolean} isNarrow */
-function embeddings({ value: { ids, segments, zeroed } }, rows, isNarrow) {
-  const name = "Embeddings",
+function embeddings({ value }, rows, isNarrow) {
+  const { ids, segments, zeroed } = value,
+    name = "Embeddings",
+    mark = carriedMark(value, rows, 0),
     isOff = [false, has(zeroed, [0, POSITIONS]), has(zeroed, [0, SEGMENTS])],
     names = ["word", "+ position", "+ segment"],
     attributes = { "data-key": "embeddings" },
     press = () => open("embeddings");
   if (isNarrow) {
     const bar = upright(names.filter((_, k) => !isOff[k]).join(" "), press, { ...attributes, title: name });
-    return column("is-embeddings", name, el("span"), "", el("div.b-bert-area", bar));
+    return column("is-embeddings", name, el("span"), "", el("div.b-bert-area", bar, mark));
   }
   const cells = [ids, ids.map((_, i) => i), segments].map((numbers) =>
     el(
@@ -104,7 +115,7 @@ function embeddings({ value: { ids, segments, zeroed } }, rows, isNarrow) {
     ),
   );
   const heads = names.map((each, k) => el(isOff[k] ? "span.is-off" : "span", each));
-  return column("is-embeddings", name, button(name, press, attributes), heads, el("div.b-bert-area", cells));
+  return column("is-embeddings", name, button(name, press, attributes), heads, el("div.b-bert-area", cells, mark));
 }
 
 /** What each head brings from where, as lines to the shown token. @param {Steps} value @param {Row[]} rows @param {number} layer */
@@ -124,7 +135,7 @@ function lines({ map, token }, rows, layer) {
 
 /** @param {Shown} shown @param {Row[]} rows @param {number} layer */
 function layerColumn({ value }, rows, layer) {
-  const { map, tokens, token, head, off, zeroed, parts } = value,
+  const { map, tokens, token, head, off, zeroed, parts, carried } = value,
     strongest = map.strongest[layer],
     most = best(strongest),
     number = layer + 1,
@@ -147,6 +158,7 @@ function layerColumn({ value }, rows, layer) {
         "data-head": k,
         ...named(says, isOut || has(off, [layer, k]), "b-bert-head"),
       };
+    if (`${carried?.head}` === `${[layer, k]}`) attributes.class += " is-carried";
     const made = button(`${k + 1}`, () => openHead([layer, k]), attributes);
     made.style.setProperty("--tint", behindText(level(weight)));
     return made;
@@ -164,7 +176,7 @@ function layerColumn({ value }, rows, layer) {
     `Layer ${number}`,
     name,
     [attention, heads, residuals],
-    el("div.b-bert-area", picture, fed),
+    el("div.b-bert-area", picture, fed, carriedMark(value, rows, number)),
   );
   const point = (/** @type {Event} */ { target, type }) => {
     const of = /** @type {HTMLElement} */ (target).dataset?.head;

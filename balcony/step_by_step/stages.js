@@ -38,6 +38,7 @@ const MOST_VALUES = 6; // of the weighted sum
  * @property {string[]} parts
  * @property {[number, number][]} off
  * @property {[number, number][]} zeroed
+ * @property {{state: [number, number] | null, head: [number, number] | null, token: string} | null} carried from the pass of another text
  * @property {Record<string, string>} code
  * @property {string[]} notes
  * @property {string} [error]
@@ -154,14 +155,32 @@ function switches({ value }, parts, says = "Set to zero:") {
   return tools(el("span", says), buttons);
 }
 
+/** @param {Child} name */
+export const putBack = (name) =>
+  button(name, () => ask({ carried: null, carried_head: null }), { "aria-pressed": true });
+
+/** A layer, 0 for the embeddings. @param {number} layer */
+export const levelName = (layer) => (layer ? `Layer ${layer}` : "Embeddings");
+/** What is carried into a pass. @param {[number, number] | null} state of a token, or else of a head @param {[number, number]} head @param {string} token */
+export const carriedName = (state, head, token) =>
+  state ? [levelName(state[0]), ": ", el("bdi", token)] : `Layer ${head[0] + 1}, head ${head[1] + 1}`;
+
 /** What is set to zero in all of the model, as buttons that undo it. @param {Shown} shown */
 export function zeros(shown) {
-  const { off, zeroed, parts } = shown.value,
+  const { off, zeroed, parts, carried } = shown.value,
     heads = off.map((at) => /** @type {Switch} */ ([`Layer ${at[0] + 1}, head ${at[1] + 1}`, "off", at])),
     named = (/** @type {[number, number]} */ [layer, part]) =>
       part < POSITIONS ? `Layer ${layer + 1}: ${parts[part]}` : parts[part],
-    others = zeroed.map((at) => /** @type {Switch} */ ([named(at), "zeroed", at]));
-  return switches(shown, [...heads, ...others], "Set to zero now (a press undoes it):");
+    others = zeroed.map((at) => /** @type {Switch} */ ([named(at), "zeroed", at])),
+    all = [...heads, ...others];
+  return [
+    all.length > 0 && switches(shown, all, "Set to zero now (a press undoes it):"),
+    carried &&
+      tools(
+        el("span", "Carried from the other text (a press undoes it):"),
+        putBack(carriedName(carried.state, carried.head ?? [0, 0], carried.token)),
+      ),
+  ];
 }
 
 /** A table of words, each with numbers and a bar. @param {string} label @param {string[]} columns @param {Listed[]} words */
@@ -178,12 +197,16 @@ export function pooled(shown) {
   );
 }
 
+/** @param {Steps} value */
+function mapText({ before, carried }) {
+  if (carried)
+    return "A state of the other text is carried in where ◆ or a frame marks it; what comes after follows from that.";
+  return before ? "This is not the whole model." : "This is the whole model.";
+}
+
 /** What each stage shows, after its shapes. @type {Record<string, (shown: Shown) => [shape: string, ...parts: Child[]]>} */
 export const STAGES = {
-  map: (shown) => [
-    shown.value.before ? "This is not the whole model." : "This is the whole model.",
-    ...modelMap(shown),
-  ],
+  map: (shown) => [mapText(shown.value), ...modelMap(shown)],
 
   pieces({ value: { tokens, ids, segments } }) {
     const rows = { Piece: tokens, Id: ids, Position: tokens.map((_, i) => i), Segment: segments };
@@ -307,7 +330,7 @@ export const STAGES = {
   layers(shown) {
     const { layers, words: hidden, token } = shown.value,
       words = hidden?.position === token ? hidden : null,
-      names = Array.from({ length: layers + 1 }, (_, l) => (l ? `Layer ${l}` : "Embeddings"));
+      names = Array.from({ length: layers + 1 }, (_, l) => levelName(l));
     const labels = names.map((name, l) => {
       const answer = words ? `: ${words.answer} ${percent(words.by_layer[l])}` : "";
       return [`after${l}`, name + answer];

@@ -194,13 +194,16 @@ class StepByStep {
 
   /** The answers, and those of the whole model beside them. */
   sentence() {
-    const { words, pair, before, labels, segments, tokens, task } = this.value,
+    const { words, pair, before, labels, segments, tokens, task, carried } = this.value,
       read = [el("bdi", labels[0]), tokens.includes("[MASK]") && [" ", el("span", "with [MASK]")]],
       isPair = pair && segments.includes(1);
     /** @param {Child} name @param {number} share @param {number | null} [was] */
     const said = (name, share, was) => {
       const [now, whole] = percents(share, was ?? share);
-      return [[name, `: ${now}`], typeof was === "number" && el("span", ` (the whole model: ${whole})`)];
+      return [
+        [name, `: ${now}`],
+        typeof was === "number" && el("span", ` (${carried ? "without it" : "the whole model"}: ${whole})`),
+      ];
     };
     if (task && task.number !== null) {
       const whole = before && el("span", ` (the whole model: ${number(before.number ?? 0)})`);

@@ -18,6 +18,16 @@ from balcony.parts.export import Row, python_code
 from balcony.parts.notes import alone_note, pair_labels
 from balcony.parts.task_input import example_of, hint_of, not_used
 from balcony.server.probe_lock import probe_lock
+from balcony.step_by_step.patching import (
+    LIMITS,
+    TEXT,
+    Carry,
+    carry_of,
+    patch_code,
+    patch_rows,
+    patch_value,
+    zeroed_of,
+)
 from balcony.step_by_step.task_layer import (
     TASK_TEXTS,
     TaskInput,
@@ -34,7 +44,7 @@ from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
 from bert_core.probes.forward import likeliest
 from bert_core.probes.reading import encode_text
-from bert_core.probes.stages import PARTS, Stages, follow, parts_of, without_heads
+from bert_core.probes.stages import PARTS, Stages, follow, without_heads
 from bert_core.show import packed
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.prediction import task_of
@@ -177,7 +187,8 @@ class Selection:
 
     masked: with a [MASK] for each piece of a hidden word. token: the position that is shown. asked: the position of the
     [MASK] that is predicted, None without one. answer: the hidden token, None for a typed [MASK]. off, zeroed: heads
-    and parts that are set to zero, those that the model has. task: what a fine-tuned model reads.
+    and parts that are set to zero, those that the model has. carry: a state of another text that is carried into the
+    pass. task: what a fine-tuned model reads.
     """
 
     masked: Question
@@ -187,10 +198,20 @@ class Selection:
     answer: str | None
     off: tuple[Head, ...]
     zeroed: tuple[Head, ...]
+    carry: Carry | None
     task: TaskInput | None
 
+    @property
+    def is_whole(self) -> bool:
+        return not (self.off or self.zeroed or self.carry)
 
-STEPS = "steps"  # elem_id
+    def of(self, checkpoint: Checkpoint) -> Checkpoint:
+        """The model as it is followed."""
+        less = without_heads(checkpoint, self.off, self.zeroed)
+        return self.carry.into(less) if self.carry else less
+
+
+STEPS, PATCH = "steps", "patch"  # elem_ids
 
 
 def lay_out(page: Page) -> None:
@@ -207,9 +228,23 @@ def lay_out(page: Page) -> None:
         rows=steps_rows,
         code=lambda asked: steps_code(asked.checkpoint, selection_of(asked.checkpoint, asked.question)),
     )
-    reads = (*TEXTS, "hidden", "mask", "head", "off", "zeroed", "token", "choices", "row")
+    save = exporter(
+        *(page, "the map of what comes back"),
+        of=PATCH,
+        elem_id="patch-download",
+        name="patch by hand",
+        answer=patch,
+        views=(PATCH,),
+        rows=patch_rows,
+        code=lambda asked: patch_code(asked.checkpoint, asked.question),
+        is_inside=True,
+    )
+    view("step_by_step/patch", options={"text": TEXT, "limits": LIMITS, "save": save}, elem_id=PATCH)
+    changed = (*TEXTS, "hidden", "mask", "off", "zeroed", "place", "swaps")
+    reads = (*changed, "head", "token", "choices", "row", "carried", "carried_head")
     page.answers.add("inputs", inputs)
     page.answer("steps", reads, (STEPS,), lambda asked: {STEPS: steps_value(asked.checkpoint, asked.question)})
+    page.answer("patch", (*changed, "answers"), (PATCH,), patch)
 
 
 TAB = Tab(
@@ -220,6 +255,10 @@ TAB = Tab(
     "A fine-tuned model reads all words here.",
     press="hidden",
 )
+
+
+def patch(asked: PageRequest) -> dict[str, Any]:
+    return {PATCH: patch_value(asked.checkpoint, asked.question)}
 
 
 def inputs(asked: PageRequest, name: str, index: int) -> dict[str, Any]:
@@ -276,31 +315,29 @@ def selection_of(checkpoint: Checkpoint, question: Question) -> Selection:
         answer = word.word.pieces[0] if word.answer else None
     first = 0 if task and layer_of(checkpoint)[-1] else 1 if asked is None else asked  # where the answer is read
     token = first if question.token is None else question.token
-    there = parts_of(checkpoint.config.num_hidden_layers)
+    off, zeroed = question.heads_off(checkpoint), zeroed_of(checkpoint, question)
     return Selection(
         masked,
         question.nearest_head(checkpoint),
         max(0, min(token, len(tokens) - 1)),
         asked,
         answer,
-        tuple(question.heads_off(checkpoint)),
-        tuple(part for part in question.zeroed if part in there),
+        tuple(off),
+        zeroed,
+        carry_of(without_heads(checkpoint, off, zeroed), question) if words else None,
         task,
     )
 
 
 def followed(checkpoint: Checkpoint, chosen: Selection, *, whole: bool = False) -> Stages:
-    """The numbers that a selection follows. whole: without anything set to zero."""
-    off, zeroed = ((), ()) if whole else (chosen.off, chosen.zeroed)
+    """The numbers that a selection follows. whole: without anything set to zero or carried."""
     texts = (chosen.task.row.inputs,) if chosen.task else chosen.masked.texts
     with probe_lock:
         return follow(
-            *(checkpoint, *texts),
+            *(checkpoint if whole else chosen.of(checkpoint), *texts),
             layer=chosen.head[0],
             position=chosen.asked,
             attending=chosen.token,
-            heads_off=off,
-            zeroed=zeroed,
         )
 
 
@@ -331,9 +368,9 @@ def steps_value(
         assert chosen.asked is not None
         vectors["last"] = found.states[-1, chosen.asked]
         vectors |= {f"word_{name}": found.words[name] for name in ("dense", "activated", "transformed")}
-    task, notes, is_whole = None, alone_note(checkpoint, question.pair), not chosen.off and not chosen.zeroed
+    task, notes = None, alone_note(checkpoint, question.pair)
     if chosen.task:
-        task = task_value(without_heads(checkpoint, chosen.off, chosen.zeroed), chosen.task, t)
+        task = task_value(chosen.of(checkpoint), chosen.task, t)
         vectors |= task.pop("vectors")
         notes = [*not_used(checkpoint, question), *lost_note(task["lost"])]
     words = words_shown(checkpoint, chosen, found)
@@ -355,10 +392,11 @@ def steps_value(
         "labels": pair_labels(checkpoint),
         "task": task,
         "has_choices": has_choices,
-        "before": None if is_whole else whole_answers(checkpoint, chosen, words),
+        "before": None if chosen.is_whole else whole_answers(checkpoint, chosen, words),
         "parts": PARTS,
         "off": chosen.off,
         "zeroed": chosen.zeroed,
+        "carried": chosen.carry and chosen.carry.shown(checkpoint),
         "code": {key: steps_code(checkpoint, chosen, key) for key in keys_of(checkpoint)},
         "notes": notes,
     }
@@ -478,9 +516,14 @@ def steps_code(checkpoint: Checkpoint, chosen: Selection, *keys: str) -> str:
     """Python code that computes the numbers of some stages, of all without keys: of those that this model and this text
     have."""
     (layer, head), task = chosen.head, chosen.task
-    zeros = arguments(heads_off=chosen.off, zeroed=chosen.zeroed)
+    zeros = "" if chosen.carry else arguments(heads_off=chosen.off, zeroed=chosen.zeroed)
     options = arguments(attending=chosen.token, position=chosen.asked) + zeros
     rows, texts, own = list[str](), chosen.masked.texts_code, dict[str, Sequence[str]](LINES)
+    if chosen.carry:
+        less = (
+            f"without_heads(checkpoint, {chosen.off}, {chosen.zeroed})" if chosen.off or chosen.zeroed else "checkpoint"
+        )
+        rows = [f"checkpoint = carrying({less}, {chosen.carry.code})"]
     if task:
         rows, texts = [rows_code(task)], f"rows[{task.at}].inputs"
         own["task"] = task_lines(checkpoint, task, zeros)

@@ -26,6 +26,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import balcony
 from balcony.frame.question import Question
+from balcony.step_by_step.patching import patch_value
 from balcony.step_by_step.tab import listed, steps_value
 from bert_core.probes.forward import likeliest
 from bert_core.probes.stages import Stages, follow
@@ -117,6 +118,46 @@ def test_a_head_of_the_map_opens_its_attention(shared: Page, complaints: list[st
     ):  # layer 2: attention, head 1, head 2
         shared.keyboard.press(key)
     expect(shared.locator("#attention-map .b-map-title")).to_have_text("Layer 2, head 2")
+
+
+def test_a_state_that_is_patched_by_hand_shows_both_passes_and_a_link_repeats_it(
+    shared: Page, model: Checkpoint, complaints: list[str]
+) -> None:
+    asked = {"text": "hello romeo my name is juliet", "hidden": "3"}
+    value = patch_value(model, Question(asked["text"], hidden=(3,), place=1))
+    other, out = value["words"][0], [*value["states"]["out"], *value["heads"]["out"]]
+    show(shared, "step-by-step", **asked)
+    patch, steps = shared.locator("#patch"), shared.locator("#steps")
+    patch.get_by_role("button", name="romeo", exact=True).click()
+    expect_seen(patch, f"{sum(map(sum, out))} of {sum(map(len, out))} cells stand out (framed)")
+    expect(patch.get_by_label("Put there:")).to_have_value(other)
+    patch.get_by_role("application", name="What the state of each token").focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "Enter"):  # after layer 1, in the place of romeo
+        shared.keyboard.press(key)
+    wait_for_question(shared, place="1", carried="1.2")
+    rows, fraction = patch.locator("tbody tr"), two_decimals(value["states"]["fractions"][1][2])
+    expect_seen(rows.nth(2), f"With romeo, and carried: Layer 1: {other}", in_window=True)
+    expect(rows.locator("td:last-child")).to_have_text(["1.00", "0.00", fraction])
+    expect_seen(patch.locator(".b-readout").first, f"{fraction} comes back; random sentences: ")
+    patch.get_by_role("button", name="Show its map above").click()
+    expect_seen(steps.locator(".b-answers"), "(without it: ", in_window=True)
+    expect(steps.get_by_role("img", name=f"the state of {other}")).to_be_visible()
+
+    show(shared, "step-by-step", **asked, place="1", carried_head="1.2")
+    expect_seen(rows.nth(2), "With romeo, and carried: Layer 2, head 3")
+    expect(rows.nth(2).locator("td").last).to_have_text(two_decimals(value["heads"]["fractions"][1][2]))
+    patch.get_by_label("Put there:").fill("nice juliet")
+    patch.get_by_label("Put there:").press("Enter")
+    expect_seen(patch, "The two texts have 9 and 8 tokens")
+    wait_for_question(shared, carried_head=None, swaps="nice juliet")
+    expect(rows.first).to_be_hidden()
+    steps.locator(".b-stages button").nth(1).click()
+    expect(patch).not_to_contain_text("Patch by hand")
+
+
+def two_decimals(number: float) -> str:
+    """As the page writes it."""
+    return f"{number:.2f}".replace("-0.00", "0.00").replace("-", "−")
 
 
 def test_the_map_moves_with_the_time_slider_and_stays_in_its_place(visit: Callable[..., Page]) -> None:

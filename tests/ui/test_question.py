@@ -31,6 +31,8 @@ def test_a_question_is_read_as_the_page_sends_it():
         "head": [1, 0],
         "off": [[0, 1], [1, 1]],
         "zeroed": [[0, 2]],
+        "carried": [1, 2],
+        "carried_head": [0, 3],
         "across": [0, 2],
         "contexts": ["a", "b"],
         "number": 7,
