@@ -56,8 +56,11 @@ const MOST = 20, // sentences
 
 /** @param {string[]} names of parts @param {any} of a question */
 const parts = (names, of) => JSON.stringify(names.map((name) => of[name]));
-/** @param {number} share @param {number} method */
-const shareText = (share, method) => (IN_PERCENT.includes(method) ? `${(100 * share).toFixed(1)}%` : signed(share, 2));
+/** @param {number} share @param {number} method @param {number} largest of the method, which has three digits that count */
+const shareText = (share, method, largest) =>
+  IN_PERCENT.includes(method)
+    ? `${(100 * share).toFixed(1)}%`
+    : signed(share, Math.min(6, Math.max(1, 2 - Math.floor(Math.log10(largest)))));
 
 /** @param {Child} text @param {number} level */
 function tinted(text, level) {
@@ -72,9 +75,9 @@ function shares({ words, others }, sort) {
     order = sort < 0 ? words : words.toSorted((one, other) => other.shares[sort] - one.shares[sort]);
   const lines = order.map(({ word, shares }) => [
     el("bdi", word),
-    ...shares.map((share, k) => tinted(shareText(share, k), share / largest[k])),
+    ...shares.map((share, k) => tinted(shareText(share, k, largest[k]), share / largest[k])),
   ]);
-  const rest = ["[CLS], [SEP], [MASK]", ...others.map((share, k) => (k ? shareText(share, k) : "–"))];
+  const rest = ["[CLS], [SEP], [MASK]", ...others.map((share, k) => (k ? shareText(share, k, largest[k]) : "–"))];
   return scrolling(
     "Shares of the words",
     table(["Word", ...MARKED.map(withTerms)], [...lines, rest], { class: WRAPPED }),
@@ -168,7 +171,7 @@ export class Explanations {
   sorted = el("div");
   box = el("div.b-chart.is-low");
   verdicts = el("div", { "aria-live": "polite" });
-  judgement = el("div");
+  judgement = el("div.b-judgement");
   chart = newChart(this.box, () => figure(/** @type {Trial} */ (this.trial)));
   judge = latest(async (/** @type {string} */ asked) => {
     if (parts(OF_GUESS, question) !== asked) return;
