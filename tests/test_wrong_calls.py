@@ -71,6 +71,7 @@ def calls(has: dict[str, Any]) -> dict[str, tuple[Callable, dict[str, Any]]]:
         "deletion": {**mask, "mask": 0, "answer": "one", "seed": 0},
         "trial_texts": {**model, "corpus": CORPUS, "count": 2, "seed": 0},
         "sweep": {**pair, "top_k": 2},
+        "unmask": {**mask, "rounds": 2, "temperature": 0.5, "seed": 1},
         "attention": pair,
         "encode": pair,
         "head_names": pair,

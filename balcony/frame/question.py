@@ -32,10 +32,11 @@ class Question:
     start: first sentence of the matrix. choices: of which one follows the sentence. word, contexts: the word to follow
     and sentences with it, None for an example. level: None for the model's last. pooling: "word", or how a vector of a
     whole sentence is made, see `sentence_vectors`. place: number of the word in whose place other words stand in turn,
-    None for an example; swaps, answers: these words, and those that are rated at the shown mask. token: the position
-    followed through the stages, None for that of the shown mask; carried: (layer, token) whose state, 0 for the
-    embeddings, and carried_head: (layer, head) whose output is carried into that pass from the one of the text with the
-    first other word in that place; row: of the rows in which a fine-tuned model reads an
+    None for an example; swaps, answers: these words, and those that are rated at the shown mask. length: how many
+    [MASK]s stand behind the first sentence where the model writes; rounds, temperature (in tenths) and seed: see
+    `unmask`. token: the position followed through the stages, None for that of the shown mask; carried: (layer, token)
+    whose state, 0 for the embeddings, and carried_head: (layer, head) whose output is carried into that pass from the
+    one of the text with the first other word in that place; row: of the rows in which a fine-tuned model reads an
     example, the followed one. first: index of the first shown pair of a batch; drawn: its step, and how often its masks
     were drawn again, None for those of the step.
 
@@ -57,6 +58,10 @@ class Question:
     place: int | None = None
     swaps: tuple[str, ...] | None = None
     answers: tuple[str, ...] | None = None
+    length: int = 7
+    rounds: int = 8
+    temperature: int = 0
+    seed: int = 0
     head: Head = (0, 0)
     hide_special: bool = False
     off: tuple[Head, ...] = ()

@@ -7,6 +7,9 @@ import { bar, button, direction, el, fill, note, notes, own, roam, tools, withTe
 import { count, percent, precise } from "../parts/numbers.js";
 import { ask, openTab } from "../frame/question.js";
 import { Explanations } from "./explained.js";
+import { writing } from "./writing.js";
+
+/** @import { Writing } from "./writing.js" */
 
 /** @typedef {{masks?: string[], mask?: number, text: string}} Common the masked words, the shown one, an explanation */
 /** @typedef {{best: [token: string, probability: number], rank: number, cells: number[]}} LensRow of a layer */
@@ -21,7 +24,7 @@ import { Explanations } from "./explained.js";
  */
 /** @typedef {{kind: "sweep", words: Swept[]}} Sweep */
 /** @typedef {{kind: "swap", places: [index: number, word: string][], place: number, answers: string[], rows: {word: string, cells: (number | null)[]}[], notes: string[]}} Swap */
-/** @typedef {Common & {error?: string} & (Lens | import("./explained.js").Explained | Sweep | Swap | {kind: ""})} Closer */
+/** @typedef {Common & {error?: string} & (Lens | import("./explained.js").Explained | Sweep | Swap | Writing | {kind: ""})} Closer */
 
 const LEAST = 1e-38; // float32 has hardly a smaller probability; its logarithm is finite
 const HINT =
@@ -155,6 +158,7 @@ export function view(root) {
         value.kind === "explained" && explanations.draw(value, of),
         value.kind === "sweep" && sweep(value, open, (index) => (open = index)),
         value.kind === "swap" && swap(value),
+        value.kind === "write" && writing(value, sentences),
         value.error ? note(value.error, true) : value.text && el("p.b-empty", value.text),
       ),
     );

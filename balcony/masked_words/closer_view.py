@@ -13,6 +13,7 @@ from balcony.masked_words.explained import (
     explained_rows,
     explained_value,
 )
+from balcony.masked_words.writing import WRITE, writing_code, writing_rows
 from balcony.parts.export import Row, python_code
 from balcony.parts.notes import unknown_note
 from balcony.parts.swaps import chosen_swap, swapped
@@ -23,12 +24,13 @@ from bert_core.probes.reading import tokenize
 from bert_core.storage.checkpoint import Checkpoint
 
 LENS, SWEEP, SWAP = "lens", "sweep", "swap"
-VIEWS = (LENS, EXPLAINED, SWEEP, SWAP)
+VIEWS = (LENS, EXPLAINED, SWEEP, SWAP, WRITE)
 LABELS = {
     LENS: "Layer by layer",
     EXPLAINED: "Explanations on trial",
     SWEEP: "Every word once",
     SWAP: "Other words in one place",
+    WRITE: "Write by unmasking",
 }
 MOST_BARS = 200
 NOT_KNOWN = "This model does not know “{hidden}”, so the view follows its likeliest guess, “{answer}”. "
@@ -153,6 +155,8 @@ def swap_value(checkpoint: Checkpoint, question: Question, words: list[MaskedWor
 
 def closer_rows(value: dict[str, Any]) -> list[Row]:
     """The numbers of `closer_value` as rows, none when it shows none."""
+    if value["kind"] == WRITE:
+        return writing_rows(value)
     if value["kind"] == LENS:
         layers = [zip(value["candidates"], row["cells"]) for row in value["rows"]]
         return [{"layer": i, "token": token, "probability": p} for i, row in enumerate(layers) for token, p in row]
@@ -168,6 +172,8 @@ def closer_rows(value: dict[str, Any]) -> list[Row]:
 
 def closer_code(checkpoint: Checkpoint, question: Question) -> str:
     """Python code that computes the same numbers. Raises InputError without a mask."""
+    if question.view == WRITE:
+        return writing_code(checkpoint, question)
     if question.view == SWEEP:
         function, options, fields = "sweep", "", ["words", "mean_log_probability"]
     else:

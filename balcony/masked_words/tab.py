@@ -18,6 +18,7 @@ from balcony.frame.tab import Tab
 from balcony.handlers import MALFORMED, on_error
 from balcony.masked_words.closer_view import LABELS, VIEWS, closer_code, closer_rows, closer_value
 from balcony.masked_words.explained import tried_value
+from balcony.masked_words.writing import PARTS, WRITE, lay_out_controls, writing_value
 from balcony.parts.controls import control
 from balcony.parts.downloads import exporter
 from balcony.parts.export import Row, python_code
@@ -68,6 +69,7 @@ def lay_out(page: Page) -> None:
             with gr.Row(elem_id="masked-swap"):
                 control("lines", "swaps", label="Words to put there, one per line", elem_id=SWAPS)
                 control("lines", "answers", label="Answers to compare, one per line", elem_id=ANSWERS)
+            lay_out_controls()
             view("masked_words/closer_view", elem_id=CLOSER)
             exporter(
                 *(page, "this view"),
@@ -83,7 +85,7 @@ def lay_out(page: Page) -> None:
     page.answers.add("first-right", first_right)
     page.answers.add("tried", tried_value)
     page.answer("guesses", (*TEXTS, "hidden", "guess", "other", "off"), (GUESSES, BESIDE), guess)
-    reads = (*TEXTS, "hidden", "guess", "view", "mask", "place", "swaps", "answers", "off")
+    reads = (*TEXTS, "hidden", "guess", "view", "mask", "place", "swaps", "answers", "off", *PARTS)
     page.answer("closer", reads, (CLOSER,), look_closer)
 
 
@@ -160,6 +162,8 @@ def guess_beside(asked: PageRequest) -> dict[str, Any]:
 
 
 def look_closer(asked: PageRequest) -> dict[str, Any]:
+    if asked.question.view == WRITE:
+        return {CLOSER: writing_value(asked)}
     with probe_lock:
         value = closer_value(asked.answering, asked.question)
     lists = {SWAPS: {"first": value["swaps"]}, ANSWERS: {"first": value["answers"]}} if "swaps" in value else {}

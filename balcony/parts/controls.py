@@ -14,15 +14,15 @@ def control(
     *,
     label: str,
     info: str = "",
-    choices: Sequence[tuple[str, str]] = (),
+    choices: Sequence[tuple[Any, str]] = (),
     most: int = 0,
     resets: dict[str, Any] | None = None,
     elem_id: str,
     **layout: Any,
 ) -> gr.HTML:
-    """A control for a part of the question. kind: "checkbox", "text", "lines" (a list of texts), "radio" (with
-    choices: [key, label] of each) or "slider" (with most: the end of its range, from 0). resets: other parts of the
-    question that change with it.
+    """A control for a part of the question. kind: "checkbox", "text", "lines" (a list of texts), "radio" or "select"
+    (with choices: [key, label] of each) or "slider" (with most: the end of its range, from 0). resets: other parts of
+    the question that change with it.
 
     Its answer: {"first": what it shows where the question has nothing, "choices" or "most": others}.
     """

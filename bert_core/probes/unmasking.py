@@ -6,7 +6,9 @@ import random
 import re
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import fmean
 
+import numpy as np
 import torch
 
 from bert_core.config import check_seed
@@ -80,9 +82,11 @@ def unmask(
             ids[position] = mask
         [scores] = word_scores(checkpoint, [(ids, segments)], [asked], lambda _, scores: scores)
         allowed = scores.masked_fill(never[hidden], -torch.inf)  # (hidden, V)
-        drawn = (allowed / temperature).softmax(-1).multinomial(1, generator=generator) if temperature else None
+        best = allowed.amax(-1, True)  # subtracted, and in float64, so that no temperature is too small or too large
+        weights = ((allowed - best).double() / temperature).softmax(-1) if temperature else None
+        drawn = allowed.argmax(-1) if weights is None else weights.multinomial(1, generator=generator)[:, 0]
         for row, number in enumerate(hidden):
-            token = int(allowed[row].argmax() if drawn is None else drawn[row])
+            token = int(drawn[row])
             ids[masks[number]], sure[number] = token, float(scores[row, token].exp())
         hidden = sorted(sorted(range(N), key=sure.__getitem__)[: N * left // R])
         found.append(Round(tuple(vocabulary[ids[each]] for each in masks), tuple(sure), tuple(hidden)))
@@ -96,17 +100,25 @@ def copied(checkpoint: Checkpoint, writing: Writing, corpus: EncodedCorpus, *, s
     """Which runs of words, each with a written one, stand word for word in the documents of a text.
 
     corpus: of the checkpoint's tokenizer. An unknown word is like no other one. seed: of the random orders."""
-    ends = corpus.offsets[corpus.document_offsets].tolist()
-    texts = (" ".join(token_text(checkpoint.tokenizer, i) for i in corpus.ids[a:b].tolist()) for a, b in pairwise(ends))
-    text = "\n".join(f" {each} " for each in texts).replace(f" {PREFIX}", "")
+    numbers = checkpoint.tokenizer.get_vocab()
+    pieces = np.zeros(len(numbers) + 1, bool)  # which tokens continue a word; the last one is for -1
+    pieces[[number for token, number in numbers.items() if token.startswith(PREFIX)]] = True
+    text = np.insert(corpus.ids.astype(np.int32), corpus.offsets[corpus.document_offsets[1:]], -1)
     starts = [i for i, token in enumerate(writing.tokens) if i == 0 or not token.startswith(PREFIX)]
     spans = [*pairwise([*starts, len(writing.tokens)])]
-    shown = ["" if token in SPECIAL_TOKENS else token for token in writing.tokens]
-    words = ["".join(shown[a:b]).replace(PREFIX, "") for a, b in spans]
+    words = [[-2 if t in SPECIAL_TOKENS else numbers[t] for t in writing.tokens[a:b]] for a, b in spans]
+    places = {word[0]: np.flatnonzero(text == word[0]) for word in words}
 
-    def reach(words: list[str], start: int) -> int:
-        """How many words from this one on stand in the text one after another, at least 1. The last word is ""."""
-        return next(n for n in range(1, len(words) + 1) if f" {' '.join(words[start : start + n + 1])} " not in text)
+    def reach(words: list[list[int]], start: int) -> int:
+        """How many words from this one on stand in the text one after another, 1 without a second one."""
+        at = places[words[start][0]]
+        for count, word in enumerate(words[start:]):
+            for token in word:
+                at = at[text[at] == token] + 1
+            at = at[~pieces[text[at]]]  # where the word ends too
+            if not len(at):
+                return max(1, count)
+        return len(words) - start
 
     lengths = [reach(words, start) for start in range(len(words))]
     runs, longest = list[tuple[int, int]](), 1
@@ -116,8 +128,7 @@ def copied(checkpoint: Checkpoint, writing: Writing, corpus: EncodedCorpus, *, s
         if lengths[start] > 1 and is_free and any(first <= mask < last for mask in writing.masks):
             runs.append((first, last))
             longest = max(longest, lengths[start])
-    known, generator, by_chance = [*filter(None, words)], random.Random(seed), 0.0
-    for _ in range(_ORDERS):
-        generator.shuffle(known)
-        by_chance += max((reach([*known, ""], start) for start in range(len(known))), default=1) / _ORDERS
-    return Copied(tuple(runs), longest, by_chance)
+    known, generator = [word for word in words if word != [-2]], random.Random(seed)
+    orders = (generator.sample(known, len(known)) for _ in range(_ORDERS))
+    by_chance = [max((reach(order, start) for start in range(len(order))), default=1) for order in orders]
+    return Copied(tuple(runs), longest, fmean(by_chance))

@@ -19,6 +19,7 @@ STATES = {
         "#masked-closer [data-key=text]",
     ),
     "sweep": ("masked-words", {"view": "sweep"}, "#masked-closer button", "#masked-closer button"),
+    "writing": ("masked-words", {"view": "write"}, "#masked-closer .b-seen", "#masked-length input"),
     "next sentence": ("next-sentence", {}, "#next-matrix .b-map svg", ""),
     "attention": ("attention", {}, "#attention-switches .b-switch", "#attention-download-py"),
     "lines": ("attention", {"mode": "lines"}, "#attention-map .b-lines path", ""),
