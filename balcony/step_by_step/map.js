@@ -88,10 +88,10 @@ const upright = (text, press, attributes) =>
 
 /** The mark of a token whose state in a layer, 0 for the embeddings, is another text's. @param {Steps} value @param {Row[]} rows @param {number} level */
 function carriedMark({ carried }, rows, level) {
-  if (carried?.state?.[0] !== level) return null;
+  if (carried?.kind !== "state" || carried.at[0] !== level) return null;
   const title = `Carried from the other text: the state of ${carried.token}`,
     mark = el("span.b-bert-carried", { title, role: "img", "aria-label": title }, "◆");
-  mark.style.setProperty("--row", `${rowWith(rows, carried.state[1])}`);
+  mark.style.setProperty("--row", `${rowWith(rows, carried.at[1])}`);
   return mark;
 }
 
@@ -158,7 +158,7 @@ function layerColumn({ value }, rows, layer) {
         "data-head": k,
         ...named(says, isOut || has(off, [layer, k]), "b-bert-head"),
       };
-    if (`${carried?.head}` === `${[layer, k]}`) attributes.class += " is-carried";
+    if (carried?.kind === "head" && `${carried.at}` === `${[layer, k]}`) attributes.class += " is-carried";
     const made = button(`${k + 1}`, () => openHead([layer, k]), attributes);
     made.style.setProperty("--tint", behindText(level(weight)));
     return made;

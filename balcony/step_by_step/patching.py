@@ -1,11 +1,8 @@
 """Patch by hand: states of the text with another word in one place are carried into the pass of this text."""
 
-import functools
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from balcony.frame.masking import mask_words, maskable, shown_mask
 from balcony.frame.question import Head, Question
@@ -13,11 +10,9 @@ from balcony.parts.export import Row, python_code
 from balcony.parts.notes import unknown_note
 from balcony.parts.swaps import chosen_swap, swapped
 from balcony.server.probe_lock import probe_lock
-from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
-from bert_core.probes.forward import word_scores
-from bert_core.probes.reading import encode_text, row_of, token_text
-from bert_core.probes.stages import BAND, PatchMap, carrying, parts_of, patch_map, stands_out, without_heads
+from bert_core.probes.reading import encode_text
+from bert_core.probes.stages import BAND, PatchMap, parts_of, patch_map, stands_out, without_heads
 from bert_core.storage.checkpoint import Checkpoint
 
 TEXT = (
@@ -33,35 +28,12 @@ NOT_HERE = "This needs a model that guesses hidden words; choose another one abo
 NO_MASK = "No word is hidden. Click a word above: the model then predicts it, and this shows what its answer hangs on."
 NO_OTHER = "No other word stands there. Type one."
 PARTS = tuple(range(first, first + 4) for first in range(0, 16, 4))  # seeds of random sentences, with a turn each
-LIKELY = 5  # guesses of each text, of which two are compared
+
+Carry = tuple[tuple[str, str | None], str, int, int]  # what `carrying` takes: source, kind, layer, index
 
 
-@dataclass(frozen=True)
-class Carry:
-    """What is carried: from which texts, and of a token (layer, token) or of a head (layer, head)."""
-
-    source: tuple[str, str | None]
-    state: Head | None
-    head: Head | None
-
-    def into(self, checkpoint: Checkpoint) -> Checkpoint:
-        return carrying(checkpoint, self.source, state=self.state, head=self.head)
-
-    def shown(self, checkpoint: Checkpoint) -> dict[str, Any]:
-        """token: of the source, whose state is carried, "" for a head."""
-        token = encode_text(checkpoint, *self.source).tokens[self.state[1]] if self.state else ""
-        return {"state": self.state, "head": self.head, "token": token}
-
-    @property
-    def code(self) -> str:
-        at = f"state={self.state}" if self.state else f"head={self.head}"
-        return f"{self.source!r}, {at}"
-
-
-@dataclass(frozen=True)
-class Passes:
-    """The two texts. place: number of the word that differs. words: the other one, and this text's. mask: number of the
-    [MASK] in both."""
+class Passes(NamedTuple):
+    """The two texts, by the number of the word that differs; words: the other one, and this text's."""
 
     place: int
     words: tuple[str, str]
@@ -72,52 +44,38 @@ class Passes:
 
 def passes_of(checkpoint: Checkpoint, question: Question) -> Passes:
     """The two texts of a question: in the place of its word the first other one of its list, or without a list one of
-    the example that has as many tokens. Raises InputError where no word is hidden or all are."""
+    the example that has as many tokens. Raises InputError where all words are hidden."""
     masked, words = mask_words(checkpoint, question)
-    if not words:
-        raise InputError(NO_MASK)
-    chosen, mask = chosen_swap(checkpoint, question, words), words[shown_mask(question, words)].mask
+    chosen, number = chosen_swap(checkpoint, question, words), shown_mask(question, words)
     word = chosen.places[chosen.place]
-    others = [other for other in chosen.words if other.strip() and other != word.text] or [""]
-    if question.swaps is None:
-        after = chosen.words.index(word.text) if word.text in chosen.words else 0
-        others = [*(other for other in chosen.words[after:] if other != word.text), *others]
-    texts = {
-        other: mask_words(checkpoint, swapped(checkpoint, question, chosen.place, word, other))[0].texts
-        for other in others[: 1 if question.swaps else None]
-    }
-    length = len(encode_text(checkpoint, *masked.texts))
-    other = next((each for each in texts if len(encode_text(checkpoint, *texts[each])) == length), others[0])
-    return Passes(chosen.place, (other, word.text), texts[other], masked.texts, mask)
+    after = chosen.words.index(word.text) if question.swaps is None and word.text in chosen.words else 0
+    others = [other for other in (*chosen.words[after:], *chosen.words) if other.strip() and other != word.text]
 
+    def with_other(other: str) -> tuple[str, str | None]:
+        return mask_words(checkpoint, swapped(checkpoint, question, chosen.place, word, other))[0].texts
 
-def zeroed_of(checkpoint: Checkpoint, question: Question) -> tuple[Head, ...]:
-    """The parts set to zero that a model has."""
-    there = parts_of(checkpoint.config.num_hidden_layers)
-    return tuple(part for part in question.zeroed if part in there)
+    length, tried = len(encode_text(checkpoint, *masked.texts)), others[: 1 if question.swaps else None]
+    fitting = (each for each in tried if len(encode_text(checkpoint, *with_other(each))) == length)
+    other = next(fitting, (others or [""])[0])
+    return Passes(chosen.place, (other, word.text), with_other(other), masked.texts, words[number].mask)
 
 
 def carry_of(checkpoint: Checkpoint, question: Question) -> Carry | None:
     """What a question carries into the pass that is followed."""
-    if question.carried is None and question.carried_head is None:
-        return None
-    return Carry(passes_of(checkpoint, question).source, question.carried, question.carried_head)
+    kind, at = ("state", question.carried) if question.carried else ("head", question.carried_head)
+    return (passes_of(checkpoint, question).source, kind, *at) if at and question.text.strip() else None
 
 
-def compared(checkpoint: Checkpoint, question: Question, passes: Passes) -> tuple[str, str]:
-    """The two answers: the question's first two; else, of what is likely in one of the texts, the word that gains most
-    by the other word and the one that loses most."""
-    if len(question.answers or ()) > 1:
-        first, second, *_ = question.answers or ()
-        return first.strip(), second.strip()
-    encodings = [encode_text(checkpoint, *texts) for texts in (passes.source, passes.target)]
-    at = [[[i for i, token in enumerate(each.tokens) if token == MASK][passes.mask]] for each in encodings]
-    source, target = word_scores(checkpoint, [row_of(each) for each in encodings], at, lambda _, scores: scores[0])
-    likely = torch.cat([source.topk(LIKELY).indices, target.topk(LIKELY).indices])
-    gains = (source - target)[likely]
-    ends = likely[gains.argmax()], likely[gains.argmin()]
-    first, second = (token_text(checkpoint.tokenizer, int(token)) for token in ends)
-    return first, second
+def less_of(checkpoint: Checkpoint, question: Question) -> tuple[tuple[Head, ...], tuple[Head, ...]]:
+    """The heads and the other parts that are set to zero, those that the model has."""
+    there = parts_of(checkpoint.config.num_hidden_layers)
+    return tuple(question.heads_off(checkpoint)), tuple(part for part in question.zeroed if part in there)
+
+
+def ends_of(question: Question, passes: Passes) -> dict[str, Any]:
+    """The answers that are compared, None for those that change most, and where."""
+    answers = question.answers or ()
+    return {"answers": answers[:2] if len(answers) > 1 else None, "mask": passes.mask}
 
 
 def patch_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
@@ -131,74 +89,51 @@ def patch_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     value: dict[str, Any] = {"places": places, "place": None}
     if question.place is None:
         return value
-    checkpoint = without_heads(checkpoint, question.heads_off(checkpoint), zeroed_of(checkpoint, question))
+    checkpoint = without_heads(checkpoint, *less_of(checkpoint, question))
     with probe_lock:
         passes = passes_of(checkpoint, question)
-        answers = compared(checkpoint, question, passes)
-    value |= {"place": passes.place, "words": passes.words, "answers": answers}
+    ends, found = ends_of(question, passes), list[PatchMap]()
+    value |= {"place": passes.place, "words": passes.words, "answers": ends["answers"] or ["", ""]}
+    value |= {"notes": unknown_note(checkpoint, *passes.words, *value["answers"])}
     if not passes.words[0]:
         return value | {"refused": NO_OTHER}
-    value |= {"notes": unknown_note(checkpoint, *passes.words, *answers)}
-    found = []
     for seeds in PARTS:
         try:
             with probe_lock:
-                ask = functools.partial(patch_map, checkpoint, passes.source, passes.target, answers=answers)
-                found.append(ask(mask=passes.mask, random_sentences=seeds))
+                found.append(patch_map(checkpoint, passes.source, passes.target, random_sentences=seeds, **ends))
         except InputError as error:
             return value | {"refused": str(error)}
-    return value | map_value(found)
-
-
-def map_value(found: list[PatchMap]) -> dict[str, Any]:
-    """A map of equal ones, each with random sentences of its own."""
     first = found[0]
-
-    def part(fractions: Tensor, random: list[Tensor], answers: Tensor) -> dict[str, Any]:
-        every = torch.cat(random)
-        return {
-            "fractions": fractions.tolist(),
-            "means": every.mean(0).tolist(),
-            "bands": (BAND * every.std(0)).tolist(),
-            "out": stands_out(fractions, every).tolist(),
-            "answers": answers.tolist(),
-        }
-
-    return {
-        "tokens": first.tokens,
-        "both": first.answers.tolist(),
-        "random": sum(len(each.random_states) for each in found),
-        "states": part(first.states, [each.random_states for each in found], first.state_answers),
-        "heads": part(first.heads, [each.random_heads for each in found], first.head_answers),
-    }
+    value |= {"answers": first.words, "tokens": first.tokens, "both": first.answers.tolist(), "random": 0}
+    for kind in ("state", "head"):
+        fractions, random = getattr(first, f"{kind}s"), torch.cat([getattr(each, f"random_{kind}s") for each in found])
+        numbers = {"fractions": fractions, "means": random.mean(0), "bands": BAND * random.std(0)}
+        numbers |= {"out": stands_out(fractions, random), "answers": getattr(first, f"{kind}_answers")}
+        value |= {kind: {name: each.tolist() for name, each in numbers.items()}, "random": len(random)}
+    return value
 
 
 def patch_rows(value: dict[str, Any]) -> list[Row]:
     """A row for each cell of both maps, none without them."""
-    rows: list[Row] = []
-    for kind in ("states", "heads"):
-        part = value.get(kind, {"fractions": ()})
-        for layer, fractions in enumerate(part["fractions"]):
-            for i, fraction in enumerate(fractions):
-                name = value["tokens"][1][i] if kind == "states" else i + 1
-                at = {"of": kind, "layer": layer + (kind == "heads"), "token or head": name, "comes back": fraction}
-                random = {"random mean": part["means"][layer][i], "random band": part["bands"][layer][i]}
-                rows.append(at | random | {"stands out": part["out"][layer][i]})
-    return rows
+    names = {"fractions": "comes back", "means": "random mean", "bands": "random band", "out": "stands out"}
+    return [
+        {"of": kind, "layer": layer, "index": i, **{said: value[kind][name][layer][i] for name, said in names.items()}}
+        for kind in ("state", "head")
+        for layer, fractions in enumerate(value.get(kind, {}).get("fractions", ()))
+        for i in range(len(fractions))
+    ]
 
 
 def patch_code(checkpoint: Checkpoint, question: Question) -> str:
     """Python code that computes the same map. Raises InputError where no word is hidden."""
-    off, zeroed = question.heads_off(checkpoint), zeroed_of(checkpoint, question)
+    less = less_of(checkpoint, question)
     with probe_lock:
-        whole = without_heads(checkpoint, off, zeroed)
-        passes = passes_of(whole, question)
-        ends = f"answers={compared(whole, question, passes)}, mask={passes.mask}"
-    less = [f"checkpoint = without_heads(checkpoint, {off}, {zeroed})"] if off or zeroed else []
+        _, _, source, target, mask = passes = passes_of(without_heads(checkpoint, *less), question)
+    options = f"answers={ends_of(question, passes)['answers']}, mask={mask}"
     return python_code(
         checkpoint,
-        *less,
-        f"found = patch_map(checkpoint, {passes.source!r}, {passes.target!r}, {ends})",
-        "found.states.round(decimals=2), found.heads.round(decimals=2)",
+        *([f"checkpoint = without_heads(checkpoint, {less[0]}, {less[1]})"] if any(less) else []),
+        f"found = patch_map(checkpoint, {source}, {target}, {options})",
+        "found.words, found.states.round(decimals=2), found.heads.round(decimals=2)",
         "stands_out(found.states, found.random_states), stands_out(found.heads, found.random_heads)",
     )

@@ -38,7 +38,7 @@ const MOST_VALUES = 6; // of the weighted sum
  * @property {string[]} parts
  * @property {[number, number][]} off
  * @property {[number, number][]} zeroed
- * @property {{state: [number, number] | null, head: [number, number] | null, token: string} | null} carried from the pass of another text
+ * @property {{kind: string, at: [number, number], token: string} | null} carried from the pass of another text
  * @property {Record<string, string>} code
  * @property {string[]} notes
  * @property {string} [error]
@@ -161,9 +161,9 @@ export const putBack = (name) =>
 
 /** A layer, 0 for the embeddings. @param {number} layer */
 export const levelName = (layer) => (layer ? `Layer ${layer}` : "Embeddings");
-/** What is carried into a pass. @param {[number, number] | null} state of a token, or else of a head @param {[number, number]} head @param {string} token */
-export const carriedName = (state, head, token) =>
-  state ? [levelName(state[0]), ": ", el("bdi", token)] : `Layer ${head[0] + 1}, head ${head[1] + 1}`;
+/** What is carried into a pass. @param {string} kind @param {[number, number]} at @param {string} token whose state it is */
+export const carriedName = (kind, [layer, index], token) =>
+  kind === "state" ? [levelName(layer), ": ", el("bdi", token)] : `Layer ${layer + 1}, head ${index + 1}`;
 
 /** What is set to zero in all of the model, as buttons that undo it. @param {Shown} shown */
 export function zeros(shown) {
@@ -178,7 +178,7 @@ export function zeros(shown) {
     carried &&
       tools(
         el("span", "Carried from the other text (a press undoes it):"),
-        putBack(carriedName(carried.state, carried.head ?? [0, 0], carried.token)),
+        putBack(carriedName(carried.kind, carried.at, carried.token)),
       ),
   ];
 }

@@ -18,16 +18,7 @@ from balcony.parts.export import Row, python_code
 from balcony.parts.notes import alone_note, pair_labels
 from balcony.parts.task_input import example_of, hint_of, not_used
 from balcony.server.probe_lock import probe_lock
-from balcony.step_by_step.patching import (
-    LIMITS,
-    TEXT,
-    Carry,
-    carry_of,
-    patch_code,
-    patch_rows,
-    patch_value,
-    zeroed_of,
-)
+from balcony.step_by_step.patching import LIMITS, TEXT, Carry, carry_of, less_of, patch_code, patch_rows, patch_value
 from balcony.step_by_step.task_layer import (
     TASK_TEXTS,
     TaskInput,
@@ -44,7 +35,7 @@ from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
 from bert_core.probes.forward import likeliest
 from bert_core.probes.reading import encode_text
-from bert_core.probes.stages import PARTS, Stages, follow, without_heads
+from bert_core.probes.stages import PARTS, Stages, carrying, follow, without_heads
 from bert_core.show import packed
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.prediction import task_of
@@ -201,14 +192,10 @@ class Selection:
     carry: Carry | None
     task: TaskInput | None
 
-    @property
-    def is_whole(self) -> bool:
-        return not (self.off or self.zeroed or self.carry)
-
     def of(self, checkpoint: Checkpoint) -> Checkpoint:
         """The model as it is followed."""
         less = without_heads(checkpoint, self.off, self.zeroed)
-        return self.carry.into(less) if self.carry else less
+        return carrying(less, *self.carry) if self.carry else less
 
 
 STEPS, PATCH = "steps", "patch"  # elem_ids
@@ -315,16 +302,15 @@ def selection_of(checkpoint: Checkpoint, question: Question) -> Selection:
         answer = word.word.pieces[0] if word.answer else None
     first = 0 if task and layer_of(checkpoint)[-1] else 1 if asked is None else asked  # where the answer is read
     token = first if question.token is None else question.token
-    off, zeroed = question.heads_off(checkpoint), zeroed_of(checkpoint, question)
+    less = less_of(checkpoint, question)
     return Selection(
         masked,
         question.nearest_head(checkpoint),
         max(0, min(token, len(tokens) - 1)),
         asked,
         answer,
-        tuple(off),
-        zeroed,
-        carry_of(without_heads(checkpoint, off, zeroed), question) if words else None,
+        *less,
+        carry_of(without_heads(checkpoint, *less), question) if words else None,
         task,
     )
 
@@ -392,14 +378,22 @@ def steps_value(
         "labels": pair_labels(checkpoint),
         "task": task,
         "has_choices": has_choices,
-        "before": None if chosen.is_whole else whole_answers(checkpoint, chosen, words),
+        "before": whole_answers(checkpoint, chosen, words) if chosen.off or chosen.zeroed or chosen.carry else None,
         "parts": PARTS,
         "off": chosen.off,
         "zeroed": chosen.zeroed,
-        "carried": chosen.carry and chosen.carry.shown(checkpoint),
+        "carried": carried_value(checkpoint, chosen.carry),
         "code": {key: steps_code(checkpoint, chosen, key) for key in keys_of(checkpoint)},
         "notes": notes,
     }
+
+
+def carried_value(checkpoint: Checkpoint, carry: Carry | None) -> dict[str, Any] | None:
+    """What is carried. token: of the other text, whose state it is; "" for a head."""
+    if not carry:
+        return None
+    source, kind, *at = carry
+    return {"kind": kind, "at": at, "token": encode_text(checkpoint, *source).tokens[at[1]] if kind == "state" else ""}
 
 
 def keys_of(checkpoint: Checkpoint) -> list[str]:
@@ -520,10 +514,9 @@ def steps_code(checkpoint: Checkpoint, chosen: Selection, *keys: str) -> str:
     options = arguments(attending=chosen.token, position=chosen.asked) + zeros
     rows, texts, own = list[str](), chosen.masked.texts_code, dict[str, Sequence[str]](LINES)
     if chosen.carry:
-        less = (
-            f"without_heads(checkpoint, {chosen.off}, {chosen.zeroed})" if chosen.off or chosen.zeroed else "checkpoint"
-        )
-        rows = [f"checkpoint = carrying({less}, {chosen.carry.code})"]
+        less = [f"checkpoint = without_heads(checkpoint, {chosen.off}, {chosen.zeroed})"]
+        carry = f"checkpoint = carrying(checkpoint, {', '.join(map(repr, chosen.carry))})"
+        rows = [*(less if chosen.off or chosen.zeroed else []), carry]
     if task:
         rows, texts = [rows_code(task)], f"rows[{task.at}].inputs"
         own["task"] = task_lines(checkpoint, task, zeros)

@@ -4,7 +4,6 @@ follow when some of these numbers are replaced. All are readings of `watch`, see
 Shapes: T tokens, D hidden size, H heads, d = D / H, F feed-forward size, L layers, V vocabulary."""
 
 import dataclasses
-from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -15,8 +14,8 @@ from torch import Tensor
 from bert_core.data.tokenizer import MASK, special_ids, token_id
 from bert_core.errors import InputError, quoted
 from bert_core.model import Watch
-from bert_core.probes.forward import STATES, Numbers, batches, both, log_probabilities, numbers_of, run
-from bert_core.probes.masked_words import rate_guess
+from bert_core.probes.forward import STATES, Numbers, batches, both, log_probabilities, numbers_of, run, word_scores
+from bert_core.probes.masked_words import find_masks, rate_guess
 from bert_core.probes.reading import Row, encode_text, row_of, token_text
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -55,12 +54,10 @@ _OF_PARTS = {
     "segment vectors": "embed.hook_token_type_embed",
 }
 PARTS = tuple(_OF_PARTS)
-HEADS = "*.attn.hook_z"  # names of what the heads hand on
+_HEADS = "*.attn.hook_z"  # names of what the heads hand on
+_LIKELY = 5  # guesses of each text, of which two are compared
 LEAST_DIFFERENCE = 0.1  # in nats, of which a fraction is shown
-BAND, LEAST_FRACTION = (
-    2,
-    0.01,
-)  # standard deviations around what random sentences bring back, and a fraction beside them
+BAND, _LEAST_FRACTION = 2, 0.01  # standard deviations of what random sentences bring back, and a fraction beside them
 
 
 @dataclass(frozen=True)
@@ -84,18 +81,19 @@ class Stages:
 
 @dataclass(frozen=True)
 class PatchMap:
-    """What comes back when one state of a source at a time is carried into the pass of a target, see `patch_map`.
+    """How much of a source's answer comes back in a target's pass with one of the source's states, see `patch_map`.
 
-    A fraction is 0 where the difference of the answers stays the target's, and 1 where it is the source's; it may be
-    less or more. Answers are natural logarithms of the probabilities of the two words."""
+    Fractions are of the change of the difference of both words' logits: 0 as in the target, 1 as in the source; they
+    may be less or more. Answers are natural logarithms of the words' probabilities."""
 
+    words: tuple[str, str]
     tokens: tuple[list[str], list[str]]  # T of the source, and of the target
     answers: Tensor  # (2, 2) in the source and in the target, of each word
-    states: Tensor  # (L + 1, T) fractions for the states of tokens, the embeddings first
-    heads: Tensor  # (L, H) fractions for what heads hand on, of all tokens
-    random_states: Tensor  # (R, L + 1, T) fractions for the states of random sentences
+    states: Tensor  # (L + 1, T) fractions with a token's state, the embeddings first
+    heads: Tensor  # (L, H) fractions with what a head hands on, for all tokens
+    random_states: Tensor  # (R, L + 1, T) fractions with those of random sentences
     random_heads: Tensor  # (R, L, H)
-    state_answers: Tensor  # (L + 1, T, 2) in the target with the source's state
+    state_answers: Tensor  # (L + 1, T, 2)
     head_answers: Tensor  # (L, H, 2)
 
 
@@ -238,92 +236,88 @@ def patch_map(
     source: Texts,
     target: Texts,
     *,
-    answers: tuple[str, str],
+    answers: tuple[str, str] | None = None,
     mask: int = 0,
     random_sentences: Collection[int] = range(16),
 ) -> PatchMap:
     """Which states of one text bring its answer into the pass of another (activation patching, Vig et al. 2020).
 
     source, target: a sentence each, or two, of equally many tokens. Each token's state in each layer, and what each
-    head hands on, is carried from the first into the second alone, and the later layers follow from it. answers: two
-    words of one token. What is measured is how much of the difference of their logits at a [MASK] comes back, as a
-    fraction of that between the two texts. In a BERT, any state of a layer may change all tokens of the next one.
-    mask: number of the [MASK], from 0. random_sentences: seeds of sentences of as many tokens, random words around the
-    same special tokens. What their states bring back is what any state does; see `stands_out`.
-    Raises InputError for texts of different length, for a difference below 0.1, and as `rate_guess` does."""
-    texts = [each if isinstance(each, tuple) else (each, None) for each in (source, target)]
-    encodings = [encode_text(checkpoint, *each) for each in texts]
-    rated = [[rate_guess(checkpoint, word, *each, mask=mask) for word in answers] for each in texts]
-    for guess in rated[0]:
-        if len(guess.pieces) > 1:
-            raise InputError(
-                f"The model reads {quoted(guess.pieces[0])}… as {len(guess.pieces)} pieces; choose answers of one."
-            )
-    lengths = [len(each) for each in encodings]
-    places = [[i for i, token in enumerate(each.tokens) if token == MASK][mask] for each in encodings]
-    if lengths[0] != lengths[1] or places[0] != places[1]:
+    head hands on, is carried alone from the first into the second, and all that comes later follows from it. In a
+    BERT, these are all tokens of the next layers. answers: two words, of which the difference of the logits at a [MASK]
+    is measured, of their first tokens; None takes, of what is likely in one of the texts, the word that gains most by
+    the source and the one that loses most. mask: number of the [MASK], from 0. random_sentences: seeds of sentences
+    with random words around the same special tokens; what their states bring back, any state does, see `stands_out`.
+    Raises InputError for texts of different length, a difference that changes by less than 0.1, and as `rate_guess`."""
+    texts, tokenizer = [_two(source), _two(target)], checkpoint.tokenizer
+    (there, masks), (here, places) = (find_masks(checkpoint, *each, mask) for each in texts)
+    if len(there) != len(here) or masks[mask] != places[mask]:
         raise InputError(
-            f"The two texts have {lengths[0]} and {lengths[1]} tokens, with the {MASK} at {places[0]} and {places[1]}. "
-            "A state is carried between texts of equal length; choose a word of as many tokens."
+            f"The two texts have {len(there)} and {len(here)} tokens, with the {MASK} at {masks[mask]} and "
+            f"{places[mask]}. A state is carried between texts of equal length; choose a word of as many tokens."
         )
-    both_answers = torch.tensor([[guess.log_probability for guess in each] for each in rated])
-    there, here = (both_answers[:, 0] - both_answers[:, 1]).tolist()
-    if abs(there - here) < LEAST_DIFFERENCE:
+    rows, position = [row_of(there), row_of(here)], places[mask]
+    L, H, T = checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads, len(here)
+    scores = torch.stack(word_scores(checkpoint, rows, [[position]] * 2, lambda _, scores: scores[0]))
+    if answers is None:
+        likely = scores.topk(min(_LIKELY, scores.shape[1])).indices.flatten()
+        gains = (scores[0] - scores[1])[likely]
+        ids = [int(likely[gains.argmax()]), int(likely[gains.argmin()])]
+    else:
+        rated = [rate_guess(checkpoint, word, *texts[1], mask=mask) for word in answers]
+        ids = [token_id(tokenizer, each.pieces[0]) for each in rated]
+    own, words = scores[:, ids], (token_text(tokenizer, ids[0]), token_text(tokenizer, ids[1]))
+    before, after = (own[:, 0] - own[:, 1]).tolist()  # the differences of the logits in the source and in the target
+    if abs(before - after) < LEAST_DIFFERENCE:
         raise InputError(
-            f"The logits of {quoted(answers[0])} and {quoted(answers[1])} differ by {there:.2f} in one text and by "
-            f"{here:.2f} in the other; a fraction of less than {LEAST_DIFFERENCE} would be noise. Choose other words."
+            f"The logits of {quoted(words[0])} and {quoted(words[1])} differ by {before:.2f} in one text and by "
+            f"{after:.2f} in the other; a fraction of less than {LEAST_DIFFERENCE} would be noise. Choose other words."
         )
-    target_row, position = row_of(encodings[1]), places[1]
-    rows = [row_of(encodings[0]), *(_random_row(checkpoint, target_row, seed) for seed in random_sentences)]
-    L, H, T = checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads, lengths[1]
-    carried = [state for row in rows for state in _states(checkpoint, row, position)]
-    ids = [token_id(checkpoint.tokenizer, guess.pieces[0]) for guess in rated[0]]
-    found = _answers_with(checkpoint, target_row, position, ids, carried).view(len(rows), -1, 2)
-    states = both_answers[1].expand(len(rows), L + 1, T, 2).clone()  # the last layer's others change no answer
-    states[:, :L], states[:, L, position] = found[:, : L * T].view(-1, L, T, 2), found[:, L * T]
-    heads = found[:, L * T + 1 :].view(-1, L, H, 2)
-    of_states, of_heads = ((each[..., 0] - each[..., 1] - here) / (there - here) for each in (states, heads))
-    return PatchMap(
-        *((encodings[0].tokens, encodings[1].tokens), both_answers, of_states[0], of_heads[0]),
-        *(of_states[1:], of_heads[1:], states[0], heads[0]),
-    )
+    sources = [rows[0], *(_random_row(checkpoint, rows[1], seed) for seed in random_sentences)]
+    every = [_states(checkpoint, row) for row in sources]
+    asked = [at for at in every[0] if at[0] == "head" or at[1] < L or at[2] == position]  # others change no answer
+    carried, found = [states[at] for states in every for at in asked], torch.empty(len(every) * len(asked), 2)
+    for group, inputs in batches(checkpoint, [rows[1]] * len(carried)):
+        at_mask = torch.arange(len(group)) * T + position
+        output = run(checkpoint, inputs, at_mask, _carried([carried[number] for number in group]))
+        found[group] = log_probabilities(checkpoint, output.prediction_logits)[:, ids].cpu()
+    by_sentence = found.view(len(every), -1, 2)
+    states = own[1].expand(len(every), L + 1, T, 2).clone()
+    states[:, :L], states[:, L, position] = by_sentence[:, : L * T].view(-1, L, T, 2), by_sentence[:, L * T]
+    heads = by_sentence[:, L * T + 1 :].view(-1, L, H, 2)
+    back, back_of_heads = ((each[..., 0] - each[..., 1] - after) / (before - after) for each in (states, heads))
+    fractions = back[0], back_of_heads[0], back[1:], back_of_heads[1:]
+    return PatchMap(words, (there.tokens, here.tokens), own, *fractions, states[0], heads[0])
 
 
 def stands_out(fractions: Tensor, random: Tensor) -> Tensor:
     """Which fractions (...) of a `PatchMap` are no noise: more, or less, than nothing and than what random sentences
-    bring back there, (R, ...), by two standard deviations from their mean and a hundredth. None where R is below 2."""
-    if len(random) < 2:
-        return torch.zeros_like(fractions, dtype=torch.bool)
+    bring back there, (R, ...) of at least two, by two standard deviations from their mean and a hundredth."""
     mean, band = random.mean(0), BAND * random.std(0)
-    least, most = (mean - band).clamp(max=0) - LEAST_FRACTION, (mean + band).clamp(min=0) + LEAST_FRACTION
+    least, most = (mean - band).clamp(max=0) - _LEAST_FRACTION, (mean + band).clamp(min=0) + _LEAST_FRACTION
     return (fractions < least) | (fractions > most)
 
 
-def carrying(
-    checkpoint: Checkpoint, source: Texts, *, state: tuple[int, int] | None = None, head: tuple[int, int] | None = None
-) -> Checkpoint:
-    """The checkpoint into every pass of which one state of the source is carried, see `patch_map`.
+def carrying(checkpoint: Checkpoint, source: Texts, kind: str, layer: int, index: int) -> Checkpoint:
+    """The checkpoint into every pass of which one state of a source is carried, see `patch_map`.
 
-    state: (layer, token), 0 for the embeddings. head: (layer, head), both from 0. Raises InputError where there is no
-    such state, and in a pass over a text of other length."""
-    row = row_of(encode_text(checkpoint, *(source if isinstance(source, tuple) else (source,))))
-    L, T, H = checkpoint.config.num_hidden_layers, len(row[0]), checkpoint.config.num_attention_heads
-    layer, index = state or head or (-1, -1)
-    if not (0 <= layer < L + (state is not None) and 0 <= index < (H if state is None else T)):
-        raise InputError(f"There are states of {T} tokens in the embeddings and {L} layers, and {H} heads in a layer.")
-    numbers = numbers_of(checkpoint, row, [*STATES, HEADS])
-    name = f"blocks.{layer}.attn.hook_z" if state is None else [name for name in numbers if "attn" not in name][layer]
-    number = numbers[name]
+    kind: "state", of token `index` after a layer, 0 for the embeddings; or "head", what head `index` of a layer from 0
+    hands on. Raises InputError where there is no such state, and in a pass over a text of other length."""
+    states, at = _states(checkpoint, row_of(encode_text(checkpoint, *_two(source)))), (kind, layer, index)
+    T = sum(each[:2] == ("state", 0) for each in states)
+    if at not in states:
+        raise InputError(f"The text has no {kind} {index} in layer {layer}; it has {T} tokens.")
 
-    def watch(of: str, activation: Tensor) -> Tensor:
-        if of != name:
-            return activation
-        if activation.shape[1] != T:
-            raise InputError(f"The carried state is of a text of {T} tokens; this one has {activation.shape[1]}.")
-        carried = (name, index, number[index] if state else number[:, index])
-        return _carried([carried] * len(activation))(of, activation)
+    def watch(name: str, number: Tensor) -> Tensor:
+        if number.shape[1] != T and name == states[at][0]:
+            raise InputError(f"The carried state is of a text of {T} tokens; this one has {number.shape[1]}.")
+        return _carried([states[at]] * len(number))(name, number)
 
     return dataclasses.replace(checkpoint, watch=both(checkpoint.watch, watch))
+
+
+def _two(texts: Texts) -> tuple[str, str | None]:
+    return texts if isinstance(texts, tuple) else (texts, None)
 
 
 def _random_row(checkpoint: Checkpoint, row: Row, seed: int) -> Row:
@@ -334,41 +328,27 @@ def _random_row(checkpoint: Checkpoint, row: Row, seed: int) -> Row:
     return [own if own in special else words[i] for own, i in zip(row[0], drawn)], row[1]
 
 
-def _states(checkpoint: Checkpoint, row: Row, position: int) -> list[State]:
-    """What can be carried from a row: all tokens' states, after the last layer the asked token's; then all heads'."""
-    numbers = numbers_of(checkpoint, row, [*STATES, HEADS])
-    states = [name for name in numbers if "attn" not in name]
-    tokens = [(name, i) for name in states for i in range(len(row[0])) if name != states[-1] or i == position]
-    heads = [(name, head) for name in numbers if "attn" in name for head in range(numbers[name].shape[1])]
-    return [(name, i, numbers[name][i]) for name, i in tokens] + [(name, i, numbers[name][:, i]) for name, i in heads]
-
-
-def _answers_with(
-    checkpoint: Checkpoint, row: Row, position: int, ids: Sequence[int], states: Sequence[State]
-) -> Tensor:
-    """Log-probabilities of tokens at one position of a row into which each of the states is carried, (states, ids)."""
-    found, T = torch.empty(len(states), len(ids)), len(row[0])
-    for group, inputs in batches(checkpoint, [row] * len(states)):
-        asked = torch.arange(len(group)) * T + position
-        output = run(checkpoint, inputs, asked, _carried([states[number] for number in group]))
-        found[group] = log_probabilities(checkpoint, output.prediction_logits)[:, ids].cpu()
+def _states(checkpoint: Checkpoint, row: Row) -> dict[tuple[str, int, int], State]:
+    """All that can be carried from a row, by kind, layer, and token or head: first the states, then the heads."""
+    numbers, found = numbers_of(checkpoint, row, [*STATES, _HEADS]), dict[tuple[str, int, int], State]()
+    for kind in ("state", "head"):
+        names = [name for name in numbers if name.endswith("hook_z") == (kind == "head")]
+        for layer, name in enumerate(names):
+            each = numbers[name] if kind == "state" else numbers[name].transpose(0, 1)  # (T, D), or (H, T, d)
+            found |= {(kind, layer, i): (name, i, state) for i, state in enumerate(each)}
     return found
 
 
 def _carried(states: Sequence[State]) -> Watch:
     """A watch that puts one state into each row of a pass."""
-    by_name = defaultdict(list)
-    for row, (name, index, state) in enumerate(states):
-        by_name[name].append((row, index, state))
 
-    def watch(name: str, activation: Tensor) -> Tensor:
-        if name not in by_name:
-            return activation
-        rows, indices, states = zip(*by_name[name])
-        every = (slice(None),) if "attn" in name else ()  # of the tokens: hook_z is (B, T, H, d), a state (B, T, D)
-        activation = activation.clone()
-        activation[(list(rows), *every, list(indices))] = torch.stack(states).to(activation)
-        return activation
+    def watch(name: str, number: Tensor) -> Tensor:
+        here = [(row, index, state) for row, (of, index, state) in enumerate(states) if of == name]
+        number = number.clone() if here else number
+        for row, index, state in here:
+            each = number[row].transpose(0, 1) if name.endswith("hook_z") else number[row]
+            each[index] = state.to(number)
+        return number
 
     return watch
 

@@ -125,7 +125,7 @@ def test_a_state_that_is_patched_by_hand_shows_both_passes_and_a_link_repeats_it
 ) -> None:
     asked = {"text": "hello romeo my name is juliet", "hidden": "3"}
     value = patch_value(model, Question(asked["text"], hidden=(3,), place=1))
-    other, out = value["words"][0], [*value["states"]["out"], *value["heads"]["out"]]
+    other, out = value["words"][0], [*value["state"]["out"], *value["head"]["out"]]
     show(shared, "step-by-step", **asked)
     patch, steps = shared.locator("#patch"), shared.locator("#steps")
     patch.get_by_role("button", name="romeo", exact=True).click()
@@ -135,7 +135,7 @@ def test_a_state_that_is_patched_by_hand_shows_both_passes_and_a_link_repeats_it
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "Enter"):  # after layer 1, in the place of romeo
         shared.keyboard.press(key)
     wait_for_question(shared, place="1", carried="1.2")
-    rows, fraction = patch.locator("tbody tr"), two_decimals(value["states"]["fractions"][1][2])
+    rows, fraction = patch.locator("tbody tr"), two_decimals(value["state"]["fractions"][1][2])
     expect_seen(rows.nth(2), f"With romeo, and carried: Layer 1: {other}", in_window=True)
     expect(rows.locator("td:last-child")).to_have_text(["1.00", "0.00", fraction])
     expect_seen(patch.locator(".b-readout").first, f"{fraction} comes back; random sentences: ")
@@ -145,7 +145,7 @@ def test_a_state_that_is_patched_by_hand_shows_both_passes_and_a_link_repeats_it
 
     show(shared, "step-by-step", **asked, place="1", carried_head="1.2")
     expect_seen(rows.nth(2), "With romeo, and carried: Layer 2, head 3")
-    expect(rows.nth(2).locator("td").last).to_have_text(two_decimals(value["heads"]["fractions"][1][2]))
+    expect(rows.nth(2).locator("td").last).to_have_text(two_decimals(value["head"]["fractions"][1][2]))
     patch.get_by_label("Put there:").fill("nice juliet")
     patch.get_by_label("Put there:").press("Enter")
     expect_seen(patch, "The two texts have 9 and 8 tokens")

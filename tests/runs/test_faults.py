@@ -137,7 +137,7 @@ def test_an_error_while_saving_has_a_reason_and_the_run_goes_on(
 
 
 IN_PROBING = [
-    *[(masked_words, name) for name in ("_find_masks", "word_scores", "likeliest", "require")],
+    *[(masked_words, name) for name in ("find_masks", "word_scores", "likeliest", "require")],
     *[(forward, name) for name in ("run", "using_threads")],
     (BertForPreTraining, "forward"),
 ]

@@ -29,19 +29,19 @@ def value(english):
 def test_a_press_on_a_word_takes_another_and_the_answers_that_it_changes_most(value):
     assert value["places"] == [[0, "the"], [1, "king"], [2, "took"], [3, "crown"], [4, "."]]
     assert (value["place"], value["words"], value["answers"]) == (1, ("queen", "king"), ("her", "his"))
-    assert value["states"]["fractions"][1][2] == pytest.approx(0.85, abs=0.01)
-    assert [value["states"]["out"][level][2] for level in range(3)] == [True, True, False]
+    assert value["state"]["fractions"][1][2] == pytest.approx(0.85, abs=0.01)
+    assert [value["state"]["out"][level][2] for level in range(3)] == [True, True, False]
     assert value["random"] == 16
     rows = patch_rows(value)
     assert len(rows) == 3 * 9 + 2 * 8
     assert rows[11] == {
-        "of": "states",
+        "of": "state",
         "layer": 1,
-        "token or head": "king",
+        "index": 2,
         "stands out": True,
-        "comes back": value["states"]["fractions"][1][2],
-        "random mean": value["states"]["means"][1][2],
-        "random band": value["states"]["bands"][1][2],
+        "comes back": value["state"]["fractions"][1][2],
+        "random mean": value["state"]["means"][1][2],
+        "random band": value["state"]["bands"][1][2],
     }
 
 
@@ -49,8 +49,8 @@ def test_its_code_computes_the_same_map(english, value, capsys):
     exec(patch_code(english, KING), {"torch": torch})
     printed = capsys.readouterr().out
     fractions, _, marked, _ = printed.split("tensor(")[1:]
-    assert f"{value['states']['fractions'][1][2]:.2f}" in fractions
-    assert marked.count("True") == sum(map(sum, value["states"]["out"]))
+    assert f"{value['state']['fractions'][1][2]:.2f}" in fractions
+    assert marked.count("True") == sum(map(sum, value["state"]["out"]))
 
 
 def test_words_and_answers_of_ones_own_in_a_pair_with_a_head_off(tiny_checkpoint):
@@ -87,7 +87,7 @@ def test_every_stage_follows_the_pass_with_the_carried_state(english, capsys):
     )
     her = next(p for word, _, p in value["words"]["top"] if word == "her")
     assert her == pytest.approx(found.state_answers[1, 2, 0].exp().item(), abs=1e-5)
-    assert value["carried"] == {"state": (1, 2), "head": None, "token": "queen"}
+    assert value["carried"] == {"kind": "state", "at": [1, 2], "token": "queen"}
     assert value["before"]["probability"] == pytest.approx(before["words"]["top"][0][2], abs=1e-5)
     head = steps_value(english, dataclasses.replace(KING, carried_head=(1, 5)))
     the = next(p for word, _, p in head["words"]["top"] if word == "the")
@@ -98,5 +98,5 @@ def test_every_stage_follows_the_pass_with_the_carried_state(english, capsys):
 
 
 def test_an_address_with_a_state_that_is_not_there_says_what_there_is(english):
-    with pytest.raises(InputError, match="states of 9 tokens in the embeddings and 2 layers"):
+    with pytest.raises(InputError, match="has no state 2 in layer 3"):
         steps_value(english, dataclasses.replace(KING, carried=(3, 2)))
