@@ -297,6 +297,10 @@ def test_a_config_and_a_vocabulary_are_enough_to_begin_with_random_weights(files
     assert load_checkpoint(files["whole"]).config.num_hidden_layers == 3
     loaded = load_checkpoint(bare, random_weights=True, max_positions=40)
     assert (loaded.random_weights, loaded.missing) == (True, frozenset())
+    save_checkpoint(loaded, tmp_path / "saved")
+    again = load_checkpoint(tmp_path / "saved")
+    assert (again.random_weights, again.recipe, again.notes) == (True, None, loaded.notes)
+    assert torch.equal(again.tensors["bert.pooler.dense.weight"], loaded.tensors["bert.pooler.dense.weight"])
     assert load_checkpoint(trained).recipe["seed"] == 5
     assert load_checkpoint(trained, random_weights=True).recipe is None, "these weights have not been trained"
     assert loaded.config.max_position_embeddings == 40

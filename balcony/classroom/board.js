@@ -1,7 +1,7 @@
 // The Class tab: sharing one's run, and the board of shared runs: a table that each column sorts, and all curves in one chart.
 
 import { asksFirst, keepingFocus, scrolling, table } from "../controls.js";
-import { button, disable, dot, el, fill, own } from "../parts/elements.js";
+import { button, disable, dot, el, fill, own, withTerms } from "../parts/elements.js";
 import { saveMenu, saveText } from "../parts/downloads.js";
 import { count, loss } from "../parts/numbers.js";
 import { Curves } from "../train/curves.js";
@@ -170,7 +170,7 @@ class Board {
 /** @param {SharedRun} run */
 function line(run) {
   const { number, name } = run;
-  const ask = ["Take this run off the board? It is of ", own(name), "."];
+  const ask = withTerms(`Take this run off the board? It is of ${own(name)}.`);
   const remove = () => asksFirst("Remove", { id: `class-remove-${number}` }, ask, () => teach("clear", number));
   const cells = COLUMNS.map(([, , cell, isNumber], k) =>
     k ? el(isNumber ? "td.b-number" : "td", cell(run)) : el("th", { scope: "row" }, cell(run)),

@@ -59,7 +59,7 @@ export function view(root, { setValue, trigger }) {
     name = el("div.b-control-name", "The first rows, and what each column is"),
     shown = el("div"),
     files = el("div", { id: "task-parts" }),
-    columns = el("div", name, shown, header, between.parts, info);
+    columns = el("div", name, header, shown, between.parts, info);
   return function draw(/** @type {Found | null} */ value) {
     root.hidden = !value;
     if (!value) return fill(root);

@@ -103,8 +103,8 @@ function caption(figure) {
   return [`The answer starts at ${tokens[at]} and ends at ${tokens[read[1][0]]}.`, windows];
 }
 
-/** @param {Figure} figure */
-export function inputFigure(figure) {
+/** @param {Figure} figure @param {Child} [more] said below it */
+export function inputFigure(figure, more) {
   const said = figure.rows.map(({ tokens }) => `The model reads ${tokens.join(" ")}.`).join(" "),
     picture = el("div", { role: "img", "aria-label": said }),
     isChoice = figure.task === "multiple-choice";
@@ -118,5 +118,5 @@ export function inputFigure(figure) {
     fill(picture, isChoice ? scores(figure) : outputs(figure, rows[0].columns), model, ...rows.map((row) => row.parts));
   }
   new ResizeObserver(draw).observe(picture);
-  return el("figure.b-input", picture, el("figcaption", caption(figure)));
+  return el("figure.b-input", picture, el("figcaption", caption(figure), " ", more));
 }

@@ -13,7 +13,8 @@ import { asking } from "../views.js";
 import { answered, results, verdictOf } from "./results.js";
 import { windowsPanel } from "./windows.js";
 
-const CHOOSE = "Choose a task and press Fine-tune.";
+const CHOOSE = "Choose a task and press Fine-tune.",
+  JUDGING = "The model answers the examples that it has not learned from …";
 
 class FineTune extends LiveRun {
   verdict = "";
@@ -97,7 +98,9 @@ class FineTune extends LiveRun {
     super.take(news);
     if (status === before) return;
     if (!before && this.wasPressed()) board.line.scrollIntoView({ block: "nearest" });
-    if (status === "paused" || hasEnded(status)) this.judge();
+    if (status !== "paused" && !hasEnded(status)) return;
+    fill(this.judged, el("p.b-empty", { role: "status" }, JUDGING));
+    this.judge();
   }
 
   async showResults() {

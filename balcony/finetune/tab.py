@@ -307,14 +307,19 @@ def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoin
     """What a task asks, its examples, and how many of their words the model lacks. Raises CorpusError for examples
     that cannot be learned."""
     train, labels = parts.train, parts.train.labels()
-    count = len((parts.test or parts.validation or train).examples)
-    share = 1.0 if parts.others else recipe.data.validation_share
+    held, problem = parts.validation, list[str]()
+    try:
+        held = held or train.split(recipe.data.validation_share, recipe.seed)[1]
+    except CorpusError as error:  # more examples may follow
+        problem = [str(error)]
+    count = len(((parts.test or held) or train).examples)
     unknown = unknown_share(train, checkpoint)
     held_out = parts.validation and f"{len(parts.validation.examples):,}"
+    share = f"{recipe.data.validation_share:.0%} of them" if held else "none"
     facts = [
         ["Kind", recipe.task.replace("-", " ")],
         ["Examples", f"{len(train.examples):,}"],
-        ["[[held out|Held out]]", held_out or f"{recipe.data.validation_share:.0%} of them"],
+        ["[[held out|Held out]]", held_out or share],
         *([["To test", f"{len(parts.test.examples):,}"]] if parts.test else []),
         ["Unknown words", percent(unknown)],
         *([["Labels", first_three(map(own, labels))]] if labels else []),
@@ -322,4 +327,4 @@ def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoin
     warnings = {UNKNOWN: unknown > MANY_UNKNOWN, TUNED: checkpoint.head is not None}
     read = map(without_options, parts.notes)
     notes = [*read, *(note for note, applies in warnings.items() if applies)]
-    return {"facts": facts, "notes": [*notes, *few_examples(max(1, round(share * count)))]}
+    return {"facts": facts, "notes": [*problem, *notes, *few_examples(count)]}

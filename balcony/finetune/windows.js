@@ -10,8 +10,8 @@ import { el, fill } from "../parts/elements.js";
 /** @typedef {{start: number, end: number, overlap: number, count: number, candidates: Candidate[]}} Window */
 /** @typedef {{id?: string, most?: number, windows?: Window[], error?: string}} Windows see windows_value in balcony/finetune/windows.py */
 
-const WINDOWS = ["Window", "From token", "To before", "Overlap", "Question's id", "Candidates"],
-  CANDIDATES = ["Window", "Candidate", "Starts at", "Ends at", "Start logit", "End logit", "Score"];
+const WINDOWS = ["Window", "From token", "To before", "Overlap", "Candidates"],
+  CANDIDATES = ["Window", "Candidate", "Tokens", "Start + end logit", "Score"];
 
 /** A folded part of the page. @param {ExportOptions} options of its button "Save" */
 export function windowsPanel(options) {
@@ -28,22 +28,22 @@ export function windowsPanel(options) {
       element.hidden = !windows?.length;
       if (!windows?.length) return fill(content);
       const rows = windows.map(({ start, end, overlap, count }, k) => {
-        const typed = id ? el("bdi", id) : "none, it was typed";
-        return [`${k + 1}`, `${start}`, `${end}`, k ? `${overlap}` : "–", typed, `${count}`];
+        return [`${k + 1}`, `${start}`, `${end}`, k ? `${overlap}` : "–", `${count}`];
       });
       const candidates = windows.flatMap((each, k) =>
         each.candidates.map((one) => [
           `${k + 1}`,
           el("td", el("bdi", one.answer)),
-          `${one.start_token}`,
-          `${one.end_token}`,
-          ...[one.start_logit, one.end_logit, one.score].map((number) => number.toFixed(3)),
+          `${one.start_token}–${one.end_token}`,
+          `${one.start_logit.toFixed(3)} + ${one.end_logit.toFixed(3)}`,
+          one.score.toFixed(3),
         ]),
       );
       const more = windows.some(({ count, candidates: { length } }) => count > length);
       return fill(
         content,
         el("p", "Tokens of the context are counted from 0; the overlap is what the window before has too."),
+        el("p", "Question's id", ": ", id ? el("bdi", id) : "none, it was typed"),
         scrolling("Windows", table(WINDOWS, rows)),
         el("p", "The best start and end are chosen among these; the tokens are counted in their window, with [CLS]."),
         scrolling("Candidates", table(CANDIDATES, candidates, { numbers: 2 })),

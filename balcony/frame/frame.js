@@ -4,7 +4,7 @@
 import { options, popover, select as choices } from "../controls.js";
 import { languages } from "../language/language.js";
 import { linkButton } from "../parts/downloads.js";
-import { button, disable, draws, el, fill, nodes, own, svg } from "../parts/elements.js";
+import { button, disable, draws, el, fill, own, svg, withTerms } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
 import { announce, choice, latest, on, orError, say, setVisitor, visitor } from "./page.js";
 import { ask, changedParts, parsed, question, restore } from "./question.js";
@@ -296,7 +296,7 @@ class Frame {
       hide = () => {
         notice.hidden = true;
       };
-    fill(notice, nodes(why), " ", button("×", hide, { title: "Close", "aria-label": "Close" }));
+    fill(notice, withTerms(why), " ", button("×", hide, { title: "Close", "aria-label": "Close" }));
     notice.hidden = false;
     notice.dataset.model = model;
     if (question.lesson) document.getElementById("lesson-body")?.after(notice); // below Next, which stays in its place

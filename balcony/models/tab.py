@@ -85,7 +85,7 @@ class ModelsTab:
         self.uploaded = gr.File(
             label="Open a model: a .zip, or the files of its folder",
             file_count="multiple",
-            file_types=[".zip", ".json", ".safetensors", ".txt"],
+            file_types=[".zip", ".json", ".safetensors", ".txt", ".bin"],  # the last to say why it is not opened
             elem_id="model-upload",
             height=150,
         )
@@ -223,6 +223,7 @@ def open_files(paths: list[Path], limits: Limits = LOCAL) -> Checkpoint:
         if len(paths) == 1 and paths[0].suffix.lower() == ".zip":
             unpack(paths[0], folder, limits)
             return dataclasses.replace(load_checkpoint(folder, limits=limits), name=paths[0].stem[:MOST_LETTERS])
+        weight_files([path.name for path in paths])  # refuses others
         folder.mkdir()
         for path in paths:
             if MODEL_FILES.fullmatch(path.name):
@@ -232,7 +233,6 @@ def open_files(paths: list[Path], limits: Limits = LOCAL) -> Checkpoint:
             raise CheckpointError(
                 f"There is no {CONFIG} among {chosen}; choose a .zip, or all files of a model's folder."
             )
-        weight_files([path.name for path in paths])  # others than the copied ones are refused
         checkpoint = load_checkpoint(folder, limits=limits)
         return dataclasses.replace(
             checkpoint, name=name_in_files(checkpoint, parse_json(read_limited(folder / CONFIG, limits), CONFIG))

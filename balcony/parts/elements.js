@@ -11,7 +11,7 @@ export const own = (text) => `\u2068${text.replaceAll(/[\u2068\u2069]/g, "")}\u2
  * A text of the page as nodes, with an element around each part that is a person's own.
  * @param {string} text @returns {(Node | string)[]}
  */
-export const nodes = (text) => text.split(OWN).map((part, k) => (k % 2 ? el("bdi", { translate: "no" }, part) : part));
+const nodes = (text) => text.split(OWN).map((part, k) => (k % 2 ? el("bdi", { translate: "no" }, part) : part));
 
 /** @param {Child[]} children @returns {(Node | string)[]} */
 const flat = (children) =>

@@ -75,15 +75,16 @@ function scores({ value, vectors, open }, { labels, why, name }) {
       shown = isTags
         ? [...cells, el("bdi", labels[best]), percent(shares[of(best)]), bar(shares[of(best)], "mlm")]
         : columns.flatMap((j, k) => [cells[k], percent(shares[of(j)])]);
-    return row([follow, ...shown, el("td", why[i])], why[i] ? { class: "is-not-asked" } : {});
+    return row([follow, ...shown, el("td.b-why", why[i])], why[i] ? { class: "is-not-asked" } : {});
   });
   const names = isTags
     ? [...columns.map((j) => el("bdi", labels[j])), "Tag", "Probability", ""]
     : labels.flatMap((side) => [side, "%"]);
-  return [
-    scrolling("Scores", table(["Token", ...names, ""], lines, { class: "b-table is-whole" })),
-    more(columns.length, L),
-  ];
+  const box = scrolling("Scores", table(["Token", ...names, ""], lines, { class: "b-table is-whole" }));
+  requestAnimationFrame(() => {
+    box.scrollTop = lines[token].offsetTop - box.clientHeight / 2; // the followed token is in sight
+  });
+  return [box, more(columns.length, L)];
 }
 
 /** A long text without its middle. @param {string} text */
@@ -94,7 +95,7 @@ function ends({ value: { tokens } }, { pairs, answers, rows, longest }) {
   const lines = pairs.map(({ start, end, text, score, probability, why }) => {
     const places = [start, end].map((at) => [el("bdi", tokens[at]), ` ${at}`]),
       last = probability === null ? "" : precise(probability),
-      said = [text && brief(text), text && why && ": ", why];
+      said = el("td.b-why", text && brief(text), text && why && ": ", why);
     return row([...places, said, number(score), last], why ? { class: "is-not-asked" } : {}, 3);
   });
   const found = answers.map(([text, share]) => /** @type {Listed} */ ([brief(text), share, precise(share)])),

@@ -23,7 +23,7 @@ Tunable = Recipe | FinetuningRecipe
 
 FIRST = 4  # rows that are not folded
 _OF_ANSWERS = ("question_length", "context_first", "stride", "best_answers", "longest_answer")  # that no other task has
-_OPTION = re.compile(r" \(--(?:kind|encoding)\)")
+_OPTION = re.compile(r" \(--(?:kind|encoding|columns)\)")
 _LENGTH, _POSITIONS = "data.sequence_length", "model.max_position_embeddings"
 
 

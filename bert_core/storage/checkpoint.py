@@ -51,6 +51,8 @@ SMALL_FILES = (CONFIG, *TOKENIZER_FILES, RECIPE)
 _FILES = (*SMALL_FILES, TRAINING_STATE, "special_tokens_map.json", "model.safetensors.index.json")
 MODEL_FILES = re.compile("|".join(map(re.escape, _FILES)) + r"|model(-[0-9]{5}-of-[0-9]{5})?\.safetensors")
 
+_RANDOM = {"random_weights": True}  # instead of the recipe of a model that nobody has trained
+
 # Sizes that a config.json may leave out. `BertConfig` has other defaults.
 _HUGGING_FACE_DEFAULTS = {
     "hidden_size": 768,
@@ -256,8 +258,8 @@ def small_files(checkpoint: Checkpoint) -> dict[str, bytes]:
     }
     del config["pooler"]
     contents = {TOKENIZER_CONFIG: settings, CONFIG: config}
-    if checkpoint.recipe is not None:
-        contents[RECIPE] = dict(checkpoint.recipe)
+    if recipe := _RANDOM if checkpoint.random_weights else checkpoint.recipe:
+        contents[RECIPE] = dict(recipe)
     texts = {name: json.dumps(each, indent=2, ensure_ascii=False) + "\n" for name, each in contents.items()}
     texts[TOKENIZER] = checkpoint.tokenizer.to_str(pretty=True)
     if isinstance(checkpoint.tokenizer.model, WordPiece):  # for tools that read no tokenizer.json
@@ -322,8 +324,9 @@ def assemble(
         raise CheckpointError(f"The tokenizer has {tokens:,} tokens where {CONFIG} has a vocab_size of {ids}.")
     with torch.device("meta"):
         model = BertForPreTraining(config.replace(pad_token_id=token_id(tokenizer, PAD)))
-    if stored is None:
-        _fill(model, None, known)
+    recipe = parse_json(files[RECIPE], RECIPE) if RECIPE in files else None
+    if stored is None or recipe == _RANDOM:
+        _fill(model, stored, known)
         note = "All weights are random; only the tokenizer and the sizes are those of the files."
         return Checkpoint(model.eval(), tokenizer, name, (note,), random_weights=True)
     if head := _read_head(fields):
@@ -332,7 +335,6 @@ def assemble(
     notes = notes_on_missing(missing - head.never if head else missing)
     if (positions := config.max_position_embeddings) > known:
         notes.append(f"The weights have {known:,} positions; {known + 1:,} to {positions:,} are new and untrained.")
-    recipe = parse_json(files[RECIPE], RECIPE) if RECIPE in files else None
     return Checkpoint(model.eval(), tokenizer, name, tuple(notes), missing, recipe, head)
 
 

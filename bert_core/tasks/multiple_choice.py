@@ -46,12 +46,14 @@ def _swag(file: TaskFile) -> _Rows:
     (_, header), *rows = ((line, row) for line, row in file.rows() if row)
     endings = [name for name in header if re.fullmatch("ending[0-9]{1,4}", name)]
     endings.sort(key=lambda name: int(name.removeprefix("ending")))
-    if missing := {"sent1", "sent2", *["label"] * file.labelled} - {*header}:
+    if missing := {"sent1", *["label"] * file.labelled} - {*header}:
         raise CorpusError(
-            f"{file.name} has no column {min(missing)!r}; SWAG's csv has sent1, sent2, ending0, ... and label."
+            f"{file.name} has no column {min(missing)!r}; SWAG's csv has sent1, sent2 (or none), ending0, ... and "
+            "label."
         )
     for line, fields in ((line, dict(zip(header, row))) for line, row in rows):
-        choices = (f"{fields['sent2']} {fields[name]}".strip() if fields[name] else "" for name in endings)
+        begin = fields.get("sent2", "")
+        choices = (f"{begin} {fields[name]}".strip() if fields[name] else "" for name in endings)
         yield line, (fields["sent1"], *choices), fields["label"] if file.labelled else None
 
 

@@ -268,8 +268,10 @@ class Task:
 
     def always(self, right: Sequence[Any]) -> tuple[str, Sequence[Any]]:
         """The most frequent answer in words, and predictions that are always this one."""
+        most: Any
         [(most, _)] = Counter(each for label in right for each in names_of(label) or [label]).most_common(1)
-        return quoted(most), [(most,) * len(label) if self.has_words else most for label in right]
+        said = f"choice {most + 1} (label {most})" if self.has_choices else quoted(most)
+        return said, [(most,) * len(label) if self.has_words else most for label in right]
 
     def judge(self, example: Example, found: Prediction, labels: Sequence[str]) -> tuple[bool | None, float]:
         """Whether a prediction is right, and how far off it is: `is_right` and `mistake` of `Judged`."""

@@ -45,6 +45,10 @@ class TextClassification(Task):
     def read(self, file: TaskFile) -> list[Example]:
         columns, rows = file.table(self.usual)
         labels = {row[i] for i in columns.label for _, row in rows if row}
+        first, *others = [row[i] for i in columns.label for _, row in rows if row] or [""]
+        if not columns.is_named and file.has_header is None and first not in others and len({*others}) < len(others):
+            said = f"The first line is read as an example, and no other has its label {quoted(first)}."
+            file.notes.append(f"{said} If it names the columns, say so (--columns).")
         none = {"", "-"} if "+" not in labels else {""}  # SNLI has - for a label on which nobody agreed
         examples: list[Example] = []
         for line, row in rows:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from browser_steps import (
+    VIEWPORT,
     change_setting,
     download,
     expect_seen,
@@ -18,8 +19,9 @@ from browser_steps import (
     show,
     show_setting,
     type_sentence,
+    wait_until,
 )
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from transformers import pipeline
 
 WORDS = ["hello", "juliet", "nice", "great", "today", "name", "team", "won"]
@@ -240,6 +242,25 @@ def test_a_figure_shows_how_an_example_of_each_task_goes_in(page: Page) -> None:
     expect_seen(figure, "태그는 각 단어 첫 조각의 벡터에서 읽습니다.")
 
 
+def test_the_wait_for_the_answers_after_the_end_is_said(page: Page) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route) if "results_value" in (route.request.post_data or "") else route.continue_()
+
+    open_tab(page, "Fine-tune")
+    page.locator("#task-start").click()
+    expect(page.locator("#task-status")).to_have_text("Training")
+    page.route("**/balcony/ask", hold)
+    expect(page.locator("#task-status")).to_have_text("Finished")
+    expect_seen(page.locator("#task-results"), "The model answers the examples that it has not learned from …")
+    wait_until(page, lambda: held)
+    while held:
+        held.pop().continue_()
+    page.unroute("**/balcony/ask")
+    expect_seen(page.locator("#task-results"), "Mistakes first")
+
+
 def test_the_windows_and_candidates_of_a_question_are_seen_and_saved(page: Page, tmp_path: Path) -> None:
     open_tab(page, "Fine-tune")
     page.locator("#task select").select_option("Who, when and where")
@@ -259,9 +280,13 @@ def test_the_windows_and_candidates_of_a_question_are_seen_and_saved(page: Page,
     windows.locator("summary").click()
     rows = windows.locator("table").first.locator("tbody tr")
     expect(rows.first.locator("th")).to_have_text("1")
-    expect_seen(rows.nth(1), "test-")  # the question's id
+    expect_seen(windows, "Question's id: test-")
     expect_seen(windows, "below has all")
     expect_seen(windows.locator(".b-save"), "Save")  # among what it saves, not below the results
+    page.set_viewport_size({"width": 390, "height": 844})
+    for each in windows.locator(".b-scroll").all():
+        assert each.evaluate("box => box.scrollWidth - box.clientWidth") == 0
+    page.set_viewport_size(VIEWPORT)
     found = json.loads(download(page, "#task-windows-download-json", tmp_path, "candidates.json"))
     table = list(csv.DictReader(download(page, "#task-windows-download-csv", tmp_path, "candidates.csv").splitlines()))
     assert rows.count() == len(found["windows"]) > 1

@@ -104,6 +104,34 @@ def test_what_a_run_says_with_a_persons_word_is_translated_whole(chinese: Page) 
     assert shown.endswith("74 个测试样本中 29 个正确。始终答“music”会答对 16 个。")
 
 
+def test_what_one_answer_for_all_would_get_is_translated_with_its_measures(chinese: Page) -> None:
+    said = [
+        "Always answering 'a' would get accuracy 0.500, f1 0.000, matthews correlation 0.000 on the 4 examples of the "
+        "held-out part of own.tsv.",
+        "Always answering choice 3 (label 2) would get accuracy 0.270 on the 1,100 examples of swag.csv.",
+        "Always answering that there is no answer would get exact match 0.1, f1 0.1 on the 10 examples of dev.json.",
+        "Always answering 2.5 would get pearson 0.000, spearman 0.000 on the 9 examples of sts.tsv.",
+        "Run 3 · \u2068own.tsv\u2069",
+    ]
+    shown = chinese.evaluate(
+        """async (texts) => Promise.all(texts.map(async (text) => {
+            const box = document.createElement("p");
+            document.body.append(box);
+            box.textContent = text;
+            await null;
+            await null;
+            box.remove();
+            return box.textContent;
+        }))""",
+        said,
+    )
+    assert shown[:2] == [
+        "在 own.tsv 的留出部分的 4 个样本上，总是回答 'a' 会得到：准确率 0.500，F1 0.000，马修斯相关系数 0.000。",
+        "在 swag.csv 的 1,100 个样本上，总是回答第 3 个选项（标签 2）会得到：准确率 0.270。",
+    ]
+    assert [text for text in shown[2:] if any(word in text for word in ("Always", "exact", "pearson", "Run"))] == []
+
+
 def with_a_measure(experiment: Experiment) -> Experiment:
     """As it has when it begins."""
     contrasts = [replace(each, measure=each.measure.replace("task", "accuracy")) for each in experiment.contrasts]

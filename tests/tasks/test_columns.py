@@ -380,3 +380,17 @@ def test_the_command_line_asks_with_the_first_rows_and_what_to_write(tiny_checkp
     given = ["--input", str(tmp_path / "bar.txt"), "--separator", "|", "--columns", "2"]
     assert main(["predict", str(tmp_path / "tuned"), *given]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_whether_the_first_line_is_a_header_is_asked_where_its_label_is_its_own(tmp_path):
+    rows = "".join(f"文字{k},{'好坏'[k % 2]}\n" for k in range(4))
+    (tmp_path / "own.csv").write_text("文本,标签\n" + rows, encoding="utf-8")
+    data = load_task(tmp_path / "own.csv", "text-classification")
+    asked = "The first line is read as an example, and no other has its label '标签'."
+    assert data.notes[-1] == f"{asked} If it names the columns, say so (--columns)."
+    assert len(data.examples) == 5
+    for said in ({"has_header": True}, {"columns": "文本,标签"}):
+        data = load_task(tmp_path / "own.csv", "text-classification", **said)
+        assert (len(data.examples), len(data.notes)) == (4, 1)
+    (tmp_path / "own.csv").write_text(rows, encoding="utf-8")
+    assert len(load_task(tmp_path / "own.csv", "text-classification").notes) == 1

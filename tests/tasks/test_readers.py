@@ -69,6 +69,9 @@ def test_choices_of_swag_and_codah(tmp_path):
     swag = ',video-id,sent1,sent2,ending0,ending1,label\n0,v,He sits.,He,"eats, then sleeps.",flies.,0\n'
     expected = Example(("He sits.", "He eats, then sleeps.", "He flies."), 0)
     assert read(tmp_path, swag, "multiple-choice").examples == [expected]
+    without_begin = "sent1,ending0,ending1,label\nHe sits.,He eats.,He flies.,1\n"
+    expected = Example(("He sits.", "He eats.", "He flies."), 1)
+    assert read(tmp_path, without_begin, "multiple-choice").examples == [expected]
     codah = "o\tA boy runs. He\tsmiles.\tmelts.\ttalks.\t2\n"
     expected = Example(("A boy runs. He", "smiles.", "melts.", "talks."), 2)
     assert read(tmp_path, codah, "multiple-choice").examples == [expected]
@@ -148,7 +151,7 @@ MISTAKES = [
     ("multiple-choice", "o\tp\tx\ty\t2\n", "Line 1 of task.txt has the label '2'; it must be from 0 to 1"),
     ("multiple-choice", "o\tp\tx\ty\t1\no\tp\tx\ty\tz\t1\n", r"Line 2 of task.txt has another number of columns \(6\)"),
     ("multiple-choice", "o\tp\n", "Line 1 of task.txt has an empty text or another number of choices"),
-    ("multiple-choice", "sent1,ending0,label\n", "has no column 'sent2'"),
+    ("multiple-choice", "sent2,ending0,label\n", "has no column 'sent1'"),
     (
         "multiple-choice",
         "sent1,sent2,ending0,ending1,label\na,b,c\n",

@@ -51,6 +51,11 @@ def test_how_many_examples_one_answer_for_all_has_right(tiny_checkpoint):
     assert always_right("token-classification", (("O", "O"), words), ((tag, "O"), words), (("O", "O"), words)) == 2
 
 
+def test_the_choice_that_is_most_often_right_is_named_by_its_place_and_its_label():
+    found = TASKS["multiple-choice"].always([2, 0, 2])
+    assert found == ("choice 3 (label 2)", [2, 2, 2])
+
+
 def test_a_rare_label_is_held_out_too(tiny_checkpoint):
     examples = [Example(("team",), "pos")] * 290 + [Example(("romeo",), "neg")] * 10
     result = finetune(tiny_checkpoint, TaskData("text-classification", examples), **QUICK, validation_share=0.1)

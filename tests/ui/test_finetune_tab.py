@@ -247,6 +247,11 @@ def test_the_facts_of_a_task_count_unknown_words_and_refuse_what_cannot_be_learn
     alike = TaskParts(TaskData("text-classification", [Example(("hello",), "yes")] * 9))
     with pytest.raises(CorpusError, match="it must be from 2"):
         task_facts(recipe, alike, tiny_checkpoint)
+    asked = labelled("question-answering").examples[0]
+    of_one = TaskParts(TaskData("question-answering", [asked] * 6, "six.json"))
+    found = task_facts(finetuning_recipe("who-when-where"), of_one, tiny_checkpoint)
+    assert dict(found["facts"])["[[held out|Held out]]"] == "none"
+    assert found["notes"][0].startswith("All questions of six.json are about one context")
 
 
 def test_where_the_model_lacks_the_words_another_one_that_knows_them_is_named(service, tiny_checkpoint) -> None:

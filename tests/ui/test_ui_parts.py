@@ -266,7 +266,9 @@ def test_the_files_of_a_folder_are_opened_without_those_that_are_no_part_of_a_mo
     opened = open_files(sorted(tmp_path.iterdir()))
     assert opened.name == "2 layers of 12"
     assert fill_mask(opened, "how [MASK] you") == fill_mask(tiny_checkpoint, "how [MASK] you")
-    with pytest.raises(CheckpointError, match=r"no config\.json among pytorch_model\.bin; choose a \.zip"):
+    with pytest.raises(CheckpointError, match=r"no config\.json among generation_config\.json; choose a \.zip"):
+        open_files([tmp_path / "generation_config.json"])
+    with pytest.raises(CheckpointError, match=r"but 'pytorch_model\.bin'\. Weights in \.bin.*are never opened"):
         open_files([tmp_path / "pytorch_model.bin"])
     (tmp_path / "added_tokens.json").write_bytes(b"\x80\x04")
     with pytest.raises(CheckpointError, match=r"^added_tokens\.json is not valid JSON"):
