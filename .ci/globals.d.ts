@@ -12,7 +12,7 @@ interface PlotlyLibrary {
 interface PlotlyBox extends HTMLDivElement {
   data: any[];
   layout: Record<string, any>;
-  on(event: string, handler: (changed: object) => void): void;
+  on(event: string, handler: (changed: any) => void): void;
 }
 
 /** What js_on_load of a gr.HTML component gets. */

@@ -24,7 +24,8 @@ import { draw, drawn, isOff, onChange } from "./heads.js";
  * @property {string} mean over all heads of all layers
  */
 
-const MODES = { map: "One head", lines: "Lines", average: "Average" };
+// The last one is shown by a view of its own, head_births.js.
+const MODES = { map: "One head", lines: "Lines", average: "Average", steps: "Over the steps" };
 const FILTERS = ["all words", "A → A", "A → B", "B → A", "B → B"];
 const MEANS = { heads: "the heads of the layer", all: "all heads and layers", rollout: "rollout up to the layer" };
 const MEANS_HINTS = {
@@ -66,6 +67,7 @@ class HeadDetail {
     "aria-label": "Hide weights below",
     oninput: () => draw({ threshold: Number(this.threshold.value) }),
   });
+  least = el("label", "Hide weights below ", this.threshold, this.limit);
   filter = select(
     "Lines between",
     FILTERS.map((text) => [text, text]),
@@ -86,9 +88,9 @@ class HeadDetail {
   constructor(root, unfolds) {
     this.root = root;
     this.unfolds = unfolds;
-    const tablist = roam(el("div.b-tools", { role: "tablist", "aria-label": "How attention is drawn" }, this.tabs)),
-      least = el("label", "Hide weights below ", this.threshold, this.limit);
-    this.tools = tools(tablist, least, this.extra);
+    const tabs = this.tabs.filter(({ dataset }) => unfolds || dataset.mode !== "steps"),
+      tablist = roam(el("div.b-tools", { role: "tablist", "aria-label": "How attention is drawn" }, tabs));
+    this.tools = tools(tablist, this.least, this.extra);
     on("effect", ([without, what, change]) => {
       fill(this.effect, without && [el("span", without), ": ", el("span", what), change]);
     });
@@ -125,9 +127,11 @@ class HeadDetail {
     this.limit.textContent = threshold.toFixed(2);
     this.filter.value = filter;
     this.mean.value = mean;
-    if (mode === "map") this.showHead();
+    this.least.hidden = mode === "steps" && this.unfolds;
+    if (this.least.hidden) [this.extra, this.title, this.body].map((part) => fill(part));
     else if (mode === "lines") this.showLines();
-    else this.showAverage();
+    else if (mode === "average") this.showAverage();
+    else this.showHead();
   }
 
   showHead() {

@@ -30,7 +30,7 @@ import { choose, draw, drawn, grid, headOf, headsOf, isOff, nearest, onChange } 
 /** @type {Record<string, string>} */
 const GLYPHS = { next: "→", previous: "←", same: "=", cls: "C", sep: "S", other: "⇄" };
 /** @type {Record<string, string>} */
-const PATTERNS = {
+export const PATTERNS = {
   next: "attends to the next word",
   previous: "attends to the previous word",
   same: "attends to the same word",

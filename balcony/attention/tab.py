@@ -6,6 +6,7 @@ from typing import Any
 import gradio as gr
 
 from balcony.attention import values as attention
+from balcony.attention.head_births import birth_rows, births, births_code
 from balcony.attention.head_switches import head_switches
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
@@ -27,15 +28,31 @@ HINT = (
 )
 CLEAR = "english-mini"  # a model with heads that stand out
 LATER = {"names": None}  # the page asks for them
-GRID, DETAIL = "attention-heads", "attention-map"  # elem_ids
+GRID, DETAIL, BIRTHS = "attention-heads", "attention-map", "attention-births"  # elem_ids
 OTHER_GRID, OTHER_DETAIL = "attention-other-heads", "attention-other-map"
 NO_OTHER = {OTHER_GRID: None, OTHER_DETAIL: None}
+
+
+def births_exporter(page: Page) -> dict[str, Any]:
+    page.answers.add("births", births)
+    return exporter(
+        *(page, "the heads over the steps"),
+        of=BIRTHS,
+        elem_id="births-download",
+        name="heads-over-steps",
+        answer=lambda asked: {BIRTHS: births(asked)},
+        views=(BIRTHS,),
+        rows=birth_rows,
+        code=births_code,
+        is_inside=True,
+    )
 
 
 def lay_out(page: Page) -> None:
     with gr.Column(elem_id="attention-stage"):
         view("attention/head_grid", options={"switches": True}, elem_id=GRID)
         view("attention/head_detail", options={"unfolds": True}, elem_id=DETAIL)
+        view("attention/head_births", options=births_exporter(page), elem_id=BIRTHS)
         view("attention/unfolded_cell", elem_id="attention-cell")
         view("attention/head_grid", options={"beside": True}, elem_id=OTHER_GRID)
         view("attention/head_detail", elem_id=OTHER_DETAIL)

@@ -4,8 +4,13 @@
 import { options, popover, select as choices } from "../controls.js";
 import { languages } from "../language/language.js";
 import { linkButton } from "../parts/downloads.js";
+<<<<<<< HEAD
 import { button, disable, draws, el, fill, own, svg, withTerms } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
+=======
+import { button, disable, draws, el, fill, nodes, own, svg } from "../parts/elements.js";
+import { count, placeOf } from "../parts/numbers.js";
+>>>>>>> c9c7a2e1 (Attention shows when the heads of a run are born, and what each costs)
 import { announce, choice, latest, on, orError, say, setVisitor, visitor } from "./page.js";
 import { ask, changedParts, parsed, question, restore } from "./question.js";
 import { answer } from "./server.js";
@@ -27,12 +32,6 @@ const MOST_STEPS = 60; // the server keeps about 40 snapshots; with more here, a
 /** The place of the step that is nearest to another one. @param {number[]} steps @param {number} step */
 const nearest = (steps, step) =>
   steps.reduce((best, other, k) => (Math.abs(other - step) < Math.abs(steps[best] - step) ? k : best), 0);
-
-/** The place of a step between those of the kept steps around it. @param {number[]} steps @param {number} step */
-function placeOf(steps, step) {
-  const k = steps.findLastIndex((each) => each <= step);
-  return k === steps.length - 1 ? k : k + (step - steps[k]) / (steps[k + 1] - steps[k]);
-}
 
 /** What a model has for the question, and its name: when that changes, the tabs ask again. @param {ShownModel} model */
 function there({ key, name, steps, active }) {

@@ -64,8 +64,9 @@ export function axisOf(parts) {
  * layout alone. A closed tab, in which the box has no width, draws what has changed when it opens.
  * @param {HTMLElement} box @param {() => Figure} figure a new one each time, since Plotly writes into what it is given
  * @param {() => void} [zoomed] after a person has zoomed
+ * @param {(point: any) => void} [press] of a point
  */
-export function newChart(box, figure, zoomed) {
+export function newChart(box, figure, zoomed, press) {
   let [isDrawn, isStale] = [false, false];
 
   async function show() {
@@ -82,6 +83,7 @@ export function newChart(box, figure, zoomed) {
     const done = Plotly.react(box, data, layout, CONFIG);
     const drawn = /** @type {PlotlyBox} */ (box);
     if (zoomed && !isDrawn) drawn.on("plotly_relayout", (changed) => "xaxis.range[0]" in changed && zoomed());
+    if (press && !isDrawn) drawn.on("plotly_click", ({ points }) => press(points[0]));
     isDrawn = true;
     await done;
   }

@@ -59,3 +59,9 @@ export function bytesOf(text) {
 
 /** @param {string} text base64 of float32 */
 export const floats = (text) => new Float32Array(bytesOf(text).buffer);
+
+/** The place of a step of a run between those of the kept steps around it, counted from 0. @param {number[]} steps @param {number} step */
+export function placeOf(steps, step) {
+  const k = steps.findLastIndex((each) => each <= step);
+  return k === steps.length - 1 ? k : k + (step - steps[k]) / (steps[k + 1] - steps[k]);
+}

@@ -84,7 +84,7 @@ export function skeleton(series, more) {
 }
 
 /** Panels one below the other. @param {Panel[]} panels */
-function stacked(panels) {
+export function stacked(panels) {
   const gap = panels.length > 2 ? 0.05 : 0.1, // so that the numbers of two axes do not touch
     last = panels.at(-1),
     unit = (1 - gap * (panels.length - 1)) / panels.reduce((sum, { height }) => sum + height, 0);

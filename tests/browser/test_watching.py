@@ -189,6 +189,28 @@ def test_a_word_tells_when_it_was_first_right(trained: Page, complaints: list[st
     expect(ticks).to_have_attribute("d", re.compile("^[^v]+v-20$"))
 
 
+def test_a_press_on_the_birth_of_a_head_shows_the_head_at_that_step(trained: Page, complaints: list[str]) -> None:
+    page = trained
+    open_tab(page, "Attention")
+    page.evaluate("Balcony.ask({ text: 'Oh Congratulations, Juliet', pair: 'Thank you Romeo', hidden: [] })")
+    page.locator("#attention-map").get_by_role("tab", name="Over the steps").click()
+    births, slider = page.locator("#attention-births"), page.locator("#time-slider")
+    expect_seen(births.locator("div[role=status]"), "The loss falls most steeply from step ", in_window=True)
+    expect(births.get_by_role("progressbar")).to_be_hidden()
+    expect_seen(births.locator(".ytitle"), "Above chance", in_window=True)
+    name, born = (births.locator("tbody tr").first.locator(cell).inner_text() for cell in ("th .b-path", "td >> nth=0"))
+    step = re.match(r"\d+", born.replace(",", ""))
+    assert step
+    assert "not yet at" in born
+    marks = [box for mark in births.locator(".points path").all() if (box := mark.bounding_box()) and box["width"] > 8]
+    assert len(marks) >= 1
+    page.mouse.click(marks[0]["x"] + marks[0]["width"] / 2, marks[0]["y"] + marks[0]["height"] / 2)
+    expect_seen(page.locator("#attention-map .b-map-title"), name, in_window=True)
+    expect(slider).to_have_attribute("aria-valuetext", f"step {step[0]}")
+    expect(births).to_be_hidden()
+    page.locator("#time-live").click()
+
+
 def test_a_selected_text_survives_an_update(page: Page) -> None:
     change_setting(page, "steps", ENDLESS)
     start(page)
