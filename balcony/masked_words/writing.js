@@ -35,13 +35,17 @@ const UNKNOWN_TEXT =
 /** @param {Writing} value */
 function told({ copied, places }) {
   if (!copied) return UNKNOWN_TEXT;
-  const { inside, longest, by_chance: chance, is_whole: isWhole } = copied,
-    rest = isWhole ? "" : " Only the text of this run was searched, not that of the model it began with.",
-    shuffled = `In random orders, the longest run of the same words has ${chance.toFixed(1)} on average.`;
-  if (!inside)
-    return `No two neighbouring words, one of them written here, stand so in the training text. ${shuffled}${rest}`;
-  const share = `${inside} of the ${places.length} tokens written stand word for word in the training text, in runs of two words or more.`;
-  return `${share} The longest run has ${longest} words. ${shuffled}${rest}`;
+  const { inside, longest, by_chance: chance, is_whole: isWhole } = copied;
+  return [
+    inside
+      ? `${inside} of the ${places.length} tokens written stand word for word in the training text, in runs of two words or more.`
+      : "No two neighbouring words, one of them written here, stand so in the training text.",
+    inside ? `The longest run has ${longest} words.` : "",
+    `In random orders, the longest run of the same words has ${chance.toFixed(1)} on average.`,
+    isWhole ? "" : "Only the text of this run was searched, not that of the model it began with.",
+  ]
+    .filter(Boolean)
+    .join(" ");
 }
 
 /**
