@@ -83,6 +83,8 @@ def a_question(draw: random.Random) -> dict[str, Any]:
         "level": draw.choice([None, number(24)]),
         "zeroed": draw.choice([[], [head()]]),
         "token": draw.choice([None, number(24)]),
+        "carried": draw.choice([None, head()]),
+        "carried_head": draw.choice([None, head()]),
         "row": number(9),
         "first": number(99),
         "drawn": draw.choice([None, head()]),
