@@ -7,6 +7,7 @@ import { bar, button, direction, el, fill, note, notes, own, roam, tools, withTe
 import { count, percent, precise } from "../parts/numbers.js";
 import { ask, openTab } from "../frame/question.js";
 import { Explanations } from "./explained.js";
+import { taughtView } from "./taught.js";
 import { writing } from "./writing.js";
 
 /** @import { Writing } from "./writing.js" */
@@ -24,7 +25,7 @@ import { writing } from "./writing.js";
  */
 /** @typedef {{kind: "sweep", words: Swept[]}} Sweep */
 /** @typedef {{kind: "swap", places: [index: number, word: string][], place: number, answers: string[], rows: {word: string, cells: (number | null)[]}[], notes: string[]}} Swap */
-/** @typedef {Common & {error?: string} & (Lens | import("./explained.js").Explained | Sweep | Swap | Writing | {kind: ""})} Closer */
+/** @typedef {Common & {error?: string} & (Lens | import("./explained.js").Explained | Sweep | Swap | Writing | {kind: "" | "taught"})} Closer */
 
 const LEAST = 1e-38; // float32 has hardly a smaller probability; its logarithm is finite
 const HINT =
@@ -141,6 +142,7 @@ function masks(names, shown) {
 
 /** @type {View} */
 export function view(root) {
+  const taught = taughtView();
   let open = Infinity; // index of the clicked word
   let words = "";
   const explanations = new Explanations();
@@ -158,6 +160,7 @@ export function view(root) {
         value.kind === "explained" && explanations.draw(value, of),
         value.kind === "sweep" && sweep(value, open, (index) => (open = index)),
         value.kind === "swap" && swap(value),
+        value.kind === "taught" && taught(value),
         value.kind === "write" && writing(value, sentences),
         value.error ? note(value.error, true) : value.text && el("p.b-empty", value.text),
       ),

@@ -13,6 +13,7 @@ from balcony.masked_words.explained import (
     explained_rows,
     explained_value,
 )
+from balcony.masked_words.taught import TAUGHT, taught_rows
 from balcony.masked_words.writing import WRITE, writing_code, writing_rows
 from balcony.parts.export import Row, python_code
 from balcony.parts.notes import unknown_note
@@ -24,12 +25,13 @@ from bert_core.probes.reading import tokenize
 from bert_core.storage.checkpoint import Checkpoint
 
 LENS, SWEEP, SWAP = "lens", "sweep", "swap"
-VIEWS = (LENS, EXPLAINED, SWEEP, SWAP, WRITE)
+VIEWS = (LENS, EXPLAINED, SWEEP, SWAP, WRITE, TAUGHT)
 LABELS = {
     LENS: "Layer by layer",
     EXPLAINED: "Explanations on trial",
     SWEEP: "Every word once",
     SWAP: "Other words in one place",
+    TAUGHT: "Which sentence taught it",
     WRITE: "Write by unmasking",
 }
 MOST_BARS = 200
@@ -155,6 +157,8 @@ def swap_value(checkpoint: Checkpoint, question: Question, words: list[MaskedWor
 
 def closer_rows(value: dict[str, Any]) -> list[Row]:
     """The numbers of `closer_value` as rows, none when it shows none."""
+    if value["kind"] == TAUGHT:
+        return taught_rows(value)
     if value["kind"] == WRITE:
         return writing_rows(value)
     if value["kind"] == LENS:

@@ -18,6 +18,7 @@ from balcony.frame.tab import Tab
 from balcony.handlers import MALFORMED, on_error
 from balcony.masked_words.closer_view import LABELS, VIEWS, closer_code, closer_rows, closer_value
 from balcony.masked_words.explained import tried_value
+from balcony.masked_words.taught import TAUGHT, news, stop_teaching, taught_code, taught_value, teach
 from balcony.masked_words.writing import PARTS, WRITE, lay_out_controls, writing_value
 from balcony.parts.controls import control
 from balcony.parts.downloads import exporter
@@ -84,6 +85,9 @@ def lay_out(page: Page) -> None:
     page.answers.add("put", put)
     page.answers.add("first-right", first_right)
     page.answers.add("tried", tried_value)
+    page.answers.add("taught", news)
+    page.answers.add("teach", teach)
+    page.answers.add("stop-teaching", stop_teaching)
     page.answer("guesses", (*TEXTS, "hidden", "guess", "other", "off"), (GUESSES, BESIDE), guess)
     reads = (*TEXTS, "hidden", "guess", "view", "mask", "place", "swaps", "answers", "off", *PARTS)
     page.answer("closer", reads, (CLOSER,), look_closer)
@@ -162,6 +166,8 @@ def guess_beside(asked: PageRequest) -> dict[str, Any]:
 
 
 def look_closer(asked: PageRequest) -> dict[str, Any]:
+    if asked.question.view == TAUGHT:
+        return {CLOSER: taught_value(asked)}
     if asked.question.view == WRITE:
         return {CLOSER: writing_value(asked)}
     with probe_lock:
@@ -171,6 +177,8 @@ def look_closer(asked: PageRequest) -> dict[str, Any]:
 
 
 def code_of_view(asked: PageRequest) -> str:
+    if asked.question.view == TAUGHT:
+        return taught_code(asked)
     with probe_lock:
         return closer_code(asked.checkpoint, asked.question)
 

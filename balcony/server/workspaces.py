@@ -98,16 +98,25 @@ class Workspaces:
         return space
 
     def start(self, space: Workspace, recipe: Recipe, corpus: Source = None, seed: int = 0, **options: Any) -> Run:
-        """Start a visitor's run, queued after the active ones. options: as for `TrainingService.start`, and "variant",
-        the title of its variant in an experiment. RunError when too many visitors train already, or the visitor has
-        named too many runs."""
+        """Start a visitor's run, queued after the active ones. options: as for `TrainingService.start`, "variant", the
+        title of its variant in an experiment, and "listed" as for `finetune`. RunError when too many visitors train
+        already, or the visitor has named too many runs."""
         return self._begin(space, self.service.start, recipe, corpus, seed, **options)
 
-    def _begin(self, space: Workspace, begin: Callable[..., Run], *what: Any, variant: str = "", **options: Any) -> Run:
-        """Let the service begin a visitor's run, and list it."""
+    def _begin(
+        self,
+        space: Workspace,
+        begin: Callable[..., Run],
+        *what: Any,
+        variant: str = "",
+        listed: bool = True,
+        **options: Any,
+    ) -> Run:
+        """Let the service begin a visitor's run. listed: whether it is among the visitor's runs, or only for the
+        caller, who removes it from `unlisted`."""
         self._check_room(space)
         run = begin(*what, owner=space.owner, **options)
-        space.add_run(run, variant)
+        space.add_run(run, variant) if listed else space.unlisted.append(run)
         return run
 
     def finetune(
@@ -116,10 +125,7 @@ class Workspaces:
         """Start a visitor's run that fine-tunes the model `start`, queued after the active ones. Errors as for `start`.
 
         listed: whether it is among the visitor's runs, or only for the caller, who removes it from `unlisted`."""
-        self._check_room(space)
-        run = self.service.finetune(recipe, start, parts, owner=space.owner)
-        space.add_run(run) if listed else space.unlisted.append(run)
-        return run
+        return self._begin(space, self.service.finetune, recipe, start, parts, listed=listed)
 
     def repeat(self, space: Workspace, run: Run, *, paused: bool = False, **changes: Any) -> Run:
         """Start a run with the same settings, text and seed; it begins with the same weights, bit for bit.

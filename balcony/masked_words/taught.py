@@ -1,0 +1,298 @@
+"""Which sentence taught it: the shown model is trained again without each sentence of its text, and the page shows what
+a hidden word loses."""
+
+import contextvars
+import threading
+import time
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from balcony.frame.masking import mask_words, shown_mask
+from balcony.frame.page_request import PageRequest
+from balcony.handlers import sentence_of
+from balcony.parts.export import Row, python_code
+from balcony.parts.verdicts import SEEDS, STANDARD_ERRORS
+from balcony.server.kept import digest
+from balcony.server.probe_lock import probe_lock
+from balcony.server.workspace import Workspace, is_finetuning
+from bert_core.data.corpus import Corpus
+from bert_core.data.tokenizer import MASK
+from bert_core.errors import CorpusError, RunError
+from bert_core.runs.recipe import Recipe
+from bert_core.runs.run import Run
+from bert_core.runs.train import prepare
+from bert_core.storage.checkpoint import Checkpoint
+from bert_core.taught import MOST_SENTENCES, Taught, falls_of, pairs_of, sentences_of, taught, training_of
+
+WHY = (
+    "Then the page shows, sentence by sentence, how much less likely a word of the text is to a model that has never "
+    "read that sentence: [[leave-one-out]] by training, not by an estimate. Recipe, seeds and vocabulary stay. Stop "
+    "when you like; what is done stays."
+)
+HOW = (
+    "A bar is the fall of the [[log-probability]] of a word, hidden alone, in models that have never read that "
+    "sentence. ± is the standard error over {seeds} seeds. A fall is marked if it is more than {errors} standard "
+    "errors, which chance alone passes in at most 3 of 100. Each training takes all steps, whichever is shown above.",
+    "Where a sentence is left out, the text is cut, so that its two neighbours do not become a pair. Each of them is "
+    "then in one pair less, and its words may fall for that alone.",
+    "What the numbers cannot show: of two sentences that teach the same, each can be missed without a fall. So the "
+    "falls do not add up, and no fall does not mean that a sentence taught nothing.",
+)
+NO_TEXT = f"The text of this model is not here. Choose a run that you trained on at most {MOST_SENTENCES} sentences."
+NO_START = "The weights from which this run went on are no longer kept; start it from the form."
+NOT_ASKED = "Only neighbours of the text were asked about, and these sentences are none. Train again to ask about them."
+NO_WORD = "A typed [MASK] and a word that the vocabulary lacks cannot be asked about; hide another word."
+MORE = "More than another seed alone changes it: the fall without sentence {numbers}."
+NONE = "No sentence’s fall is more than another seed alone changes."
+EARLY = "What another seed alone changes is known after {} seeds; until then nothing is marked."
+NAME = "The experiment"
+HERE = "# Save the text of the run as my-text.txt."
+TAUGHT = "taught"
+MOST_SHOWN = 3  # reasons of trainings that failed
+
+Source = tuple[Checkpoint, Corpus | None, Checkpoint | None]
+
+
+class _StoppedError(Exception):
+    """A person has stopped it, or nobody is there any more."""
+
+
+@dataclass(eq=False)
+class Teaching:
+    """The trainings of a model without each sentence of its text, in a thread that waits for the visitor's runs.
+
+    source: see `source_of`. text: what is left out of. done: trainings that have ended. found: what they gave. reason:
+    why it ended early, else ""."""
+
+    asked: PageRequest
+    source: Source
+    text: Corpus
+    found: Taught | None = None
+    done: int = 0
+    reason: str = ""
+    is_active: bool = True
+    began: float = field(default_factory=time.monotonic)
+    _run: Run | None = None
+    _is_stopped: bool = False
+
+    def __post_init__(self) -> None:
+        # Without the context of the request: that ends, and its page may go.
+        threading.Thread(target=contextvars.Context().run, args=(self._work,), daemon=True).start()
+
+    @property
+    def of(self) -> int:
+        return SEEDS * (1 + len(sentences_of(self.text)))
+
+    def stop(self) -> None:
+        """End after the step in progress; what is done stays."""
+        self._is_stopped = True
+        if run := self._run:
+            run.stop(wait=False)
+
+    def _work(self) -> None:
+        model, corpus, start = self.source
+        texts = [self.asked.question.texts] if self.asked.question.text.strip() else []
+        device = self.asked.workspaces.service.device
+        try:
+            for found in taught(model, corpus, texts, start=start, device=device, train=self._train, turn=probe_lock):
+                self.found, self.done = found, self.done + 1
+        except _StoppedError:
+            self.reason = f"Stopped after {self.done} of {self.of} trainings."
+        except BaseException as error:
+            self.reason = sentence_of(error)
+        self.is_active = False
+
+    def _train(self, recipe: Recipe, text: Corpus, start: Checkpoint) -> Checkpoint:
+        workspaces, space = self.asked.workspaces, self.asked.space
+        if self._is_stopped or not workspaces.peek([digest(space.token)]):
+            raise _StoppedError
+        self._run = run = workspaces.start(space, recipe, text, recipe.seed, start=start, listed=False)
+        if self._is_stopped:  # in between
+            run.stop(wait=False)
+        try:
+            if run.wait().status == "stopped":
+                raise _StoppedError
+        finally:
+            space.unlisted.remove(run)
+        return run.snapshots[-1].checkpoint()
+
+    def progress(self) -> dict[str, Any]:
+        """How far it is: trainings, the present one, and the estimated seconds that are left, None while unknown."""
+        told = {"of": self.of, "done": self.done, "isActive": self.is_active, "reason": self.reason}
+        if not self.is_active:
+            return told
+        done, (seed, row) = float(self.done), divmod(self.done, self.of // SEEDS)
+        if run := self._run:
+            done = min(self.of, done + run.steps_done / run.recipe.training.total_steps)
+        left = (time.monotonic() - self.began) * (self.of - done) / done if done > 0.5 else None
+        return told | {"fraction": done / self.of, "left": left, "seed": seed + 1, "row": row}
+
+
+_kept: WeakKeyDictionary[Workspace, dict[str, Teaching]] = WeakKeyDictionary()  # by the key of the model
+
+
+def source_of(asked: PageRequest) -> Source:
+    """The newest weights of the shown model, its text, None for its recipe's own, and the model from which its training
+    began, None for random weights. Raises RunError where these are no longer here."""
+    key = asked.question.model
+    run, model = asked.space.runs.get(key), asked.workspaces.model(asked.space, key).checkpoint
+    if run is None or is_finetuning(run):
+        return model, None, None
+    if run.job is None:
+        raise RunError(NO_TEXT)
+    if run.recipe.start is None or run.recipe.random_weights:
+        return model, run.job.source, None
+    if run.snapshots[0].step:
+        raise RunError(NO_START)
+    return model, run.job.source, run.snapshots[0].checkpoint()
+
+
+def training(source: Source) -> tuple[Recipe, Corpus, Checkpoint]:
+    """`training_of`, with a sentence for the page where there is no text."""
+    try:
+        return training_of(*source)
+    except CorpusError:
+        raise CorpusError(NO_TEXT) from None
+
+
+def teach(asked: PageRequest) -> None:
+    """Start the trainings of the shown model, in place of earlier ones. Raises BertCoreError where they cannot be."""
+    space, key = asked.visitor, asked.question.model
+    space.refuse_if_active()
+    kept, source = _kept.setdefault(space, {}), source_of(asked)
+    if any(each.is_active for each in kept.values()):
+        raise RunError(f"“{NAME}” has not ended. Stop it before you start another.")
+    _, text, _ = training(source)
+    for gone in kept.keys() - {"", *asked.workspaces.shipped_names, *space.runs, *space.models}:
+        del kept[gone]
+    kept[key] = Teaching(asked, source, text)
+
+
+def stop_teaching(asked: PageRequest) -> None:
+    for each in _kept.get(asked.space, {}).values():
+        each.stop()
+
+
+def taught_value(asked: PageRequest) -> dict[str, Any]:
+    """What the view shows: what would be trained, or how far that is and what is known. Raises BertCoreError where it
+    cannot be."""
+    kept = _kept.get(asked.space, {}).get(asked.question.model)
+    return {"kind": TAUGHT} | (kept.progress() | results(asked, kept) if kept else before(asked))
+
+
+def news(asked: PageRequest, done: int) -> dict[str, Any]:
+    """The same, without the numbers where the page has those after so many trainings."""
+    kept = _kept.get(asked.space, {}).get(asked.question.model)
+    return kept.progress() if kept and kept.is_active and kept.done == done else taught_value(asked)
+
+
+def before(asked: PageRequest) -> dict[str, Any]:
+    recipe, text, start = training(source_of(asked))
+    job, sentences = prepare(recipe, text, device=asked.workspaces.service.device, start=start), sentences_of(text)
+    trainings = SEEDS * (1 + len(sentences))
+    seconds = trainings * job.seconds(recipe.training.total_steps)
+    told = {"sentences": len(sentences), "seeds": SEEDS, "trainings": trainings, "seconds": seconds}
+    return {"before": told, "said": [WHY]}
+
+
+def results(asked: PageRequest, kept: Teaching) -> dict[str, Any]:
+    """What is known of the shown hidden word or, where none is hidden, of the mean of the question's words; and of each
+    word of the text."""
+    if (found := kept.found) is None:
+        return {}
+    question, words = asked.question, mask_words(asked.checkpoint, asked.question)[1]
+    shown = shown_mask(question, words) if words else None
+    asks = [w for w, (texts, _) in enumerate(found.words) if texts == question.texts]
+    if shown is not None and asks:
+        index = words[shown].index
+        asks = [] if index is None else asks[index : index + 1]
+    known = [w for w in asks if found.words[w][1].is_known]
+    value = {
+        "masks": [MASK if each.index is None else each.word.text for each in words],
+        "mask": shown,
+        "said": [each.format(seeds=SEEDS, errors=STANDARD_ERRORS) for each in HOW],
+        "notes": [*found.notes, *problems(found)],
+        "map": map_of(found, kept.text),
+    }
+    if not known:
+        is_there = any(texts == question.texts for texts, _ in found.words)
+        return value | {"missing": NO_WORD if is_there else NOT_ASKED}
+    rows = told(found.scores[..., known].mean(-1, keepdim=True))
+    numbers = [f"{i}" for i, mark in enumerate(rows["marks"], 1) if mark == 1]
+    early = EARLY.format(SEEDS) if None in rows["marks"] else NONE
+    return value | rows | {"answer": MORE.format(numbers=", ".join(numbers)) if numbers else early}
+
+
+def told(scores: Tensor) -> dict[str, Any]:
+    """Falls and standard errors of `falls_of`, row by row, and the sign of those that count, None while that is
+    unknown."""
+    falls, errors = falls_of(scores)
+    marks = torch.where(falls.abs() > STANDARD_ERRORS * errors, falls.sign(), 0)
+    marks[(scores[1:] - scores[:1]).isnan().any(1)] = torch.nan
+    named = {"falls": falls, "errors": errors, "marks": marks}
+    return {name: [None if x != x else x for x in each.flatten().tolist()] for name, each in named.items()}
+
+
+def problems(found: Taught) -> list[str]:
+    reasons = " ".join([*dict.fromkeys(found.problems.values())][:MOST_SHOWN])
+    return [f"Trainings that failed: {len(found.problems)}. {reasons}"] * bool(reasons)
+
+
+def map_of(found: Taught, text: Corpus) -> dict[str, Any]:
+    """Each word of the text, in the mean of all pairs that have it. words: each with the first of these pairs, and its
+    number among their words."""
+    places: dict[tuple[str | None, int], list[int]] = {}
+    words, pairs = list[tuple[Any, ...]](), set(pairs_of(text))
+    for texts, group in groupby(range(len(found.words)), lambda w: found.words[w][0]):
+        for number, w in enumerate(group if texts in pairs else ()):
+            word = found.words[w][1]
+            place = texts[word.sentence], word.start
+            if place not in places:
+                words.append((word.text, *texts, number))
+            places.setdefault(place, []).append(w)
+    scores = torch.stack([found.scores[..., each].mean(-1) for each in places.values()], -1)
+    return {"sentences": found.sentences, "words": words, **told(scores)}
+
+
+def taught_rows(value: dict[str, Any]) -> list[Row]:
+    """The map of `taught_value` as rows."""
+    if (shown := value.get("map")) is None:
+        return []
+    cells = zip(shown["falls"], shown["errors"], shown["marks"])
+    places = [(left, each) for left in shown["sentences"] for each in shown["words"]]
+    return [
+        {
+            "left_out": left,
+            "text": text,
+            "pair": pair,
+            "word": word,
+            "fall": fall,
+            "standard_error": error,
+            "mark": mark,
+        }
+        for (left, (word, text, pair, _)), (fall, error, mark) in zip(places, cells, strict=True)
+    ]
+
+
+def taught_code(asked: PageRequest) -> str:
+    """Python code that trains again and prints the falls of the question's words."""
+    model, corpus, start = source_of(asked)
+    recipe, _, _ = training((model, corpus, start))
+    options, lines, texts = "", list[str](), asked.question.texts
+    if corpus is not None and recipe.corpus.file is None:
+        kind = "pairs" if corpus.kind == "pairs" else "lines"
+        lines, options = [HERE, f'corpus = read_corpus("my-text.txt", kind="{kind}")'], ", corpus"
+    if start is not None:
+        lines, options = [*lines, f"start = load_checkpoint({recipe.start!r})"], f"{options}, start=start"
+    return python_code(
+        asked.checkpoint,
+        *lines,
+        f"*_, found = taught(checkpoint{options}, texts=[{texts!r}])",
+        f"words = [w for w, (texts, _) in enumerate(found.words) if texts == {texts!r}]",
+        "[(found.words[w][1].text, found.falls[:, w], found.errors[:, w]) for w in words]",
+    )
