@@ -9,16 +9,27 @@ import pytest
 import torch
 
 from balcony.lessons.lesson_bar import lessons
-from bert_core import attention, fill_mask, load_checkpoint, load_recipe, next_sentence
+from bert_core import (
+    attention,
+    deletion,
+    explain,
+    fill_mask,
+    load_checkpoint,
+    load_recipe,
+    next_sentence,
+    read_corpus,
+    trial_texts,
+)
 from bert_core.config import ASSETS
 from bert_core.data.tokenizer import MASK
 from bert_core.probes.attention import answers
+from bert_core.probes.explanations import METHODS, ORDERS
 from bert_core.probes.masked_words import rate_guess
-from bert_core.probes.stages import PARTS, follow
+from bert_core.probes.stages import PARTS, follow, patch_map, stands_out
 from bert_core.probes.vectors import words_in_contexts
 from bert_core.runs.train import Training, prepare
 
-BERT, HEADS, MEMORY, PRETRAINING, OTHERS = lessons()
+BERT, HEADS, MEMORY, PRETRAINING, OTHERS, TRUST = lessons()
 shipped = functools.cache(lambda name: load_checkpoint(ASSETS.parent / "checkpoints" / name))
 
 
@@ -192,3 +203,58 @@ def test_he_and_she():
 def test_losses_of_guesses(lesson, number, says, value):
     assert says in step(lesson, number)[1]
     assert says.endswith(f"{value:.2f}")
+
+
+def test_five_explanations_of_one_guess():
+    question, said = step(TRUST, 1)
+    model, texts = shipped("english-mini"), masked(question, "edge")
+    found = explain(model, *texts)
+    assert found.answer == ("edge",)
+    assert f"“edge” here, with {percent(math.exp(found.log_probability))}" in said
+    first = dict(zip(METHODS, (found.words[number].text for number in found.shares.argmax(1).tolist())))
+    assert first == dict.fromkeys(METHODS, "of") | {"gradient": "along"}
+    left, norms, through, integrated, _ = found.shares.max(1).values.tolist()
+    assert f"left out +{left:.2f}, attention × norm {norms:.1%}, attention rollout {through:.1%}" in said
+    assert f"integrated gradients +{integrated:.2f}" in said
+    assert f"with left out is {found.correlations[0, 4]:.2f}" in said
+    slower = dict(zip(METHODS, deletion(model, *texts).slower.tolist()))
+    assert slower.pop("gradient") == 14
+    assert set(slower.values()) == {ORDERS}
+    assert "faster than 14 of the 20 random orders" in step(TRUST, 2)[1]
+
+
+def test_explanations_over_the_sentences_of_the_text():
+    _, said = step(TRUST, 3)
+    model, corpus = shipped("english-mini"), read_corpus(ASSETS / "corpora/english.txt", kind="documents")
+    ahead = torch.stack([deletion(model, text).deviations for text in trial_texts(model, corpus)])
+    means, errors = ahead.mean(0), ahead.std(0) / math.sqrt(len(ahead))
+    left, norms, through, integrated, gradient = (f"{a:.2f} ± {b:.2f}" for a, b in zip(means, errors))
+    assert f"Over {len(ahead)} sentences, left out is ahead by {left}, attention × norm by {norms}" in said
+    assert f"rollout by {through} and integrated gradients by {integrated}. Gradient × input, with {gradient}" in said
+    assert (means > 2.131 * errors).tolist() == [True, True, True, True, False]  # Student's t of 15 degrees, 95 %
+
+
+def test_attention_explains_every_answer_alike():
+    question, said = step(TRUST, 4)
+    model, text = shipped("english-mini"), question["text"]
+    guesses = dict(fill_mask(model, text)[0])
+    assert f"“his” has {percent(guesses['his'])} here, and “the” {percent(guesses['the'])}" in said
+    his, the = (explain(model, text, answer=answer).shares[:, 1].tolist() for answer in ("his", "the"))
+    assert his[1:3] == the[1:3]
+    assert f"“king” has {his[1]:.1%} and {his[2]:.1%} of it" in said
+    assert f"costs “his” {his[0]:.2f}, but it helps “the” by {-the[0]:.2f}" in said
+
+
+def test_states_of_a_queen_in_the_pass_of_a_king():
+    question, said = step(TRUST, 5)
+    text = question["text"]
+    found = patch_map(shipped("english-mini"), text.replace("king", "queen"), text, answers=tuple(question["answers"]))
+    assert found.tokens[1][1:5] == ["the", "king", "took", MASK]
+    embedded, first, last = found.states
+    assert f"{embedded[2]:.2f} in the embeddings and {first[2]:.2f} after layer 1" in said
+    assert f"“the” before it {first[1]:.2f}. After layer 2 it is the state of [MASK] alone, with {last[4]:.2f}" in said
+    assert last[[0, 1, 2, 3, 5, 6, 7, 8]].abs().max() < 0.005
+    said = step(TRUST, 6)[1]
+    sixth, eighth = found.heads[1, 5], found.heads[1, 7]
+    assert f"Head 6 of layer 2 brings back {sixth:.2f}, head 8 of that layer {eighth:.2f}" in said
+    assert stands_out(found.heads, found.random_heads)[1, [5, 7]].tolist() == [False, True]
