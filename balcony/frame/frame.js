@@ -4,13 +4,8 @@
 import { options, popover, select as choices } from "../controls.js";
 import { languages } from "../language/language.js";
 import { linkButton } from "../parts/downloads.js";
-<<<<<<< HEAD
 import { button, disable, draws, el, fill, own, svg, withTerms } from "../parts/elements.js";
-import { count } from "../parts/numbers.js";
-=======
-import { button, disable, draws, el, fill, nodes, own, svg } from "../parts/elements.js";
 import { count, placeOf } from "../parts/numbers.js";
->>>>>>> c9c7a2e1 (Attention shows when the heads of a run are born, and what each costs)
 import { announce, choice, latest, on, orError, say, setVisitor, visitor } from "./page.js";
 import { ask, changedParts, parsed, question, restore } from "./question.js";
 import { answer } from "./server.js";
