@@ -5,23 +5,23 @@ import { scrolling, select, table } from "../controls.js";
 import { latest, orError } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
-import { button, dot, el, fill, note, own as typed, plain, sized, tools, withTerms } from "../parts/elements.js";
+import {
+  button,
+  changes,
+  dot,
+  el,
+  fill,
+  note,
+  own as typed,
+  plain,
+  sized,
+  tools,
+  withTerms,
+} from "../parts/elements.js";
 import { axisOf, layoutOf, newChart } from "../parts/figures.js";
 import { percent, signed } from "../parts/numbers.js";
 
-/**
- * @typedef {object} Explained See `Explanation` in bert_core/probes/explanations.py; shares are in the order of METHODS.
- * @property {"explained"} kind
- * @property {string} answer
- * @property {string} own the hidden word where another one is explained
- * @property {number} log_probability
- * @property {number} hidden
- * @property {number} left what the integrated gradients sum to beyond the difference
- * @property {number} steps
- * @property {{word: string, shares: number[]}[]} words
- * @property {number[]} others
- * @property {(number | null)[][]} correlations
- */
+/** A guess explained, with a share for each of METHODS. own: the hidden word where another one is explained. left: of the sum of integrated gradients. @typedef {{kind: "explained", answer: string, own: string, log_probability: number, hidden: number, left: number, steps: number, words: {word: string, shares: number[]}[], others: number[], correlations: (number | null)[][]}} Explained */
 /** @import { Child } from "../parts/elements.js" */
 /** @typedef {{counts: number[], curves: number[][], chance: number[][], slower: number[], deviations: (number | null)[], error?: string}} Trial */
 
@@ -35,15 +35,8 @@ const MARKED = [
   METHODS = MARKED.map(plain),
   IN_PERCENT = [1, 2],
   INTEGRATED = 3;
-/** The curve of each: a colour for each kind of method. @type {[hue: string, dash: string][]} */
-const LOOKS = [
-  ["curve-mlm", "solid"],
-  ["curve-nsp", "solid"],
-  ["curve-nsp", "dot"],
-  ["point", "solid"],
-  ["point", "dot"],
-];
-const WRAPPED = "b-table is-narrow is-wrapped";
+const HUES = ["curve-mlm", "curve-nsp", "curve-nsp", "point", "point"]; // of the curves: one for each kind of method
+const isDotted = (/** @type {number} */ method) => method > 0 && method % 2 === 0; // the second of its kind
 const FEWEST = 5; // words, of which there are many more orders than random ones; and sentences, for a mean
 const OF_TEXT = ["model", "step", "newest", "off"],
   OF_GUESS = [...OF_TEXT, "text", "pair", "hidden", "guess", "mask", "view"];
@@ -62,6 +55,9 @@ const shareText = (share, method, largest) =>
     ? `${(100 * share).toFixed(1)}%`
     : signed(share, Math.min(6, Math.max(1, 2 - Math.floor(Math.log10(largest)))));
 
+/** A table whose heads take several lines. @param {string} name @param {Child[]} head @param {Child[][]} lines */
+const wide = (name, head, lines) => scrolling(name, table(head, lines, { class: "b-table is-narrow is-wrapped" }));
+
 /** @param {Child} text @param {number} level */
 function tinted(text, level) {
   const cell = el("td.b-number", text);
@@ -78,10 +74,7 @@ function shares({ words, others }, sort) {
     ...shares.map((share, k) => tinted(shareText(share, k, largest[k]), share / largest[k])),
   ]);
   const rest = ["[CLS], [SEP], [MASK]", ...others.map((share, k) => (k ? shareText(share, k, largest[k]) : "–"))];
-  return scrolling(
-    "Shares of the words",
-    table(["Word", ...MARKED.map(withTerms)], [...lines, rest], { class: WRAPPED }),
-  );
+  return wide("Shares of the words", ["Word", ...MARKED.map(withTerms)], [...lines, rest]);
 }
 
 /** @param {Explained} value */
@@ -92,7 +85,7 @@ function correlations({ correlations }) {
   ]);
   return [
     el("h3", withTerms("[[Rank correlation|Rank correlations]]")),
-    scrolling("Rank correlations", table(["", ...METHODS], lines, { class: WRAPPED })),
+    wide("Rank correlations", ["", ...METHODS], lines),
   ];
 }
 
@@ -127,7 +120,7 @@ function figure({ counts, curves, chance }) {
   };
   const lines = curves.map((y, k) => ({
     ...{ ...look, name: METHODS[k], x: counts, y },
-    line: { color: colour(LOOKS[k][0]), dash: LOOKS[k][1], width: 2 },
+    line: { color: colour(HUES[k]), dash: isDotted(k) ? "dot" : "solid", width: 2 },
   }));
   const layout = layoutOf({
     margin: { l: sized(52), r: 12, t: 8, b: sized(44) },
@@ -171,6 +164,7 @@ export class Explanations {
   sorted = el("div");
   box = el("div.b-chart.is-low");
   verdicts = el("div", { "aria-live": "polite" });
+  isNew = changes(); // so that a screen reader says each verdict once
   judgement = el("div.b-judgement");
   chart = newChart(this.box, () => figure(/** @type {Trial} */ (this.trial)));
   judge = latest(async (/** @type {string} */ asked) => {
@@ -206,7 +200,7 @@ export class Explanations {
       n = text.rows.length,
       means = METHODS.map((_, k) => meanOf(text.rows.flatMap((row) => row[k] ?? [])));
     const lines = METHODS.map((name, k) => [
-      el("span.b-swatch", dot(`var(--b-${LOOKS[k][0]})`, LOOKS[k][1] === "dot"), name),
+      el("span.b-swatch", dot(`var(--b-${HUES[k]})`, isDotted(k)), name),
       one ? `${one.slower[k]} of ${one.chance.length}` : "–",
       ahead(one?.deviations[k]),
       ...(n ? [`${ahead(means[k].mean)} ± ${ahead(means[k].error).slice(1)}`] : []),
@@ -214,16 +208,15 @@ export class Explanations {
     const head = ["", "Falls faster than", "Ahead", ...(n ? [`Ahead, mean of ${n} sentences`] : [])],
       over = isBusy ? `${n} of ${text.of || MOST} sentences` : `Try ${MOST} sentences of the text`,
       press = button(over, () => this.tryText(), { "data-key": "text", disabled: isBusy ? "" : null });
-    fill(
-      this.verdicts,
-      trial?.error && note(trial.error, true),
+    const said = [
+      trial ? trial.error && note(trial.error, true) : el("p.b-empty", "The trial is on …"),
       one && verdict(0, (k) => one.slower[k] === one.chance.length),
-      !trial && el("p.b-empty", "The trial is on …"),
-      n >= FEWEST && verdict(n, (k) => means[k].isBetter),
-    );
+      n >= FEWEST && !isBusy && verdict(n, (k) => means[k].isBetter),
+    ];
+    if (this.isNew(...said.map((part) => part && part.textContent))) fill(this.verdicts, said);
     fill(
       this.judgement,
-      scrolling("The trial", table(head, lines, { class: WRAPPED })),
+      wide("The trial", head, lines),
       (!n || n < text.of) && tools(press),
       text.error && note(text.error, true),
       text.of > 0 && text.of < MOST && el("p.b-empty", `Of the text, ${text.of} sentences are long enough.`),

@@ -14,12 +14,13 @@ import torch
 from helpers import make_model, wait
 from safetensors.torch import load_file
 
+from balcony.app import open_workspaces
 from balcony.frame.masking import mask_words, words_value
 from balcony.frame.page_request import PageRequest, corpus_of
 from balcony.frame.question import Question
 from balcony.frame.shown_model import first_pair, shown_model
 from balcony.masked_words.closer_view import LENS, SWEEP, closer_code, closer_rows, closer_value
-from balcony.masked_words.explained import EXPLAINED
+from balcony.masked_words.explained import EXPLAINED, tried_value
 from balcony.masked_words.tab import (
     beside_value,
     first_right,
@@ -27,6 +28,7 @@ from balcony.masked_words.tab import (
     guesses_code,
     guesses_value,
     put_guess,
+    save_closer,
     still_hidden,
 )
 from balcony.models.tab import model_facts, name_in_files, open_files
@@ -47,6 +49,7 @@ from bert_core.config import CHECKPOINTS, BertConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import SPECIAL_TOKENS, Scheme, build_tokenizer
 from bert_core.errors import CheckpointError, InputError
+from bert_core.probes.explanations import deletion, explain, trial_texts
 from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.probes.stages import without_heads
 from bert_core.runs.train import prepare
@@ -618,3 +621,31 @@ def test_a_model_offers_sentences_of_its_own_text(model, first):
     corpus = corpus_of(Workspace("token"), model)
     assert corpus.sentences[0].startswith(first)
     assert [*first_pair(corpus)] == corpus.sentences[:2]
+
+
+def test_explanations_are_tried_on_the_guess_without_the_heads_that_are_off_and_on_the_text(
+    service: TrainingService,
+) -> None:
+    asked = Question("hello how are you", "i am romeo", hidden=(2,), view=EXPLAINED, guess="is", off=((0, 1), (1, 2)))
+    request = PageRequest(open_workspaces(service), Workspace(""), asked)
+    model = without_heads(request.checkpoint, asked.off)
+    texts = ("hello how [MASK] you", "i am romeo")
+    saved = save_closer(request)["masked-closer"]
+    torch.testing.assert_close(
+        torch.tensor([word["shares"] for word in saved["words"]]), explain(model, *texts, answer="is").shares.T
+    )
+    expected = deletion(model, *texts, answer="is")
+    assert saved["trial"] == tried_value(request, -1)
+    assert saved["trial"]["curves"] == expected.curves.tolist()
+    assert saved["trial"]["slower"] == expected.slower.tolist()
+    text = trial_texts(model, request.corpus)
+    tried = tried_value(request, 1)
+    assert tried == {"of": len(text), "deviations": deletion(model, text[1]).deviations.tolist()}
+    for number in (-2, len(text)):
+        with pytest.raises(InputError):
+            tried_value(request, number)
+    rows = closer_rows(saved)
+    assert [(row["sentence"], row["word"]) for row in rows[:3]] == [(1, "hello"), (1, "how"), (1, "you")]
+    assert rows[0]["left_out"] == saved["words"][0]["shares"][0]
+    with pytest.raises(InputError, match="hide"):
+        tried_value(dataclasses.replace(request, given=dataclasses.replace(asked, hidden=())), -1)
