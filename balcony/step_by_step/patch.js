@@ -127,13 +127,13 @@ class PatchByHand {
     /** @param {Child} name @param {Two} logs @param {number} fraction */
     const row = (name, [a, b], fraction) => [
       name,
+      fixed(fraction),
       percent(Math.exp(a)),
       percent(Math.exp(b)),
       fixed(a - b),
-      fixed(fraction),
     ];
     const rows = [row(["With ", el("bdi", other)], both[0], 1), row(["With ", el("bdi", word)], both[1], 0)],
-      titles = ["Pass", ...answers.map((answer) => el("bdi", answer)), "Difference of logits", "Comes back"],
+      titles = ["Pass", "Comes back", ...answers.map((answer) => el("bdi", answer)), "Difference of logits"],
       go = button("Show its map above", () => document.getElementById("steps")?.scrollIntoView());
     if (fraction !== undefined)
       rows.push(row(["With ", el("bdi", word), ", and carried: ", name], value[kind].answers[layer][index], fraction));

@@ -137,7 +137,7 @@ def test_a_state_that_is_patched_by_hand_shows_both_passes_and_a_link_repeats_it
     wait_for_question(shared, place="1", carried="1.2")
     rows, fraction = patch.locator("tbody tr"), two_decimals(value["state"]["fractions"][1][2])
     expect_seen(rows.nth(2), f"With romeo, and carried: Layer 1: {other}", in_window=True)
-    expect(rows.locator("td:last-child")).to_have_text(["1.00", "0.00", fraction])
+    expect(rows.locator("td:nth-child(2)")).to_have_text(["1.00", "0.00", fraction])
     expect_seen(patch.locator(".b-readout").first, f"{fraction} comes back; random sentences: ")
     patch.get_by_role("button", name="Show its map above").click()
     expect_seen(steps.locator(".b-answers"), "(without it: ", in_window=True)
@@ -145,7 +145,7 @@ def test_a_state_that_is_patched_by_hand_shows_both_passes_and_a_link_repeats_it
 
     show(shared, "step-by-step", **asked, place="1", carried_head="1.2")
     expect_seen(rows.nth(2), "With romeo, and carried: Layer 2, head 3")
-    expect(rows.nth(2).locator("td").last).to_have_text(two_decimals(value["head"]["fractions"][1][2]))
+    expect(rows.nth(2).locator("td").first).to_have_text(two_decimals(value["head"]["fractions"][1][2]))
     patch.get_by_label("Put there:").fill("nice juliet")
     patch.get_by_label("Put there:").press("Enter")
     expect_seen(patch, "The two texts have 9 and 8 tokens")
