@@ -256,10 +256,12 @@ function summary({ rows, right = [], step, again, task }) {
       always = mean(labels.map((label) => (label - middle) ** 2)).toFixed(2);
     return `${before}. Mean squared error of these examples ${loss.toFixed(2)}. Always answering ${middle.toFixed(2)}, their mean, would have ${always}.`;
   }
+  const always =
+    task === "multiple-choice"
+      ? ` Always answering choice ${frequent}, the most frequent of them, would be right for ${often(frequent)}.`
+      : ` Always answering “${frequent}”, the most frequent of them, would be right for ${often(frequent)}.`;
   const about = task ? QUESTIONS[task] : `asked words of these pairs right (${kinds}), mean loss`,
-    asks =
-      ` ${known} of ${guesses.length} ${about} ${loss.toFixed(2)}.` +
-      ` Always answering “${frequent}”, the most frequent of them, would be right for ${often(frequent)}.`;
+    asks = ` ${known} of ${guesses.length} ${about} ${loss.toFixed(2)}.${always}`;
   return `${before}${drawn}.${guesses.length ? asks : ""}`;
 }
 

@@ -60,7 +60,9 @@ def task_value(batches: TaskBatches, checkpoint: Checkpoint, step: int, shown: s
     view shows them. Windows of other steps, which have no answers, stand beside those of this one."""
     batches, task = batches.copy(), batches.data.kind.name
     epoch = batches.epoch_of(step - 1)
-    used: list[int] = epoch[(step - 1) % batches.steps_per_epoch].tolist()
+    place = (step - 1) % batches.steps_per_epoch
+    used: list[int] = epoch[place].tolist()
+    steps = {number: step + k - place for k, numbers in enumerate(epoch) for number in numbers.tolist()}
     groups: dict[int, list[int]] = {}  # of each example, the numbers of its rows
     for number in used:
         groups.setdefault(batches.rows_of([number])[0].example, []).append(number)
@@ -71,7 +73,7 @@ def task_value(batches: TaskBatches, checkpoint: Checkpoint, step: int, shown: s
     logits, batch, rows = dict(zip(numbers, found, strict=True)), batches.batch(used), list[dict[str, Any]]()
     for example, here in enumerate(chosen, shown.start or 0):
         for number in _with_others(batches, here):
-            about = {"example": example, **_window(batches, number, epoch, step)}
+            about = {"example": example, **_window(batches, number, steps[number])}
             questions = [*_questions(batches, number, logits[number])] if number in logits else []
             for choice, row in enumerate(batches.rows_of([number])):
                 at = used.index(number) * batches.choices + choice if number in logits else None
@@ -155,26 +157,25 @@ def _with_others(batches: TaskBatches, own: list[int]) -> list[int]:
     return [i for i in _same(batches, own[0]) if rows[i].answer or any(abs(i - each) < 2 for each in own)]
 
 
-def _window(batches: TaskBatches, number: int, epoch: Sequence[np.ndarray], step: int) -> dict[str, Any]:
-    """Of an answer, the right one. Of several windows or parts, which of them a row is, the step of this pass that has
-    it, and what it shows of the context: tokens from and to, counted from 1, and those that its neighbours show too."""
+def _window(batches: TaskBatches, number: int, step: int) -> dict[str, Any]:
+    """Of an answer, the right one. Of several windows or parts, which of them a row is, the step that has it, and
+    what it shows of the context: tokens from and to, counted from 1, and those that its neighbours show too."""
     row, found = batches.rows_of([number])[0], dict[str, Any]()
     if row.offsets is not None:
         given = batches.data.examples[row.example].label
         found["answer"] = given[0][0] if given else ""
     if batches.choices > 1 or len(every := _same(batches, number)) < 2:
         return found
-    at = next(j for j, numbers in enumerate(epoch) if number in numbers)
     found["window"] = {
         "number": number - every.start + 1,
         "of": len(every),
-        "step": step + at - (step - 1) % len(epoch),
+        "step": step,
         "with_answer": [i - every.start + 1 for i in every if batches.rows[i].answer],
     }
     if row.offsets is not None:
         inside = np.flatnonzero(row.inside).tolist()
-        before = max(0, batches.rows[number - 1].end - row.first) if number > every.start else 0
-        after = row.end - batches.rows[number + 1].first if number + 1 < every.stop else 0
+        before = row.overlap(batches.rows[number - 1] if number > every.start else None)
+        after = batches.rows[number + 1].overlap(row) if number + 1 < every.stop else 0
         shared = [*inside[:before], *inside[len(inside) - after :]]
         found["window"] |= {"from": row.first + 1, "to": row.end, "before": before, "after": after, "shared": shared}
     return found

@@ -29,7 +29,7 @@ def windows_value(asked: PageRequest, most: int | None = MOST_SHOWN) -> dict[str
     with probe_lock:
         rows = task_rows(checkpoint, example)
         found = task_logits(checkpoint, rows)
-    windows, before = [], 0
+    windows, before = [], None
     for row, logits in zip(rows, found):
         own = candidates(context, row, logits, config.best_answers, config.longest_answer)
         listed = [
@@ -43,9 +43,9 @@ def windows_value(asked: PageRequest, most: int | None = MOST_SHOWN) -> dict[str
             }
             for each in own[:most]
         ]
-        place = {"start": row.first, "end": row.end, "overlap": max(0, before - row.first)}
+        place = {"start": row.first, "end": row.end, "overlap": row.overlap(before)}
         windows.append({**place, "count": len(own), "candidates": listed})
-        before = row.end
+        before = row
     return {"id": id_of(example, parts), "most": MOST_SHOWN, "windows": windows}
 
 

@@ -27,7 +27,8 @@ function ofRow(shown, { labels, rows, row: at, number: found }) {
     D = vectors.pooled.length;
   if (found !== null) {
     const press = button(number(found), () => open(["task"], 0, "The number"));
-    return [`${D} numbers become 1`, pooled(shown), el("p", code("pooled · W[:, 0] + b[0] = "), press)];
+    const hint = el("p.b-empty", "Click the number to see the products that it is the sum of.");
+    return [`${D} numbers become 1`, pooled(shown), el("p", code("pooled · W[:, 0] + b[0] = "), press), hint];
   }
   const order = likeliest(shares),
     total = logits.reduce((sum, logit) => sum + Math.exp(logit), 0),

@@ -98,6 +98,10 @@ class Row:
         """Of a window: the index after its last token in the context."""
         return self.first + int(self.inside.sum())
 
+    def overlap(self, before: "Row | None") -> int:
+        """Of a window: how many of its tokens in the context the window before it has too."""
+        return 0 if before is None else max(0, before.end - self.first)
+
     @property
     def answer(self) -> tuple[int, int] | None:
         """Of a window that has the whole answer: the positions of its first and last token."""
