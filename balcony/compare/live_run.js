@@ -3,7 +3,7 @@
 
 import { progress } from "../controls.js";
 import { el, fill, withTerms } from "../parts/elements.js";
-import { announce, polling, say } from "../frame/page.js";
+import { announce, polling } from "../frame/page.js";
 import { hasEnded } from "./runs.js";
 import { question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
@@ -74,7 +74,7 @@ export class LiveRun {
     if (!run) return;
     try {
       const fresh = await answer("news", run.run, more, this.cursors);
-      if (fresh.interruption) say(fresh.interruption);
+      if (fresh.interruption) announce("said", { text: fresh.interruption, until: "closed" });
       if (this.isLost) announce("again", null);
       this.isLost = this.isBlocked = false;
       if (run !== this.run || more !== (this.chart?.more ?? false)) return 0;

@@ -3,16 +3,17 @@
 // balcony/frame/page.py), a script by the event "said".
 
 import { button, draws, el, note, putBelow } from "../parts/elements.js";
-import { announce, NO_ANSWER, on, orError, RETRY_MS } from "./page.js";
+import { announce, keep, kept, NO_ANSWER, on, orError, RETRY_MS } from "./page.js";
 import { answer } from "./server.js";
 
-/** @typedef {"press" | "answer" | "closed"} Until when a sentence goes, if nobody closes it: at the next press or what a person types, at the next answer of the server, never */
+/** @typedef {"press" | "answer" | "closed"} Until when a sentence goes, if nobody closes it: at the next press or what a person types, at the next answer of the server, never, also where the page loads itself again */
 
 const LOST = "The server does not answer. Check that it still runs and that this machine is online.";
 const FORGETS =
   "This browser gives this page no storage. A reload keeps your runs and models; a new tab forgets them, and so does a reload of another site's page around this one. Download what you want to keep.";
 const FOLLOW_MS = 400;
 const RAREST_MS = 60000; // between two looks for a server that is gone
+const STANDING = "standing";
 const BUTTONS = "button, summary, [role=button]";
 
 /** Let a message stand beside a button while that is in the window, else among the others. @param {HTMLElement} message @param {Element | null} pressed */
@@ -61,6 +62,17 @@ class Messages {
     for (const moved of ["scroll", "resize"]) addEventListener(moved, this.standAll, { capture: true, passive: true });
     new ResizeObserver(this.standAll).observe(document.body);
     if (window.Balcony.forgets) this.say({ text: FORGETS, until: "closed" });
+    for (const text of kept(STANDING, null) ?? []) this.say({ text, until: "closed" });
+  }
+
+  /** What stands until it is closed is there after a reload: Gradio loads the page again when its server is back. */
+  keep() {
+    const standing = [...this.shown].filter(([, [, until]]) => until === "closed");
+    keep(
+      STANDING,
+      null,
+      standing.map(([text]) => text),
+    );
   }
 
   /** @param {EventTarget | null} target */
@@ -86,6 +98,7 @@ class Messages {
       button("✕", close, { "aria-label": "Close this message" }),
     );
     shown.set(text, [message, until, until === "press" ? this.pressed : null]);
+    if (until === "closed") this.keep();
     this.root.append(message);
     if (done) message.role = "status";
     else announce("refused", { text });
@@ -102,8 +115,10 @@ class Messages {
 
   /** @param {string} text */
   remove(text) {
-    this.shown.get(text)?.[0].remove();
+    const [message, until] = this.shown.get(text) ?? [];
+    message?.remove();
     this.shown.delete(text);
+    if (until === "closed") this.keep();
   }
 
   /** @param {Until} until */

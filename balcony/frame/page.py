@@ -61,14 +61,15 @@ class Page:
     laid_out: dict[str, Any] = field(default_factory=dict)
     tab: Tab | None = None
 
-    def say(self, sentence: str, *, done: bool = False) -> dict[Any, Any]:
+    def say(self, sentence: str, *, done: bool = False, stays: bool = False) -> dict[Any, Any]:
         """The output of a handler that shows a sentence beside the pressed button, or else in the window, wherever the
         page is scrolled. Where a run of the visitor's is in the way, a button that stops it comes with the sentence.
 
-        done: the sentence confirms a press; else it says why one was refused.
+        done: the sentence confirms a press; else it says why one was refused. stays: until the person closes it.
         """
         # Gradio does not send a value to the page again; the same sentence is a new message.
-        return {self.messages: {"text": sentence, "done": done, "number": next(_said)}}
+        until = "closed" if stays else "press"
+        return {self.messages: {"text": sentence, "done": done, "until": until, "number": next(_said)}}
 
     def save(self, name: str, write: Callable[[Path], object]) -> dict[Any, Any]:
         """The output of a handler that gives the person a file. write: called with the path to write it to."""

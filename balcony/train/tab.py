@@ -157,7 +157,7 @@ class TrainTab:
         run = space.current_run
         is_variant = run is not None and bool(space.entries[run.id].variant)  # the page keeps the model it shows
         interruption = self.workspaces.interruption(space)
-        return (page.say(interruption) if interruption else {}) | {
+        return (page.say(interruption, stays=True) if interruption else {}) | {
             page.visitor: space.token,
             self.monitor: monitor_value(self.workspaces, space, run),
             page.frame: {"visitor": space.token} | ({} if is_variant else {"run": run.id if run else None}),

@@ -15,6 +15,7 @@ from browser_steps import (
     assert_curve_is_whole,
     change_setting,
     expect_seen,
+    open_tab,
     start,
     wait_for_points,
     wait_for_status,
@@ -60,22 +61,21 @@ def test_a_run_of_a_killed_server_is_stopped_and_goes_on_for_its_visitor_alone(t
         wait_for_status(page, "Connection lost")
         with server(tmp_path, port):
             wait_for_status(page, "Stopped")
-            expect_seen(
-                page.locator("#messages .b-view"),
-                "Your runs were interrupted. When the server restarts, your runs stop",
-            )
+            message = page.locator(".b-message", has_text="Your runs were interrupted.")
+            expect_seen(message, "When the server restarts, your runs stop", in_window=True)
             assert_curve_is_whole(page)
-            page.reload()
+            page.reload()  # as Gradio does by itself, where it was asked meanwhile
             wait_for_status(page, "Stopped")
+            expect_seen(message, "When the server restarts, your runs stop", in_window=True)
             expect_seen(page.locator(".b-reason").first, "It was interrupted; it can go on from here.")
             step = int(re.sub(r"\D", "", page.locator("#go-on").inner_text()))
             assert 0 < step < 100_000
             page.locator("#go-on").click()
             wait_for_status(page, "Training")
             wait_for_points(page, 2)
-            page.get_by_role("tab", name="Compare").click()
+            open_tab(page, "Compare")
             expect(page.locator("#runs-list tbody tr")).to_have_count(1)
             other = visit()
-            other.get_by_role("tab", name="Compare").click()
-            expect_seen(other.locator("#runs-list"), "")
+            open_tab(other, "Compare")
+            expect_seen(other.locator("#runs-list"), "Each run that you start is listed here")
             expect(other.locator("#runs-list tbody tr")).to_have_count(0)
