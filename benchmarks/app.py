@@ -2,7 +2,7 @@
 
     python benchmarks/app.py [--only start link poll page room slider click stages base matrix memory load space class
                              visitors workshop] [--repeat 40] [--seconds 5] [--visitors 30] [--pupils 60]
-                             [--leavers 100] [--crowd 200] [--passers 5000] [--minutes 15] [--watch]
+                             [--lesson 120] [--leavers 100] [--crowd 200] [--passers 5000] [--minutes 15] [--watch]
                              [--pictures FOLDER]
 
 Every part has a server process of its own on this machine, and asks it over loopback as the page does: in Chromium
@@ -91,6 +91,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5, help="length of an interval with or without a page")
     parser.add_argument("--visitors", type=int, default=30, help="people in the room, or on a Space")
     parser.add_argument("--pupils", type=int, default=60, help="people in a class")
+    parser.add_argument("--lesson", type=float, default=120, help="seconds that the class trains")
     parser.add_argument("--leavers", type=int, default=100, help="visitors who come, train and leave, twice")
     parser.add_argument("--crowd", type=int, default=200, help="visitors of the load, a quarter with their own texts")
     parser.add_argument("--passers", type=int, default=5000, help="visitors who only open the page, or train shortly")

@@ -14,7 +14,6 @@ from serving import PATIENCE, Server, Visitor, row, spread
 
 POLL_SECONDS = 1.8  # as in balcony/classroom/state.js
 STEPS = 30  # of a run
-LESSON_SECONDS = 120.0
 TOKEN = "teacher-of-this-class"
 
 
@@ -24,8 +23,8 @@ class Class(Crowd):
     delays: seconds from the sharing of a run until another page had it. asked: seconds of each request for the board.
     """
 
-    def __init__(self, server: Server, people: ThreadPoolExecutor) -> None:
-        super().__init__(server, LESSON_SECONDS / 2)
+    def __init__(self, server: Server, people: ThreadPoolExecutor, seconds: float) -> None:
+        super().__init__(server, seconds / 2)
         self.delays: list[float] = []
         self.asked: list[float] = []
         self.trained: dict[str, int] = {}  # of each visitor's newest run
@@ -60,10 +59,11 @@ class Class(Crowd):
         """A new connection to the server."""
         return http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=PATIENCE)
 
-    def ask(self, connection: http.client.HTTPConnection, action: str, *sent: Any) -> dict[str, Any]:
-        """Change the class, or with "" ask for its news."""
-        visitor, *values = sent
-        asked = {"visitor": visitor, "question": None, "asks": [[f"class-{action or 'news'}", *values]]}
+    def ask(
+        self, connection: http.client.HTTPConnection, action: str, visitor: str, *values: Any, question: Any = None
+    ) -> dict[str, Any]:
+        """Change the class, or with "" ask for its news. question: what the page shows."""
+        asked = {"visitor": visitor, "question": question, "asks": [[f"class-{action or 'news'}", *values]]}
         connection.request("POST", "/balcony/ask", json.dumps(asked))
         _, answer = json.loads(connection.getresponse().read())
         if "error" in answer:
@@ -89,7 +89,9 @@ class Class(Crowd):
 
 
 def classroom(options: argparse.Namespace) -> None:
-    """A lesson; then everybody guesses; then somebody shares a run each second while the others only watch."""
+    """A lesson; then everybody guesses; then somebody shares a run each second while the others only watch.
+
+    It takes half a minute longer than the lesson."""
     count = options.pupils
 
     def cost(seconds: float) -> float:
@@ -99,14 +101,14 @@ def classroom(options: argparse.Namespace) -> None:
         return (server.facts()["cpu"] - before) / seconds
 
     with Server(is_public=True, teacher=TOKEN) as server, ThreadPoolExecutor(2 * count + 1) as people:
-        room = Class(server, people)
+        room = Class(server, people, options.lesson)
         list(people.map(room.take_part, range(count)))
         for each in room.boards:
             each.result()
         delays, asked = list(room.delays), list(room.asked)
         connection = room.connected()
-        sentence = {"text": "hello romeo", "hidden": [1]}
-        room.ask(connection, "ask", "", TOKEN, next(iter(room.trained)), "#text=hello+romeo&hidden=1", sentence)
+        shown = {"tab": "masked-words", "text": "hello romeo", "hidden": [1]}
+        room.ask(connection, "ask", "", TOKEN, "#text=hello+romeo&hidden=1", question=shown)
         question = room.ask(connection, "", "", 0)["round"]["number"]
         for token in room.trained:
             room.ask(connection, "guess", token, question, ["a"])
