@@ -20,7 +20,7 @@ from browser_steps import (
     wait_for_status,
     wait_for_visitor,
 )
-from playwright.sync_api import Page, ViewportSize, expect
+from playwright.sync_api import BrowserContext, Page, ViewportSize, expect
 
 import balcony.app
 import balcony.server.workspaces
@@ -40,152 +40,81 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 LOST = "The server does not answer."
 # An example is put into the field above it, and its sizes stand above that; a sample is a file.
 BELOW = re.compile("example-.*|task-sample")
-# The buttons that can be seen now: a key, which is the id or the part of the page and the class; whether it is
-# disabled; why, by its title or description.
-BUTTONS = """() => {
-    window.buttons = new Map();
-    for (const item of document.querySelectorAll('button:not([role=tab]), summary, [role=button]')) {
-        if (!item.checkVisibility({ visibilityProperty: true }) || !item.getClientRects().length) continue;
-        const key = item.id || `${item.parentElement.closest('[id]')?.id ?? ''} ${item.className}`;
-        if (!window.buttons.has(key)) window.buttons.set(key, item);
-    }
-    const described = (item) => document.getElementById(item.getAttribute('aria-describedby'))?.textContent;
-    return [...window.buttons].map(([key, item]) => [key, item.disabled === true, item.title || described(item) || '']);
-}"""
-PRESS = """(key) => {
-    for (const close of document.querySelectorAll('.b-message [aria-label]')) close.click();
-    document.querySelector('dialog[open]')?.close();
-    const item = window.buttons.get(key);
-    if (!item.isConnected) return false;
-    window.changed = [];
-    window.watcher ??= new MutationObserver((records) => { window.changed.push(...records); });
-    window.watcher.observe(document.body, { subtree: true, childList: true, attributes: true, characterData: true });
-    item.scrollIntoView({ block: 'center' });
-    item.focus();
-    window.pressed = item;
-    window.watcher.takeRecords();
-    window.before = new Map([...document.querySelectorAll(TEXTS)].map((each) => [each, each.textContent]));
-    item.click();
-    return true;
-}"""
-# After a press: how much has changed, and what a person would have to scroll to: the changed texts, where none of them
-# is in the window. The bar at the top counts for its own buttons alone, since it shows everything that happens. Other
-# answers are a field with the focus, a window of the browser, and what is opened over the page.
-ANSWER = """() => {
-    const isShown = (each) => each.isConnected && each.checkVisibility({ visibilityProperty: true })
-        && each.textContent.trim() && !each.closest('#header, .b-unseen, .visually-hidden');
-    const texts = window.changed.filter(({ type }) => type !== 'attributes')
-        .flatMap(({ target, addedNodes }) => addedNodes.length ? [...addedNodes] : [target])
-        .map((node) => (node instanceof Element ? node : node.parentElement)).filter((each) => each && isShown(each))
-        .map((each) => each.closest(TEXTS) ?? each).filter((each) => before.get(each) !== each.textContent);
-    const isSeen = (each) => {
-        const { top, bottom, width } = each.getBoundingClientRect();
-        return width > 0 && bottom > 0 && top < innerHeight;
-    };
-    const { pressed } = window, { activeElement: active } = document;
-    const isNear = pressed.closest('#header, .b-save-kinds') || pressed.querySelector('[type=file]')
-        || document.querySelector(':popover-open, dialog[open]') || (active !== document.body && active !== pressed
-        && isSeen(active)) || texts.some((each) => pressed.contains(each) || isSeen(each));
-    // The progress of an earlier press may still be counting.
-    const outside = isNear ? [] : texts.filter((each) => !each.closest('[data-testid=status-tracker]'))
-        .map((each) => each.textContent.trim().slice(0, 60));
-    return [window.changed.length, [...new Set(outside)].slice(0, 3)];
-}"""
-UNFOLD = """() => {
-    for (const item of document.querySelectorAll('details:not(.b-save)')) item.open = true;
-    for (const item of document.querySelectorAll('button.label-wrap:not(.open)')) item.click();
-}"""
-# Whether one of the sentences stands in the window, with nothing over it but what a person closes by a press outside.
-STANDS = """(sentences) => {
-    for (const open of document.querySelectorAll(':popover-open')) open.hidePopover();  // what the press has opened
-    const has = (each) => sentences.some((text) => each.textContent.includes(text));
-    return [...document.querySelectorAll('.gradio-container *')].some((each) => {
-        if (!has(each) || [...each.children].some(has) || !each.checkVisibility()) return false;
-        const { left, right, top, bottom } = each.getBoundingClientRect();
-        if (right === left || top < 0 || left < 0 || bottom > innerHeight || right > innerWidth) return false;
-        const above = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
-        return each.contains(above) || above?.contains(each);
-    });
-}"""
-
-
-# The number of questions under way, when the last one was sent, and a wait until all are answered, no view waits for
-# its turn to ask, and no other has been sent for some milliseconds.
-COUNTING = """window.TEXTS = 'h2, h3, dt, dd, th, caption, p';
-window.asking = 0;
-window.last_asked = 0;
-window.settled = async (quiet, most) => {
-    const began = performance.now();
-    for (;;) {
-        await new Promise((resolve) => setTimeout(resolve, quiet / 2));
-        const now = performance.now();
-        const waits = asking || document.querySelector('.b-view[aria-busy=true]');
-        if (!waits && now - Math.max(began, last_asked) > quiet) return true;
-        if (now - began > most) return false;
-    }
-};
-const ask = window.fetch;
-window.fetch = (...request) => {
-    if (request[1]?.method !== 'POST') return ask(...request);
-    window.asking += 1;
-    window.last_asked = performance.now();
-    return ask(...request).finally(() => { window.asking -= 1; });
-};"""
+SCRIPT = Path(__file__).with_name("presses.js")
 
 
 @dataclasses.dataclass
 class Walk:
-    """A page and its server. said: sentences by which handlers have refused since the last press. lost: addresses that
-    the page could not reach since then."""
+    """A new visitor's page and its server.
+
+    said: sentences by which handlers have refused since the last press. lost: addresses that the page could not reach
+    since then.
+    """
 
     page: Page
     workspaces: Workspaces
     said: list[str]
-    lost: list[str]
+    lost: list[str] = dataclasses.field(default_factory=list)
+    is_offline: bool = False
 
     @property
     def space(self) -> Workspace:
         """The visitor's workspace."""
-        return [*self.workspaces._spaces.values()][-1]
+        return self.workspaces.find(self.page.evaluate("localStorage.getItem('balcony-visitor')"))
 
-    def press_all(self, arrange: Callable[[], object], *, is_lost: bool = False) -> list[str]:
-        """Press the buttons of all tabs; returns what is wrong. arrange: called before each press."""
-        page, faults, pressed = self.page, [], set[str]()
+    def start(self, **options: Any) -> Run:
+        """Start a short run of the visitor's."""
+        return self.workspaces.start(self.space, load_recipe("romeo-juliet").override({"training.steps": 3}), **options)
+
+    def reload(self, status: str) -> None:
+        self.page.reload()
+        wait_for_status(self.page, status)
+        self.settle(QUIET_MS)  # what the page asks by itself, one after the other, is not the answer to a press
+
+    def press_all(self, *tabs: str, arrange: Callable[[], object] = lambda: None) -> list[str]:
+        """Press the buttons of these tabs, or of all; returns what is wrong. arrange: called before each press."""
+        faults: list[str] = []
+        pressed: set[str] = set()
         for tab in TAB_RECORDS:
+            if tabs and tab.name not in tabs:
+                continue
             self.open(tab)
-            page.evaluate(UNFOLD)
+            self.page.evaluate("presses.unfold()")
             self.settle()
-            known: set[str] = set()
-            while True:
-                buttons = {key: (off, why) for key, off, why in page.evaluate(BUTTONS)}
-                left = [key for key in buttons if key not in pressed]
-                if not left:
-                    break
-                key = min(left, key=lambda each: each in known)  # what the last press has opened goes first
-                known |= buttons.keys()
-                pressed.add(key)
-                if key.endswith("-sure"):  # it would remove the run
-                    continue
-                if buttons[key][0]:
-                    faults += [] if buttons[key][1] else [f"{key}: disabled, and nothing says why"]
+            for key, is_disabled, why in self.buttons(pressed):
+                if is_disabled:
+                    faults += [] if why else [f"{tab.name}, {key}: disabled, and nothing says why"]
                     continue
                 arrange()
-                self.said.clear()
-                self.lost.clear()
-                if not page.evaluate(PRESS, key):
-                    continue
-                self.settle()
-                sentences = [*self.said, *map(with_labels, self.said)] or ([LOST] if self.lost else [])
-                changes, outside = page.evaluate(ANSWER)
-                if sentences and not self._stands(sentences):
-                    faults.append(f"{key}: {sentences}")
-                elif not (sentences or changes or (is_lost and self._stands([LOST]))):
-                    faults.append(f"{key}: nothing happens")
-                elif outside and not sentences and not is_lost and not BELOW.fullmatch(key):
-                    faults.append(f"{key}: out of sight: {outside}")
+                if fault := self.press(key):
+                    faults.append(f"{tab.name}, {key}: {fault}")
                 self.open(tab)
-        assert len(pressed) > 60
+        assert len(pressed) > 6 * (len(tabs) or len(TAB_RECORDS))
         return faults
+
+    def buttons(self, pressed: set[str]) -> Iterator[tuple[str, bool, str]]:
+        """The buttons that are not among the pressed ones, with those that a press brings, which come first."""
+        known: set[str] = set()
+        while left := {key: found for key, *found in self.page.evaluate("presses.list()") if key not in pressed}:
+            key = min(left, key=lambda each: each in known)
+            known |= left.keys()
+            pressed.add(key)
+            if not key.endswith("-sure"):  # it would remove the run
+                yield key, *left[key]
+
+    def press(self, key: str) -> str:
+        """Press a button; returns what is wrong with its answer, or ""."""
+        self.said.clear()
+        self.lost.clear()
+        if not self.page.evaluate("key => presses.press(key)", key):
+            return ""
+        self.settle()
+        if refusals := [*self.said, *map(with_labels, self.said)] or [LOST] * bool(self.lost):
+            return "" if self.stands(refusals) else f"{refusals}"
+        changes, outside = self.page.evaluate("presses.answer()")
+        if not changes:
+            return "" if self.is_offline and self.stands([LOST]) else "nothing happens"
+        return f"out of sight: {outside}" if outside and not self.is_offline and not BELOW.fullmatch(key) else ""
 
     def open(self, tab: Tab) -> None:
         if not self.page.locator(f"#tab-{tab.name}").is_visible():
@@ -195,18 +124,20 @@ class Walk:
 
     def settle(self, quiet_ms: int = POLL_MS) -> None:
         """Wait until the server has answered all requests of the page, and the page has not asked for quiet_ms."""
-        assert self.page.evaluate("times => settled(...times)", [quiet_ms, WAIT_MS]), "The page asks without end."
+        assert self.page.evaluate("times => presses.settled(...times)", [quiet_ms, WAIT_MS]), "It asks without end."
 
-    def _stands(self, sentences: list[str]) -> bool:
+    def stands(self, sentences: list[str]) -> bool:
+        """Whether one of the sentences comes to stand in the window."""
         for _ in range(PATIENCE_MS // POLL_MS):
-            if self.page.evaluate(STANDS, sentences):
+            if self.page.evaluate("sentences => presses.stands(sentences)", sentences):
                 return True
             self.page.wait_for_timeout(POLL_MS)
         return False
 
 
-@pytest.fixture
-def walk(tabs: Tabs, service: Any, shipped: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Walk]:
+@pytest.fixture(scope="module")
+def served(service: Any, shipped: Path) -> Iterator[tuple[str, Workspaces, list[str]]]:
+    """The address of a server, the workspaces of its visitors, and the sentences by which its handlers refuse."""
     opened: list[Workspaces] = []
     said: list[str] = []
     open_workspaces, sentence_of = balcony.app.open_workspaces, handlers.sentence_of
@@ -219,63 +150,75 @@ def walk(tabs: Tabs, service: Any, shipped: Path, monkeypatch: pytest.MonkeyPatc
         said.append(sentence_of(error))
         return said[-1]
 
-    monkeypatch.setattr(balcony.app, "open_workspaces", kept)
-    monkeypatch.setattr(handlers, "sentence_of", noted)
-    app, url, _ = balcony.launch(
-        service, shipped=[shipped], server_name="127.0.0.1", prevent_thread_lock=True, quiet=True
-    )
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(balcony.app, "open_workspaces", kept)
+        patched.setattr(handlers, "sentence_of", noted)
+        app, url, _ = balcony.launch(
+            service, shipped=[shipped], server_name="127.0.0.1", prevent_thread_lock=True, quiet=True
+        )
+        yield url, opened[0], said
+        app.get_blocks().close(verbose=False)
+
+
+@pytest.fixture(scope="module")
+def context(tabs: Tabs) -> Iterator[BrowserContext]:
     context = tabs.browser.new_context(viewport=LAPTOP)
-    context.add_init_script(COUNTING)
+    context.add_init_script(path=SCRIPT)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def walk(context: BrowserContext, served: tuple[str, Workspaces, list[str]]) -> Iterator[Walk]:
+    address, workspaces, said = served
     page = context.new_page()
-    walk = Walk(page, opened[0], said, [])
+    walk = Walk(page, workspaces, said)
     # What the page ends itself, such as a stream of news that it has read, is not lost.
     page.on("requestfailed", lambda each: walk.lost.append(each.url) if each.failure != "net::ERR_ABORTED" else None)
     page.on("filechooser", lambda chooser: None)
-    page.goto(url)
+    page.goto(address)
     wait_for_visitor(page)
+    walk.settle(QUIET_MS)
     yield walk
-    context.close()
-    app.get_blocks().close(verbose=False)
+    if active := walk.space.active_run:
+        active.stop()
+    context.set_offline(False)
+    page.evaluate("localStorage.clear()")  # the next one is another visitor
+    page.close()
 
 
-def reload(walk: Walk, status: str) -> None:
-    walk.page.reload()
-    wait_for_status(walk.page, status)
-    walk.settle(QUIET_MS)  # what the page asks by itself, one after the other, is not the answer to a press
+def test_without_a_run_every_press_is_answered_in_a_phones_window(walk: Walk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(balcony.server.workspaces, "MOST_TRAINING", 0)  # nobody may start a run
+    walk.page.set_viewport_size(PHONE)
+    assert walk.press_all() == []
 
 
-def test_every_press_is_answered_in_the_window(walk: Walk, service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    page, workspaces = walk.page, walk.workspaces
-    recipe = load_recipe("romeo-juliet").override({"training.steps": 3})
-    faults: dict[str, list[str]] = {}
+def test_after_a_run_every_press_is_answered_also_where_limits_refuse(
+    walk: Walk, service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk.start().wait()
+    monkeypatch.setattr(balcony.server.workspaces, "MOST_TRAINING", 0)
+    monkeypatch.setattr(service, "limits", dataclasses.replace(LOCAL, steps=3))
+    monkeypatch.setattr(probe_lock, "limit_seconds", 0.0)
+    walk.reload("Finished")
+    assert walk.press_all() == []
 
-    def start(**options: Any) -> Run:
-        return workspaces.start(walk.space, recipe, **options)
 
-    def is_active() -> None:
+def test_beside_an_active_run_every_press_on_runs_is_answered(walk: Walk) -> None:
+    def arrange() -> None:
         if walk.space.active_run is None:
-            start(paused=True)
+            walk.start(paused=True)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(balcony.server.workspaces, "MOST_TRAINING", 0)  # nobody may start a run
-        page.set_viewport_size(PHONE)
-        faults["no run"] = walk.press_all(lambda: None)
-    run = start()
-    run.wait()
-    with monkeypatch.context() as patched:
-        patched.setattr(balcony.server.workspaces, "MOST_TRAINING", 0)
-        patched.setattr(service, "limits", dataclasses.replace(LOCAL, steps=3))
-        patched.setattr(probe_lock, "limit_seconds", 0.0)
-        page.set_viewport_size(LAPTOP)
-        reload(walk, "Finished")
-        faults["ended run and limits"] = walk.press_all(lambda: None)
-    is_active()
-    reload(walk, "Paused")
-    faults["active run"] = walk.press_all(is_active)
-    page.context.set_offline(True)
-    faults["server gone"] = walk.press_all(lambda: None, is_lost=True)
-    found = [f"{state}: {fault}" for state, each in faults.items() for fault in each]
-    assert not found, "\n".join(found)
+    walk.start().wait()
+    arrange()
+    walk.reload("Paused")
+    assert walk.press_all("train", "compare", "fine-tune", arrange=arrange) == []
+
+
+def test_without_a_server_every_press_is_answered(walk: Walk) -> None:
+    walk.page.context.set_offline(True)
+    walk.is_offline = True
+    assert walk.press_all("train", "masked-words", "models") == []
 
 
 @pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
