@@ -140,8 +140,9 @@ def test_a_link_opens_a_lesson_and_the_page_answers(visit: Callable[..., Page]) 
     ],
 )
 def test_a_term_is_explained_where_it_stands(
-    page: Page, parts: dict[str, str], place: str, words: str, explained: str
+    shared: Page, complaints: list[str], parts: dict[str, str], place: str, words: str, explained: str
 ) -> None:
+    page = shared
     show(page, **FIRST | parts)
     term = page.locator(f"{place} .b-term").filter(has_text=re.compile(f"^{words}$"), visible=True).first
     tip = page.locator(".b-tip[aria-hidden]")
@@ -198,7 +199,8 @@ def test_a_person_guesses_before_the_model(page: Page) -> None:
     expect(page.locator("#next-matrices")).to_be_visible()
 
 
-def test_the_list_of_lessons_closes_by_escape_and_by_a_press_outside(page: Page) -> None:
+def test_the_list_of_lessons_closes_by_escape_and_by_a_press_outside(shared: Page, complaints: list[str]) -> None:
+    page = shared
     item = page.locator("#lesson-open")
     page.locator("#lessons-list").click()
     expect(item).to_be_visible()

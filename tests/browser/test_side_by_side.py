@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from browser_steps import (
     change_setting,
     expect_seen,
@@ -21,6 +22,7 @@ from playwright.sync_api import Locator, Page, ViewportSize, expect
 
 LONG = 60_000
 DRAWN = "document.querySelector('#other-curves')?.data?.filter((trace) => trace.meta.kind === 'other').length === "
+TICKS = "JSON.parse(sessionStorage.getItem('balcony-ticks'))"
 NAMES = ["Run 1 · Romeo and Juliet, quick", "Run 2 · Romeo and Juliet, quick"]
 LAPTOP: ViewportSize = {"width": 1366, "height": 657}
 
@@ -43,44 +45,53 @@ def curves_of_others(page: Page) -> list[dict[str, Any]]:
     )
 
 
-def two_runs(page: Page) -> None:
-    """A run of 30 steps, then one of 40 that hides more words."""
-    change_setting(page, "steps", "30")
-    start(page)
-    wait_for_status(page, "Finished")
-    change_setting(page, "steps", "40")
-    change_setting(page, "mask-probability", "0.3")
-    page.locator("#start").click()
-    expect(page.locator("#run-step")).to_have_text("40 of 40")
-    wait_for_status(page, "Finished")
+@pytest.fixture(scope="module")
+def compared(shared: Page) -> Page:
+    """A page with a run of 30 steps and one of 40 that hides more words."""
+    change_setting(shared, "steps", "30")
+    start(shared)
+    wait_for_status(shared, "Finished")
+    change_setting(shared, "steps", "40")
+    change_setting(shared, "mask-probability", "0.3")
+    shared.locator("#start").click()
+    expect(shared.locator("#run-step")).to_have_text("40 of 40")
+    wait_for_status(shared, "Finished")
+    shared.set_viewport_size(LAPTOP)
+    open_tab(shared, "Compare")
+    shared.wait_for_function(DRAWN + "8")
+    return shared
 
 
-def test_runs_are_drawn_over_each_other_and_differing_settings_are_listed(page: Page) -> None:
-    two_runs(page)
-    page.set_viewport_size(LAPTOP)
-    open_tab(page, "Compare")
+def test_runs_are_listed_with_the_settings_in_which_they_differ(compared: Page, complaints: list[str]) -> None:
+    page = compared
     expect(page.locator("#runs-table tbody tr")).to_have_count(2)
     expect_seen(row(page, 1), "finished")
     expect(row(page, 1).locator("[data-name='Steps']")).to_have_text("30")
     expect(row(page, 1).locator("[data-name^='MLM loss']")).to_have_text(re.compile(r"^\d\.\d{3}$"))
     expect_seen(row(page, 2).locator(".b-run-name"), NAMES[1], in_window=True)
     expect(page.get_by_role("button", name="Remove: run 2")).to_be_in_viewport(ratio=1)
+    expect(differs(page, 1)).to_have_text(["Steps 30", "Fraction to predict 0.15"])
+    expect(differs(page, 2)).to_have_text(["Steps 40", "Fraction to predict 0.3"])
+    expect(page.locator("#runs-alike")).to_have_text("All of them began with the same weights, bit for bit.")
     page.locator("#copy-link").click()
     expect_seen(page.locator(".b-message"), "none of your other runs", in_window=True)
     page.keyboard.press("Escape")
-    for number in (1, 2):
-        expect(page.get_by_label(f"In the curves: Run {number}")).to_be_checked()
-    page.wait_for_function(DRAWN + "8")
-    table, chart = page.locator("#runs-table").bounding_box(), page.locator("#other-curves").bounding_box()
-    assert table is not None
-    assert chart is not None
+
+
+def test_curves_of_runs_are_drawn_over_each_other(compared: Page, complaints: list[str]) -> None:
+    page = compared
+    boxes = [
+        page.locator(part).bounding_box() or {}
+        for part in (
+            "#runs-table",
+            "#other-curves",
+            "#other-curves .legend",
+            "#other-curves .nsewdrag[data-subplot=xy]",
+        )
+    ]
+    table, chart, legend, area = boxes
     assert chart["y"] >= table["y"] + table["height"]
     assert chart["height"] > 0.75 * LAPTOP["height"]
-    legend, area = (
-        page.locator(f"#other-curves {part}").bounding_box() for part in (".legend", ".nsewdrag[data-subplot=xy]")
-    )
-    assert legend is not None
-    assert area is not None
     assert legend["y"] + legend["height"] <= area["y"]
     named = page.evaluate("document.querySelector('#other-curves').data.filter((each) => each.line && each.name)")
     colours = {each["name"]: each["line"]["color"] for each in named if each.get("showlegend", True)}
@@ -92,6 +103,10 @@ def test_runs_are_drawn_over_each_other_and_differing_settings_are_listed(page: 
         (NAMES[0], 30, 30),
         (NAMES[1], 40, 40),
     }
+
+
+def test_compared_curves_are_saved_with_the_names_of_their_runs(compared: Page, complaints: list[str]) -> None:
+    page = compared
     names = "Run-1-Romeo-and-Juliet-quick-Run-2-Romeo-and-Juliet-quick"
     page.evaluate("""() => { const draw = Plotly.downloadImage; Plotly.downloadImage = (figure, how) => {
         window.drawn = [figure.layout.title.text, ...figure.data.map((trace) => trace.name)];
@@ -99,69 +114,67 @@ def test_runs_are_drawn_over_each_other_and_differing_settings_are_listed(page: 
     assert saved(page, "#compared-png", "curves.png").suggested_filename == f"{names}-curves.png"
     assert {"Compared runs", *NAMES} <= {*page.evaluate("window.drawn")}
     table = Path(saved(page, "#compared-csv", "curves.csv").path()).read_text(encoding="utf-8-sig")
-    rows = csv.DictReader(table.splitlines())
-    steps = Counter(row["model"] for row in rows if row["part"] == "training")
+    steps = Counter(row["model"] for row in csv.DictReader(table.splitlines()) if row["part"] == "training")
     assert steps == {NAMES[0]: 30, NAMES[1]: 40}
-    expect(differs(page, 1)).to_have_text(["Steps 30", "Fraction to predict 0.15"])
-    expect(differs(page, 2)).to_have_text(["Steps 40", "Fraction to predict 0.3"])
-    expect(page.locator("#runs-alike")).to_have_text("All of them began with the same weights, bit for bit.")
-    page.reload()  # the ticks and the curves are kept
-    page.wait_for_function(DRAWN + "8")
-    assert curves_of_others(page) == others
-    open_tab(page, "Compare")
-    expect(page.get_by_label("In the curves: Run 1")).to_be_checked()
-    page.get_by_label("In the curves: Run 1").uncheck()
-    page.wait_for_function(DRAWN + "4")
-    expect(page.locator("#runs-alike")).to_be_hidden()
-    page.locator("#model-rename").click()
-    page.locator("#model-name").fill("My Juliet")
-    page.locator("#model-name").press("Enter")
-    page.wait_for_function(
-        "document.querySelector('#other-curves').data.some(({ name }) => name?.includes('My Juliet'))"
-    )
-    open_tab(page, "Models")
-    page.locator("#model-rename").click()
-    page.locator("#model-name").fill("His run with a higher rate than all others B")
-    page.locator("#model-name").press("Enter")
-    expect_seen(page.locator("#model-choice"), "His")
-    expect_seen(page.locator("#model-facts"), "His")
-    chosen = page.locator("#model-picker option:checked")
-    expect(chosen).to_have_text("His run with a h…an all others B")  # the end tells it from others
-    open_tab(page, "Compare")
-    page.reload()
-    open_tab(page, "Compare")
-    expect(page.get_by_label("His run with a higher rate than all others B").first).to_be_checked()
-    expect(page.get_by_label("In the curves: Run 1")).not_to_be_checked()
-    page.wait_for_function(DRAWN + "4")
 
 
-def test_a_tick_of_a_freed_run_is_dropped(page: Page) -> None:
-    two_runs(page)
-    open_tab(page, "Compare")
-    expect(page.locator("#runs-table tbody tr")).to_have_count(2)
-    expect(page.get_by_label("In the curves: Run 1")).to_be_checked()
-    kept = "JSON.parse(sessionStorage.getItem('balcony-ticks'))"
+def test_ticks_are_kept_over_a_reload_and_that_of_a_freed_run_is_dropped(compared: Page, complaints: list[str]) -> None:
+    page, first = compared, compared.get_by_label("In the curves: Run 1")
+    expect(first).to_be_checked()
+    others = curves_of_others(page)
     page.evaluate(
-        f"""() => {{ const [visitor, ticked] = {kept}, freed = "0123456789abcdef";
+        f"""() => {{ const [visitor, ticked] = {TICKS}, freed = "0123456789abcdef";
             sessionStorage.setItem("balcony-ticks", JSON.stringify([visitor, [...ticked, freed]])); }}"""
     )
-    assert page.evaluate(f"{kept}[1].length") == 3
+    assert page.evaluate(f"{TICKS}[1].length") == 3
     wait_for_question(page, tab="compare")  # it is in the address a moment after the press
     page.reload()
     page.wait_for_function(DRAWN + "8")
-    assert {other["name"] for other in curves_of_others(page)} == set(NAMES)
+    assert curves_of_others(page) == others
+    page.wait_for_function(f"{TICKS}[1].length === 2")
+    expect(first).to_be_checked()
+    first.uncheck()
+    page.wait_for_function(DRAWN + "4")
+    expect(page.locator("#runs-alike")).to_be_hidden()
+    page.reload()
+    page.wait_for_function(DRAWN + "4")
+    expect(first).not_to_be_checked()
+    first.check()
+    page.wait_for_function(DRAWN + "8")
+
+
+def test_a_renamed_run_has_its_name_everywhere(compared: Page, complaints: list[str]) -> None:
+    page, name = compared, "His run with a higher rate than all others B"
+    for new in ("My Juliet", name):
+        page.locator("#model-rename").click()
+        page.locator("#model-name").fill(new)
+        page.locator("#model-name").press("Enter")
+        page.wait_for_function(
+            "name => document.querySelector('#other-curves').data.some((each) => each.name?.includes(name))",
+            arg=new,
+        )
+    expect(page.get_by_label(name).first).to_be_checked()
+    chosen = page.locator("#model-picker option:checked")
+    expect(chosen).to_have_text("His run with a h…an all others B")  # the end tells it from others
+    open_tab(page, "Models")
+    expect_seen(page.locator("#model-choice"), "His")
+    expect_seen(page.locator("#model-facts"), "His")
     open_tab(page, "Compare")
-    page.wait_for_function(f"{kept}[1].length === 2")
-    expect(page.get_by_label("In the curves: Run 1")).to_be_checked()
-    before = page.evaluate(kept)
-    page.evaluate("localStorage.clear()")  # another visitor in the same browser tab begins with nothing ticked
+
+
+def test_another_visitor_in_the_same_browser_tab_begins_with_nothing_ticked(
+    compared: Page, complaints: list[str]
+) -> None:
+    page, before = compared, compared.evaluate(TICKS)
+    page.evaluate("localStorage.clear()")
     page.reload()
     open_tab(page, "Train")
+    change_setting(page, "steps", "3")
     start(page)
     open_tab(page, "Compare")
-    expect(page.locator("#runs-table tbody tr").first).to_be_visible()
-    page.wait_for_function(f"owner => {kept}[0] !== owner && {kept}[1].length", arg=before[0])
-    assert not set(page.evaluate(kept)[1]) & set(before[1])
+    expect(page.locator("#runs-table tbody tr").first).to_be_visible()  # or two: the address names a run
+    page.wait_for_function(f"owner => {TICKS}[0] !== owner && {TICKS}[1].length", arg=before[0])
+    assert not set(page.evaluate(TICKS)[1]) & set(before[1])
 
 
 def test_a_run_is_run_again_over_its_own_curve_and_reset(page: Page) -> None:

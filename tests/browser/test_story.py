@@ -28,7 +28,13 @@ STEPS = RECIPE.training.steps
 PARAMETERS = f"{preview(RECIPE, RECIPE.source()).parameters:,}"
 
 
-def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_path: Path) -> None:
+def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, address: str, tmp_path: Path) -> None:
+    asked: list[str] = []  # nothing of it leaves the machine
+
+    def note(request: Request) -> None:
+        asked.append(request.url)
+
+    page.on("request", note)
     expect(shown_model(page)).to_have_text("romeo-juliet")
     expect_seen(page.locator("#preview"), PARAMETERS)
 
@@ -82,13 +88,17 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
     page.locator("#model-upload input[type=file]").set_input_files(download)
     expect(shown_model(page)).to_have_text(Path(download.name).stem)
     expect_seen(page.locator("#model-facts"), PARAMETERS)
-    wait_for_question(page, model=shown_model(page).get_attribute("value"))  # written a moment later
+    open_tab(page, "Train")
+    wait_for_question(page, model=shown_model(page).get_attribute("value"), tab=None)  # written a moment later
 
     page.reload()
     wait_for_status(page, "Finished")
     wait_for_points(page, 100)
     expect(page.locator("#run-step")).to_have_text(f"{STEPS} of {STEPS}")
     expect(shown_model(page)).to_have_text(Path(download.name).stem)
+    page.remove_listener("request", note)
+    assert any("plotly" in url for url in asked)
+    assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
 
 
 def test_two_visitors_train_at_once_and_see_only_their_own(visit: Callable[[], Page]) -> None:
@@ -114,9 +124,30 @@ def test_two_visitors_train_at_once_and_see_only_their_own(visit: Callable[[], P
     wait_for_status(one, "Stopped")
 
 
-def test_pause_step_and_resume(page: Page) -> None:
+def test_a_run_is_watched_zoomed_paused_and_resumed(page: Page) -> None:
     change_setting(page, "steps", ENDLESS)
     start(page)
+    area = page.locator("#run-curves .nsewdrag").first
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 40, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + 80, steps=5)
+    page.mouse.up()
+    ranges = "() => ['xaxis', 'yaxis'].map(axis => document.querySelector('#run-curves')._fullLayout[axis].range)"
+    page.wait_for_function(f"({ranges})()[0][1] < {int(ENDLESS) / 2}")
+    zoomed = page.evaluate(ranges)
+    wait_for_points(page, points(page) + 8)
+    assert page.evaluate(ranges) == zoomed
+
+    # An open tab follows the model while it learns.
+    open_tab(page, "Masked words")
+    expect_seen(page.locator("#masked-guesses section li").first, "%")
+    before = page.locator("#masked-guesses").inner_text()
+    page.wait_for_function("before => document.querySelector('#masked-guesses').innerText !== before", arg=before)
+
+    open_tab(page, "Train")
     page.locator("#pause").click()
     wait_for_status(page, "Paused")
     expect(page.locator("#pause")).to_have_text("Resume")
@@ -130,58 +161,7 @@ def test_pause_step_and_resume(page: Page) -> None:
     page.locator("#stop").click()
     wait_for_status(page, "Stopped")
     expect(page.locator("#start")).to_be_enabled()
-
-
-def test_zoom_survives_new_points(page: Page) -> None:
-    change_setting(page, "steps", ENDLESS)
-    start(page)
-    area = page.locator("#run-curves .nsewdrag").first
-    area.scroll_into_view_if_needed()
-    box = area.bounding_box()
-    page.mouse.move(box["x"] + 40, box["y"] + 20)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + 80, steps=5)
-    page.mouse.up()
-    ranges = "() => ['xaxis', 'yaxis'].map(axis => document.querySelector('#run-curves')._fullLayout[axis].range)"
-    page.wait_for_function(f"({ranges})()[0][1] < {int(ENDLESS) / 2}")
-    zoomed = page.evaluate(ranges)
-    wait_for_points(page, points(page) + 8)
     assert page.evaluate(ranges) == zoomed
-    page.locator("#stop").click()
-    wait_for_status(page, "Stopped")
-    assert page.evaluate(ranges) == zoomed
-
-
-def test_an_open_tab_follows_the_model_while_it_learns(page: Page) -> None:
-    change_setting(page, "steps", ENDLESS)
-    start(page)
-    open_tab(page, "Masked words")
-    guess = page.locator("#masked-guesses section li").first
-    expect_seen(guess, "%")
-    before = page.locator("#masked-guesses").inner_text()
-    page.wait_for_function("before => document.querySelector('#masked-guesses').innerText !== before", arg=before)
-    open_tab(page, "Train")
-    page.locator("#stop").click()
-    wait_for_status(page, "Stopped")
-
-
-def test_no_request_leaves_the_machine(page: Page, address: str) -> None:
-    asked: list[str] = []
-
-    def note(request: Request) -> None:
-        asked.append(request.url)
-
-    page.on("request", note)
-    page.reload()
-    change_setting(page, "steps", "20")
-    start(page)
-    wait_for_status(page, "Finished")
-    for name in ("Masked words", "Next sentence", "Attention", "Models"):
-        open_tab(page, name)
-    page.locator("#attention-map .b-map-title").wait_for(state="attached")
-    page.remove_listener("request", note)
-    assert any("plotly" in url for url in asked)
-    assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
 
 
 def test_another_browser_tab_of_the_visitor_shows_the_run_without_a_reload(
@@ -206,11 +186,6 @@ def test_another_browser_tab_of_the_visitor_shows_the_run_without_a_reload(
     other.locator("#stop").click()
     wait_for_status(page, "Stopped")
     expect(page.locator("#start")).to_be_enabled()
-    start(page)
-    wait_for_status(other, "Training")
-    expect(shown_model(other)).to_have_text(f"Run 2 · {RECIPE.title}")
-    page.locator("#stop").click()
-    wait_for_status(other, "Stopped")
 
 
 def test_the_first_point_does_not_move_the_chart(page: Page) -> None:
@@ -264,26 +239,9 @@ def test_tab_goes_from_the_tabs_to_the_words_and_then_to_the_answer(page: Page) 
     page.keyboard.press("Tab")
     expect(page.locator("#guess-first-masked-words")).to_be_focused()
 
-
-def test_a_chosen_option_looks_chosen_under_the_pointer_too(page: Page) -> None:
+    # A chosen option looks chosen under the pointer too.
+    open_tab(page, "Train")
     circle = page.get_by_role("radio", name="The recipe's own text")
     colour = circle.evaluate("circle => getComputedStyle(circle).backgroundColor")
     circle.hover()
     expect(circle).to_have_css("background-color", colour)
-
-
-def test_the_same_seed_ends_with_the_same_numbers(page: Page) -> None:
-    change_setting(page, "steps", "40")
-    ends = []
-    for _ in range(2):
-        earlier = page.locator("#model-picker").input_value()
-        start(page)
-        expect(page.locator("#model-picker")).not_to_have_value(earlier)  # until then, an earlier run is shown
-        expect(page.locator("#run-step")).to_have_text("40 of 40")
-        wait_for_status(page, "Finished")
-        ends.append([page.locator(tile).inner_text() for tile in ("#run-mlm", "#run-nsp")])
-        page.reload()
-        expect(page.locator("#run-step")).to_have_text("40 of 40")
-        assert [page.locator(tile).inner_text() for tile in ("#run-mlm", "#run-nsp")] == ends[-1]
-        change_setting(page, "steps", "40")
-    assert ends[0] == ends[1]
