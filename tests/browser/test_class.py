@@ -40,14 +40,21 @@ def class_tabs(tabs: Tabs, service: Any, shipped: Path) -> Iterator[Tabs]:
     app.get_blocks().close(verbose=False)
 
 
+@pytest.fixture(scope="module")
+def people(class_tabs: Tabs) -> Iterator[tuple[Page, Page, Page]]:
+    """A teacher and two pupils, who are there for some lessons."""
+    with class_tabs.visits() as visit:
+        yield visit(at=f"#teacher={TEACHER}"), visit(), visit()
+
+
 @pytest.fixture
 def visit_class(class_tabs: Tabs) -> Iterator[Callable[..., Page]]:
     with class_tabs.visits() as visit:
         yield visit
 
 
-def test_a_class_shares_runs_and_opens_a_view(visit_class: Callable[..., Page]) -> None:
-    teacher, ada, bob = visit_class(at=f"#teacher={TEACHER}"), visit_class(), visit_class()
+def test_a_class_shares_runs_and_opens_a_view(people: tuple[Page, Page, Page]) -> None:
+    teacher, ada, bob = people
     expect_seen(teacher.locator("#class-bar"), "3 open")
     assert TEACHER not in teacher.url
     expect(ada.locator("#class-bar section")).to_be_hidden()
@@ -102,8 +109,11 @@ def test_a_class_shares_runs_and_opens_a_view(visit_class: Callable[..., Page]) 
     expect(ada.locator("#class-bar section")).to_be_hidden()
 
 
-def test_the_room_guesses_and_the_model_stands_beside_it(visit_class: Callable[..., Page]) -> None:
-    teacher, ada, bob = visit_class(at=f"#teacher={TEACHER}"), visit_class(), visit_class()
+def test_the_room_guesses_and_the_model_stands_beside_it(
+    people: tuple[Page, Page, Page], visit_class: Callable[..., Page]
+) -> None:
+    teacher, ada, bob = people
+    open_tab(teacher, "Train")
     change_setting(teacher, "steps", "20")
     start(teacher)
     wait_for_status(teacher, "Finished")
@@ -159,10 +169,11 @@ def test_the_room_guesses_and_the_model_stands_beside_it(visit_class: Callable[.
     expect(ada.locator(".class-sentence")).to_have_count(0)
 
 
-def test_the_board_compares_the_runs(visit_class: Callable[..., Page], tmp_path: Path) -> None:
-    teacher, ada, bob = visit_class(at=f"#teacher={TEACHER}"), visit_class(), visit_class()
+def test_the_board_compares_the_runs(people: tuple[Page, Page, Page], tmp_path: Path) -> None:
+    teacher, ada, bob = people
     open_tab(teacher, "Class")
     for name, page, seed in (("Ada", ada, "2"), ("Bob", bob, "1")):
+        open_tab(page, "Train")
         page.locator("#seed input").fill(seed)
         change_setting(page, "steps", "20")
         start(page)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from browser_steps import FIRST, Tabs, expect_seen, show
 from playwright.sync_api import FrameLocator, Page, ViewportSize, expect
 
-LOADS = 4
+LOADS = 2
 PHONE: ViewportSize = {"width": 390, "height": 844}
 # As a browser in private mode refuses storage to a frame of another site.
 BLOCKED = """if (top !== window) for (const name of ['localStorage', 'sessionStorage'])

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from browser_steps import (
     change_setting,
     compare_with,
@@ -28,7 +27,6 @@ from bert_core import load_checkpoint
 
 STEPS = 8
 TEXTS = {  # the letters of a script, and sentences in it
-    "[A-Za-z]": ["The red fox sleeps all day", "The old owl wakes at night", "The fox and the owl are friends"],
     "[\u4e00-\u9fff]": ["今天天气很好", "我们今天去公园", "公园里有很多花"],
     "[\u0621-\u064a]": ["مرحبا كيف حالك اليوم", "أنا بخير شكرا كيف حالك أنت", "أنا سعيد اليوم شكرا لك"],
 }
@@ -199,9 +197,9 @@ def test_the_tab_of_a_link_opens_before_the_server_answers_and_every_press_of_an
     wait_for_question(page, tab=None, text="where are you")
 
 
-@pytest.mark.parametrize("tab", ["", "nosuch"])
-def test_a_link_to_no_tab_hides_nothing(page: Page, tab: str) -> None:
-    page.goto(f"{page.url.split('#')[0]}#tab={tab}")
-    page.reload()
-    open_tab(page, "Attention")
-    expect_seen(page.get_by_role("heading", name="All heads"), "All heads", in_window=True)
+def test_a_link_to_no_tab_hides_nothing(page: Page) -> None:
+    for tab in ("", "nosuch"):
+        page.goto(f"{page.url.split('#')[0]}#tab={tab}")
+        page.reload()
+        open_tab(page, "Attention")
+        expect_seen(page.get_by_role("heading", name="All heads"), "All heads", in_window=True)

@@ -23,7 +23,7 @@ from balcony.server.workspace import NOT_YOURS
 from bert_core.runs.run import ENDED
 
 AGAIN = "a run here repeats the training, with the same recipe, settings and seed"
-TABS = ("masked-words", "next-sentence", "attention", "words-in-context", "step-by-step", "batch", "train")
+TABS = ("masked-words", "words-in-context", "batch", "train")
 RUN = "Run {} · Romeo and Juliet, quick"
 
 

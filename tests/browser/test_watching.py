@@ -98,22 +98,6 @@ def test_a_replay_ends_live(trained: Page, complaints: list[str]) -> None:
     expect(page.locator("#time-live")).to_have_attribute("aria-pressed", "true")
 
 
-def test_the_chosen_step_stays_while_the_run_continues(page: Page) -> None:
-    change_setting(page, "steps", ENDLESS)
-    start(page)
-    wait_for_points(page, 5)
-    expect(page.locator("#model-step")).not_to_have_text("step 0")  # the newest
-    move_slider(page, 0)
-    expect(page.locator("#model-step")).to_have_text("step 0")
-    step = page.locator("#run-step").inner_text()
-    page.wait_for_function("step => document.querySelector('#run-step').innerText !== step", arg=step)
-    expect(page.locator("#model-step")).to_have_text("step 0")
-    page.locator("#time-live").click()
-    expect(page.locator("#model-step")).not_to_have_text("step 0")
-    page.locator("#stop").click()
-    wait_for_status(page, "Stopped")
-
-
 def test_a_chart_is_fetched_and_drawn_in_an_open_tab_alone(visit: Callable[..., Page]) -> None:
     page = visit(at="#tab=masked-words")
     expect_seen(page.locator("#masked-guesses section li").first, "%")
@@ -211,34 +195,39 @@ def test_a_press_on_the_birth_of_a_head_shows_the_head_at_that_step(trained: Pag
     page.locator("#time-live").click()
 
 
-def test_a_selected_text_survives_an_update(page: Page) -> None:
+def test_while_a_run_goes_on_a_chosen_step_and_a_selected_text_stay_and_the_slider_grows(page: Page) -> None:
     change_setting(page, "steps", ENDLESS)
     start(page)
-    word = page.locator("#run-guesses td").first
-    for tab, part in (("Train", word), ("Masked words", page.locator("#masked-guesses .b-filled").first)):
+    wait_for_points(page, 5)
+    for tab, part in (("Train", "#run-guesses td"), ("Masked words", "#masked-guesses .b-filled")):
         open_tab(page, tab)
-        expect(part).to_be_visible()
-        selected = part.evaluate(
-            "part => { getSelection().selectAllChildren(part); part.isOld = true; return `${getSelection()}`; }"
+        expect_seen(page.locator(part).first, re.compile("[A-Za-z]{3}"))
+        selected = page.evaluate(  # in one go, since the run draws it anew
+            """selector => { const part = document.querySelector(selector);
+                getSelection().selectAllChildren(part); part.isOld = true; return `${getSelection()}`; }""",
+            part,
         )
         assert len(selected) > 5
-        page.wait_for_function(
-            f"!document.querySelector('{'#run-guesses td' if tab == 'Train' else '#masked-guesses .b-filled'}').isOld"
-        )
+        page.wait_for_function(f"!document.querySelector('{part}').isOld")
         page.wait_for_timeout(100)
         assert page.evaluate("`${getSelection()}`") == selected
+
+    expect(page.locator("#model-step")).not_to_have_text("step 0")  # the newest
+    move_slider(page, 0)
+    expect(page.locator("#model-step")).to_have_text("step 0")
+    step = page.locator("#run-step").inner_text()
+    page.wait_for_function("step => document.querySelector('#run-step').innerText !== step", arg=step)
+    expect(page.locator("#model-step")).to_have_text("step 0")
+    page.locator("#time-live").click()
+    expect(page.locator("#model-step")).not_to_have_text("step 0")
+
+    places = "() => document.querySelector('.b-time-loss')?.points.length ?? 0"
+    page.wait_for_function(f"({places})() > 3")
+    page.wait_for_function(f"before => ({places})() > before + 3", arg=page.evaluate(places))
+
     open_tab(page, "Train")
     page.locator("#stop").click()
-
-
-def test_the_curve_above_the_slider_grows_with_the_run(page: Page) -> None:
-    change_setting(page, "steps", "300")
-    start(page)
-    places = """() => [...document.querySelectorAll('.b-time-loss')].map((each) => each.points.length)"""
-    page.wait_for_function(f"({places})()[0] > 3")
-    before = page.evaluate(places)[0]
-    page.wait_for_function(f"(before) => ({places})()[0] > before + 3", arg=before)
-    expect(page.locator("#run-status")).not_to_contain_text("Finished")
+    wait_for_status(page, "Stopped")
 
 
 def test_a_paused_run_takes_a_new_learning_rate_and_an_ended_one_continues(page: Page) -> None:
