@@ -99,7 +99,7 @@ VALUES = st.one_of(
 
 
 @contextlib.contextmanager
-def bounded() -> Iterator[None]:
+def expect_bounded() -> Iterator[None]:
     """Nothing but BertCoreError, within the bounds. Both are counts of this process: others do not change them."""
     start, peak = time.thread_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with contextlib.suppress(BertCoreError):
@@ -184,7 +184,7 @@ def replaced(path: Path, data: bytes) -> Iterator[None]:
 @cases(600)
 @given(TEXTS, st.sampled_from(CORPUS_KINDS))
 def test_texts(text, kind):
-    with bounded():
+    with expect_bounded():
         assert Corpus.from_text(text, kind, limits=PUBLIC).sentences
 
 
@@ -196,7 +196,7 @@ def test_texts(text, kind):
 )
 def test_text_files_and_pairs(content, kind, encoding):
     data = content if isinstance(content, bytes) else content[0].encode(content[1], "ignore")
-    with bounded():
+    with expect_bounded():
         assert Corpus.from_bytes(data, kind, encoding=encoding, limits=PUBLIC).sentences
 
 
@@ -204,7 +204,7 @@ def test_text_files_and_pairs(content, kind, encoding):
 @given(st.data())
 def test_configs(model, data):
     content = json.loads((model / "config.json").read_text())
-    with replaced(model / "config.json", json_bytes(data.draw(changed(content)))), bounded():
+    with replaced(model / "config.json", json_bytes(data.draw(changed(content)))), expect_bounded():
         load_checkpoint(model, limits=PUBLIC)
 
 
@@ -213,7 +213,7 @@ def test_configs(model, data):
 def test_vocabularies(model, text):
     path = model.parent / "vocab.txt"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
-    with bounded():
+    with expect_bounded():
         load_tokenizer(path, {}, PUBLIC).encode("a b [MASK] 田中さん")
 
 
@@ -222,7 +222,7 @@ def test_vocabularies(model, text):
 def test_tokenizer_files(model, data, flags):
     path = model.parent / "tokenizer.json"
     path.write_bytes(data)
-    with bounded():
+    with expect_bounded():
         load_tokenizer(path, flags, PUBLIC).encode("one [MASK] 田中さん")
 
 
@@ -231,7 +231,7 @@ def test_tokenizer_files(model, data, flags):
 def test_headers(model, header, length):
     path = model.parent / "a.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(length))
-    with bounded():
+    with expect_bounded():
         for entry in open_tensors(path).values():
             if entry.dtype.startswith("F"):
                 entry.read()
@@ -241,7 +241,7 @@ def test_headers(model, header, length):
 @given(st.data())
 def test_weights(model, data):
     content = (model / "model.safetensors").read_bytes()
-    with replaced(model / "model.safetensors", data.draw(damaged(content))), bounded():
+    with replaced(model / "model.safetensors", data.draw(damaged(content))), expect_bounded():
         assert (
             load_checkpoint(model, limits=PUBLIC)
             .model(torch.zeros(1, 3, dtype=torch.long))
@@ -264,7 +264,7 @@ def packed(model) -> bytes:
 def test_zips(packed, model, data):
     path, folder = model.parent / "in.zip", model.parent / "out"
     path.write_bytes(data.draw(damaged(packed)))
-    with bounded():
+    with expect_bounded():
         unpack(path, folder, PUBLIC)
         assert {each.name for each in folder.iterdir()} <= {"config.json", "tokenizer_config.json"}
         for each in folder.iterdir():
@@ -277,7 +277,7 @@ def test_zips(packed, model, data):
 @given(st.one_of([st.tuples(st.just(kind), changed(content)) for kind, content in _RECIPES]))
 def test_recipes(kind_and_content):
     kind, content = kind_and_content
-    with bounded():
+    with expect_bounded():
         recipe = kind.from_dict("fuzz", parse_json(json_bytes(content), "fuzz.json"))
         assert recipe.content()
 
@@ -291,7 +291,7 @@ def test_recipes(kind_and_content):
 def test_task_files(model, content, task, labelled):
     path = model.parent / "task.txt"
     path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
-    with bounded():
+    with expect_bounded():
         data = load_task(path, task, labelled=labelled, limits=PUBLIC)
         assert data.examples
         data.with_labels_of(data.labels())
@@ -304,7 +304,7 @@ def test_task_files(model, content, task, labelled):
     )
 )
 def test_lessons(data):
-    with bounded():
+    with expect_bounded():
         assert read_lesson(data, "fuzz.json")["steps"]
 
 
@@ -335,12 +335,12 @@ def test_large_files(name, number, tmp_path):
     path.write_bytes(data)
     if name == "text":
         for kind in CORPUS_KINDS:
-            with bounded():
+            with expect_bounded():
                 Corpus.from_bytes(data, kind, limits=PUBLIC)
     elif name == "task":
         for task in TASKS:
-            with bounded():
+            with expect_bounded():
                 load_task(path, task, limits=PUBLIC)
     else:
-        with bounded():
+        with expect_bounded():
             load_tokenizer(path, {}, PUBLIC)

@@ -103,11 +103,13 @@ def test_without_priorities_all_threads_are_equal(monkeypatch):
     def refuse(*_arguments: int) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
+    before = os.getpriority(os.PRIO_PROCESS, 0)
     monkeypatch.setattr(os, "setpriority", refuse)  # as a sandbox does
     device.give_way()
     monkeypatch.delattr(os, "setpriority")  # as Windows does
     monkeypatch.setattr(sys, "platform", "win32")
     device.give_way()
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
 
 
 def test_memory_is_given_back_only_where_the_library_can(monkeypatch):
@@ -150,6 +152,8 @@ def test_redirected_output_is_utf_8_whatever_the_system_prefers(tiny_checkpoint,
 def test_an_output_without_an_encoding_is_left_alone(monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.StringIO())  # a notebook's
     command_line.write_utf8()
+    print("Łódź")
+    assert sys.stdout.getvalue() == "Łódź\n"
 
 
 def test_ctrl_break_ends_a_program_where_the_system_has_it(monkeypatch):

@@ -223,7 +223,7 @@ def test_snapshots_are_dense_at_the_start_thinned_and_never_change(service, reci
     assert torch.equal(flat(early), kept)
 
 
-def come_even(count_one, count_other):
+def expect_even_shares(count_one, count_other):
     """Wait until each of two visitors has done 100 more steps, and neither twice as many as the other.
 
     A moment in which the machine stands still counts as time of whose turn it is, so at first they may be apart.
@@ -243,7 +243,7 @@ def test_runs_share_the_machine_and_a_newcomer_is_served_at_once(service, recipe
     wait(lambda: len(first.history()) > 100)
     second = service.start(long)
     wait(lambda: len(second.history()) > 0)
-    come_even(lambda: len(first.history()), lambda: len(second.history()))
+    expect_even_shares(lambda: len(first.history()), lambda: len(second.history()))
 
 
 def test_the_runs_of_an_owner_wait_for_each_other_but_not_for_a_paused_one(service, recipe):
@@ -279,7 +279,7 @@ def test_many_runs_of_an_owner_take_the_share_of_one(service, recipe):
     many = [service.start(long, seed=seed, owner=("a", 1)) for seed in range(5)]
     other = service.start(long)
     wait(lambda: many[0].history() and other.history())
-    come_even(lambda: sum(len(run.history()) for run in many), lambda: len(other.history()))
+    expect_even_shares(lambda: sum(len(run.history()) for run in many), lambda: len(other.history()))
     assert not any(run.history() for run in many[1:])
 
 

@@ -44,7 +44,7 @@ def write(tmp_path: Path) -> Write:
     return written
 
 
-def same_ids(folder: Path) -> None:
+def expect_same_ids(folder: Path) -> None:
     ours, theirs = load_checkpoint(folder).tokenizer, transformers.AutoTokenizer.from_pretrained(folder)
     for text in TEXTS:
         assert ours.encode(text).ids == theirs(text)["input_ids"], text
@@ -100,15 +100,15 @@ def test_the_five_special_tokens_may_be_named_again(write):
     (folder / "special_tokens_map.json").write_text(json.dumps({**names, "additional_special_tokens": ["[MASK]"]}))
     (folder / "added_tokens.json").write_text(json.dumps({"[CLS]": 2}))
     (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "[SEP]", "add_bos_token": False, **names}))
-    same_ids(folder)
+    expect_same_ids(folder)
     transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
-    same_ids(folder)
+    expect_same_ids(folder)
 
 
 def test_a_token_on_several_lines_has_the_id_of_the_last_as_in_transformers(write, tmp_path):
     folder = write([*SPECIAL_TOKENS, "", "a", "b", "", "c", "a", "##b", "[MASK]", ""])
     checkpoint = load_checkpoint(folder)
-    same_ids(folder)
+    expect_same_ids(folder)
     save_checkpoint(checkpoint, tmp_path / "ours")
     again = load_checkpoint(tmp_path / "ours").tokenizer
     assert [again.encode(text).ids for text in TEXTS] == [checkpoint.tokenizer.encode(text).ids for text in TEXTS]
@@ -170,9 +170,9 @@ def test_a_tokenizer_json_that_berts_class_replaces_is_read_as_transformers_read
     folder = write([f"{i}" for i in range(90)])
     (folder / "vocab.txt").unlink()
     from_scratch(normalizers.Lowercase()).save(str(folder / "tokenizer.json"))
-    same_ids(folder)
+    expect_same_ids(folder)
     transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
-    same_ids(folder)
+    expect_same_ids(folder)
 
 
 def test_another_longest_word_is_refused(tmp_path):

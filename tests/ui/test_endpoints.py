@@ -144,7 +144,7 @@ def test_a_run_on_a_text_of_ones_own(client: Client) -> None:
     text = "one two three\nfour five six\nseven eight nine"
     for recipe in ("romeo-juliet", "by-size"):
         run_id = client.predict(recipe, text, 5, api_name="/start_training")
-        wait_for(client, run_id, lambda status: status["step"] > 0)
+        assert wait_for(client, run_id, lambda status: status["step"] > 0)["mlm_loss"] > 0
         client.predict(run_id, api_name="/stop_training")
 
 

@@ -175,30 +175,29 @@ def test_without_a_lease_nothing_is_paused_or_freed(service: TrainingService, cl
 def test_visitors_who_left_leave_nothing_behind(workspaces: Workspaces, clock: Clock) -> None:
     """Each trains, polls, selects an early step, keeps a model; some leave while their run trains."""
     recipe = load_recipe("romeo-juliet").override({"training.steps": 12})
-    for _ in range(2):
-        left: list[weakref.ref] = []
+    left: list[weakref.ref] = []
 
-        def visit(number: int, left: list[weakref.ref] = left) -> None:
-            space = workspaces.enter(None)
-            run = endless(workspaces, space) if number == 0 else workspaces.start(space, recipe, seed=number)
-            wait(lambda: run.status in ENDED or len(run.history()) > 20)
-            run_news(space, run.id, *run_news(space, run.id)["cursors"])
-            run_guesses(space, run, None, first=True)
-            kept = Model("kept", "kept", workspaces.model(space, run.id, 3).checkpoint)
-            space.add_model(kept)
-            models = [run.training.trainer.model, kept.checkpoint.model]
-            left += map(weakref.ref, [space, run, *run.snapshots, kept, *models])
+    def visit(number: int) -> None:
+        space = workspaces.enter(None)
+        run = endless(workspaces, space) if number == 0 else workspaces.start(space, recipe, seed=number)
+        wait(lambda: run.status in ENDED or len(run.history()) > 20)
+        run_news(space, run.id, *run_news(space, run.id)["cursors"])
+        run_guesses(space, run, None, first=True)
+        kept = Model("kept", "kept", workspaces.model(space, run.id, 3).checkpoint)
+        space.add_model(kept)
+        models = [run.training.trainer.model, kept.checkpoint.model]
+        left.extend(map(weakref.ref, [space, run, *run.snapshots, kept, *models]))
 
-        def alive(left: list[weakref.ref] = left) -> list[type]:
-            gc.collect()
-            return [type(thing) for reference in left if (thing := reference()) is not None]
+    def alive() -> list[type]:
+        gc.collect()
+        return [type(thing) for reference in left if (thing := reference()) is not None]
 
-        for number in range(5):
-            visit(number)
-        left.append(weakref.ref(workspaces.start_for_program(recipe)))
-        assert len(alive()) > 25
-        clock.now += LEASE * FREE_AFTER + 1
-        wait(lambda: not alive(), "something of visitors who left is still held")
+    for number in range(3):
+        visit(number)
+    left.append(weakref.ref(workspaces.start_for_program(recipe)))
+    assert len(alive()) > 15
+    clock.now += LEASE * FREE_AFTER + 1
+    wait(lambda: not alive(), "something of visitors who left is still held", every=0.1)
 
 
 def test_a_program_fine_tunes_no_other_model_where_the_english_one_is_missing(workspaces: Workspaces) -> None:
