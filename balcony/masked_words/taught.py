@@ -2,6 +2,7 @@
 a hidden word loses."""
 
 import contextvars
+import functools
 import threading
 import time
 from dataclasses import dataclass, field
@@ -64,14 +65,13 @@ class _StoppedError(Exception):
 
 @dataclass(eq=False)
 class Teaching:
-    """The trainings of a model without each sentence of its text, in a thread that waits for the visitor's runs.
+    """The trainings of a model without each sentence of its text. It knows no visitor, who can so be forgotten.
 
-    source: see `source_of`. text: what is left out of. done: trainings that have ended. found: what they gave. reason:
-    why it ended early, else ""."""
+    text: what is left out of. seed: the first one. done: trainings that have ended. found: what they gave. reason: why
+    they ended early, else ""."""
 
-    asked: PageRequest
-    source: Source
     text: Corpus
+    seed: int
     found: Taught | None = None
     done: int = 0
     reason: str = ""
@@ -79,10 +79,6 @@ class Teaching:
     began: float = field(default_factory=time.monotonic)
     _run: Run | None = None
     _is_stopped: bool = False
-
-    def __post_init__(self) -> None:
-        # Without the context of the request: that ends, and its page may go.
-        threading.Thread(target=contextvars.Context().run, args=(self._work,), daemon=True).start()
 
     @property
     def of(self) -> int:
@@ -94,21 +90,22 @@ class Teaching:
         if run := self._run:
             run.stop(wait=False)
 
-    def _work(self) -> None:
-        model, corpus, start = self.source
-        texts = [self.asked.question.texts] if self.asked.question.text.strip() else []
-        device = self.asked.workspaces.service.device
+    def work(self, asked: PageRequest, source: Source) -> None:
+        """Train until the end or a stop, as runs of the visitor, one after the other."""
+        model, corpus, start = source
+        texts = [asked.question.texts] if asked.question.text.strip() else []
+        train, device = functools.partial(self._train, asked), asked.workspaces.service.device
         try:
-            for found in taught(model, corpus, texts, start=start, device=device, train=self._train, turn=probe_lock):
+            for found in taught(model, corpus, texts, start=start, device=device, train=train, turn=probe_lock):
                 self.found, self.done = found, self.done + 1
         except _StoppedError:
             self.reason = f"Stopped after {self.done} of {self.of} trainings."
         except BaseException as error:
             self.reason = sentence_of(error)
-        self.is_active = False
+        self.is_active, self._run = False, None
 
-    def _train(self, recipe: Recipe, text: Corpus, start: Checkpoint) -> Checkpoint:
-        workspaces, space = self.asked.workspaces, self.asked.space
+    def _train(self, asked: PageRequest, recipe: Recipe, text: Corpus, start: Checkpoint) -> Checkpoint:
+        workspaces, space = asked.workspaces, asked.space
         if self._is_stopped or not workspaces.peek([digest(space.token)]):
             raise _StoppedError
         self._run = run = workspaces.start(space, recipe, text, recipe.seed, start=start, listed=False)
@@ -130,17 +127,26 @@ class Teaching:
         if run := self._run:
             done = min(self.of, done + run.steps_done / run.recipe.training.total_steps)
         left = (time.monotonic() - self.began) * (self.of - done) / done if done > 0.5 else None
-        return told | {"fraction": done / self.of, "left": left, "seed": seed + 1, "row": row}
+        return told | {"fraction": done / self.of, "left": left, "seed": self.seed + seed, "row": row}
 
 
 _kept: WeakKeyDictionary[Workspace, dict[str, Teaching]] = WeakKeyDictionary()  # by the key of the model
+_starting = threading.Lock()
+
+
+def key_of(asked: PageRequest) -> str:
+    return asked.question.model or asked.workspaces.shipped_names[0]
+
+
+def kept_of(asked: PageRequest) -> Teaching | None:
+    """The trainings of the shown model, if there are any."""
+    return _kept.get(asked.space, {}).get(key_of(asked))
 
 
 def source_of(asked: PageRequest) -> Source:
     """The newest weights of the shown model, its text, None for its recipe's own, and the model from which its training
     began, None for random weights. Raises RunError where these are no longer here."""
-    key = asked.question.model
-    run, model = asked.space.runs.get(key), asked.workspaces.model(asked.space, key).checkpoint
+    run, model = asked.space.runs.get(key_of(asked)), asked.workspaces.model(asked.space, key_of(asked)).checkpoint
     if run is None or is_finetuning(run):
         return model, None, None
     if run.job is None:
@@ -162,32 +168,35 @@ def training(source: Source) -> tuple[Recipe, Corpus, Checkpoint]:
 
 def teach(asked: PageRequest) -> None:
     """Start the trainings of the shown model, in place of earlier ones. Raises BertCoreError where they cannot be."""
-    space, key = asked.visitor, asked.question.model
-    space.refuse_if_active()
-    kept, source = _kept.setdefault(space, {}), source_of(asked)
-    if any(each.is_active for each in kept.values()):
-        raise RunError(f"“{NAME}” has not ended. Stop it before you start another.")
-    _, text, _ = training(source)
-    for gone in kept.keys() - {"", *asked.workspaces.shipped_names, *space.runs, *space.models}:
-        del kept[gone]
-    kept[key] = Teaching(asked, source, text)
+    space = asked.visitor
+    with _starting:  # two presses at once
+        space.refuse_if_active()
+        kept, source = _kept.setdefault(space, {}), source_of(asked)
+        if any(each.is_active for each in kept.values()):
+            raise RunError(f"“{NAME}” has not ended. Stop it before you start another.")
+        recipe, text, _ = training(source)
+        for gone in kept.keys() - {*asked.workspaces.shipped_names, *space.runs, *space.models}:
+            del kept[gone]
+        kept[key_of(asked)] = new = Teaching(text, recipe.seed)
+    # Without the context of the request: that ends, and its page may go.
+    threading.Thread(target=contextvars.Context().run, args=(new.work, asked, source), daemon=True).start()
 
 
 def stop_teaching(asked: PageRequest) -> None:
-    for each in _kept.get(asked.space, {}).values():
+    for each in [*_kept.get(asked.space, {}).values()]:
         each.stop()
 
 
 def taught_value(asked: PageRequest) -> dict[str, Any]:
     """What the view shows: what would be trained, or how far that is and what is known. Raises BertCoreError where it
     cannot be."""
-    kept = _kept.get(asked.space, {}).get(asked.question.model)
+    kept = kept_of(asked)
     return {"kind": TAUGHT} | (kept.progress() | results(asked, kept) if kept else before(asked))
 
 
 def news(asked: PageRequest, done: int) -> dict[str, Any]:
     """The same, without the numbers where the page has those after so many trainings."""
-    kept = _kept.get(asked.space, {}).get(asked.question.model)
+    kept = kept_of(asked)
     return kept.progress() if kept and kept.is_active and kept.done == done else taught_value(asked)
 
 
@@ -263,20 +272,10 @@ def taught_rows(value: dict[str, Any]) -> list[Row]:
     """The map of `taught_value` as rows."""
     if (shown := value.get("map")) is None:
         return []
+    names = ("left_out", "word", "text", "pair", "number", "fall", "standard_error", "mark")
+    places = [(left, *each) for left in shown["sentences"] for each in shown["words"]]
     cells = zip(shown["falls"], shown["errors"], shown["marks"])
-    places = [(left, each) for left in shown["sentences"] for each in shown["words"]]
-    return [
-        {
-            "left_out": left,
-            "text": text,
-            "pair": pair,
-            "word": word,
-            "fall": fall,
-            "standard_error": error,
-            "mark": mark,
-        }
-        for (left, (word, text, pair, _)), (fall, error, mark) in zip(places, cells, strict=True)
-    ]
+    return [dict(zip(names, (*place, *cell), strict=True)) for place, cell in zip(places, cells, strict=True)]
 
 
 def taught_code(asked: PageRequest) -> str:

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import gc
 import json
 
 import pytest
@@ -10,7 +11,16 @@ from helpers import finished, wait
 
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
-from balcony.masked_words.taught import news, stop_teaching, taught_code, taught_rows, taught_value, teach, told
+from balcony.masked_words.taught import (
+    kept_of,
+    news,
+    stop_teaching,
+    taught_code,
+    taught_rows,
+    taught_value,
+    teach,
+    told,
+)
 from balcony.parts.export import file_text
 from balcony.server.files import folder_name
 from balcony.server.workspace import NOT_YOURS
@@ -102,6 +112,8 @@ def test_what_is_done_stays_after_a_stop(asked):
     assert value["answer"].startswith("What another seed alone changes is known after 3 seeds")
     assert asked.space.unlisted == []
     asked.space.refuse_if_active()
+    held = gc.get_referents(*kept_of(asked).__dict__.values(), kept_of(asked).__dict__)
+    assert all(each is not asked and each is not asked.space for each in held), "a visitor can be forgotten"
 
 
 def test_nobody_trains_what_is_not_theirs_or_too_long(asked, workspaces):
