@@ -22,6 +22,7 @@ import { ask, question, replace } from "../frame/question.js";
  * @property {[name: string, value: number][]} measures
  * @property {number} count of examples
  * @property {number} mistakes
+ * @property {string} frequent the most frequent label, "" where an example has none of its own
  * @property {number} always how many would be right with the most frequent answer for all
  * @property {string[]} labels
  * @property {number[][]} confusion
@@ -113,11 +114,9 @@ const sum = (counts) => counts.reduce((before, each) => before + each, 0);
 /** How many examples are right, and would be with one answer for all; "" where that is not said of them. @param {Results} results */
 export function verdictOf(results) {
   if (!isJudged(results)) return "";
-  const { count, mistakes, always, part, labels, confusion } = results,
-    totals = confusion.map(sum),
-    isOneEach = sum(totals) === count; // not of the words or the labels of a text
-  const blind = isOneEach
-    ? `Always answering “${own(labels[totals.indexOf(Math.max(...totals))])}” would be right for ${always}.`
+  const { count, mistakes, frequent, always, part } = results;
+  const blind = frequent
+    ? `Always answering “${own(frequent)}” would be right for ${always}.`
     : `Always giving one and the same answer would be right for ${always}.`;
   return `${count - mistakes} of ${part} right. ${blind}`;
 }

@@ -156,7 +156,8 @@ class Judged:
 class Review:
     measures: Metrics
     always: Metrics  # what always giving the most frequent answer would get
-    always_right: int  # examples for which that would be right
+    frequent: str  # that answer, where it is a label of the whole example; else ""
+    always_right: int  # examples for which it would be right
     judged: tuple[Judged, ...]  # all examples, mistakes first and of these the worst first
     labels: tuple[str, ...]  # names of labels or tags
     confusion: tuple[tuple[int, ...], ...]  # how often each, a row, was predicted as each, a column; or empty
@@ -177,9 +178,10 @@ def review(checkpoint: Checkpoint, data: TaskData) -> Review:
     always, said = verdict(batches, loss)
     notes = (*data.notes[before:], *batches.cut(), *said)
     measures, right = batches.measures([each.label for each in found]), [each.label for each in data.examples]
-    guesses = map(Prediction, task.always(right)[1])
+    same = task.always(right)[1]
+    guesses, frequent = map(Prediction, same), same[0] if isinstance(right[0], str) else ""
     always_right = sum(task.judge(each, guess, labels)[0] is True for each, guess in zip(data.examples, guesses))
-    return Review(measures, always, always_right, tuple(judged), labels, table, notes)
+    return Review(measures, always, frequent, always_right, tuple(judged), labels, table, notes)
 
 
 def verdict(batches: TaskBatches, loss: float) -> tuple[Metrics, list[str]]:
