@@ -51,7 +51,7 @@ class Explanation:
 class Deletion:
     """Curves of log p while words are hidden, see `deletion`."""
 
-    counts: tuple[int, ...]  # P numbers of hidden words, from 0 to N
+    counts: tuple[int, ...]  # (P,) of hidden words, from 0 to N
     curves: Tensor  # (M, P) by the order of each method
     chance: Tensor  # (ORDERS, P) by random orders
     slower: Tensor  # (M,) how many random orders have a higher mean than the method
