@@ -51,6 +51,7 @@ NO_WORD = "A typed [MASK] and a word that the vocabulary lacks cannot be asked a
 MORE = "More than another seed alone changes it: the fall without sentence {numbers}."
 NONE = "No sentence’s fall is more than another seed alone changes."
 EARLY = "What another seed alone changes is known after {} seeds; until then nothing is marked."
+OFF = "The models that are trained here have all their heads, also those that you switched off under Attention."
 NAME = "The experiment"
 HERE = "# Save the text of the run as my-text.txt."
 TAUGHT = "taught"
@@ -225,7 +226,7 @@ def results(asked: PageRequest, kept: Teaching) -> dict[str, Any]:
         "masks": [MASK if each.index is None else each.word.text for each in words],
         "mask": shown,
         "said": [each.format(seeds=SEEDS, errors=STANDARD_ERRORS) for each in HOW],
-        "notes": [*found.notes, *problems(found)],
+        "notes": [*[OFF] * bool(question.heads_off(asked.checkpoint)), *found.notes, *problems(found)],
         "map": map_of(found, kept.text),
     }
     if not known:
