@@ -148,12 +148,13 @@ def births_code(asked: PageRequest) -> str:
     run = asked.space.run(asked.question.model)
     texts, _ = texts_and_layers(asked.checkpoint, asked.question)
     known, words = description(run), ", ".join(repr(text) for text in texts if text)
-    recipe, corpus = 'load_recipe("recipe.json")', ', read_corpus("text.txt")'  # of a text of one's own
+    start = 'load_recipe("recipe.json"), read_corpus("text.txt")'  # of a text of one's own
     if "recipe" in known:
-        recipe, corpus = f"load_recipe({known['recipe']!r}).override({known['settings']!r})", ""
-    return f"""from bert_core import *
+        start = f"load_recipe({known['recipe']!r}).override({known['settings']!r})"
+    return f"""from bert_core import TrainingService, head_births, head_patterns, load_recipe, read_corpus
+from bert_core import steepest_fall
 
-run = TrainingService().start({recipe}{corpus}, seed={run.recipe.seed}).wait()
+run = TrainingService().start({start}, seed={run.recipe.seed}).wait()
 steps = [snapshot.step for snapshot in run.snapshots]
 patterns = [head_patterns(snapshot.checkpoint(), {words}) for snapshot in run.snapshots]
 for birth in head_births(steps, patterns):
