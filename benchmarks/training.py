@@ -2,7 +2,7 @@
 
     python benchmarks/training.py [--only toy tutorial] [--rounds 5] [--steps 20] [--precision bfloat16]
     python benchmarks/training.py --only mini mini-30k --corpus wikipedia.txt --steps 3
-    python benchmarks/training.py --only toy base-128 base-512 --corpus wikipedia.txt --device cuda \\
+    python benchmarks/training.py --only toy base-128 base-512 base-512-full --corpus wikipedia.txt --device cuda \\
         --precision bfloat16 --compile
 
 All train from the same sizes on the same batches, without dropout, with gradient clipping and fused AdamW:
@@ -15,9 +15,11 @@ above each table.
 
 Real tokens are those that are no padding. Useful operations are the matrix products that the losses depend on, forward
 and twice that backward: no padding, words scored where they are asked, and after the last layer's attention only asked
-words and first tokens; the peak is a product of two 2048 x 2048 matrices (8192 on a GPU). Memory is what resident
-memory (on a GPU, its own) grew by at its highest during two steps, model and optimizer included. The mini and base
-cases learn from the text in --corpus, a paragraph a line. Needs the packages of tests/requirements.txt.
+words and first tokens; the measured peak is a product of two 2048 x 2048 matrices (8192 on a GPU), the specified one
+that of the card's maker. Memory is what resident memory (on a GPU, its own) grew by at its highest during two steps,
+model and optimizer included. The mini and base cases learn from the text in --corpus, a paragraph a line, an empty line
+between documents; in those called full, a pair has as many sentences as fill its row. Needs the packages of
+tests/requirements.txt.
 """
 
 import argparse
@@ -30,6 +32,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -42,7 +45,7 @@ from bert_core import BertConfig, Recipe, load_recipe, prepare, read_corpus
 from bert_core.data.batches import IGNORED, Batch
 from bert_core.device import Cost
 
-Step = Callable[[int], object]  # trains on the batch of that number
+Step = Callable[[int], Any]  # trains on the batch of that number
 
 _MINI = {
     "model.hidden_size": 256,
@@ -66,6 +69,8 @@ _BASE = {
     "model.max_position_embeddings": 512,
     "tokenizer.vocab_size": 30522,
 }
+_512 = {"model.max_position_embeddings": 512, "data.sequence_length": 512, "data.max_predictions": 77}
+_FULL = {**_512, "data.segments": "packed"}
 CASES: dict[str, tuple[str, Recipe]] = {
     "toy": (
         "2 x 64, the dialogue, batch 32",
@@ -85,16 +90,31 @@ CASES: dict[str, tuple[str, Recipe]] = {
         "4 x 256, vocabulary 30,522, 128 tokens, batch 32",
         load_recipe("romeo-juliet").override({**_MINI, "tokenizer.vocab_size": 30522}),
     ),
+    "mini-512-full": (
+        "4 x 256, vocabulary 8,000, 512 tokens, full rows, batch 8",
+        load_recipe("romeo-juliet").override({**_MINI, **_FULL, "tokenizer.vocab_size": 8000, "data.batch_size": 8}),
+    ),
     "base-128": (
         "12 x 768, vocabulary 30,522, 128 tokens, batch 256",
         load_recipe("romeo-juliet").override({**_BASE, "data.batch_size": 256}),
     ),
     "base-512": (
         "12 x 768, vocabulary 30,522, 512 tokens, batch 64",
-        load_recipe("romeo-juliet").override(
-            {**_BASE, "data.batch_size": 64, "data.sequence_length": 512, "data.max_predictions": 77}
-        ),
+        load_recipe("romeo-juliet").override({**_BASE, **_512, "data.batch_size": 64}),
     ),
+    "base-512-full": (
+        "12 x 768, vocabulary 30,522, 512 tokens, full rows, batch 48",
+        load_recipe("romeo-juliet").override({**_BASE, **_FULL, "data.batch_size": 48}),
+    ),
+}
+
+# GFLOP/s in float32 and in bfloat16, of NVIDIA's data sheets, without sparsity. The first name in a card's own counts.
+SPECIFIED = {
+    "H100 PCIe": (51_000, 756_000),
+    "H100 NVL": (60_000, 835_000),
+    "H100": (67_000, 989_000),
+    "H200": (67_000, 989_000),
+    "A100": (19_500, 312_000),
 }
 
 
@@ -171,7 +191,9 @@ def measure(name: str, options: argparse.Namespace) -> None:
         contestants["transformers, padded and compiled"] = their(compiled, padded)
     torch.set_num_threads(prepared.trainer().threads)
     peak = product_rate(dtype, device)
-    memory, steps, times = {}, {}, {who: [] for who in contestants}
+    specified = specified_rate(dtype, device)
+    memory, steps = {}, {}
+    times: dict[str, list[float]] = {who: [] for who in contestants}
     for who, build in contestants.items():
         memory[who], steps[who] = grown(build, device)
     for k in range(options.rounds + 1):
@@ -179,21 +201,25 @@ def measure(name: str, options: argparse.Namespace) -> None:
             times[who].append(block(step, k, options.steps, device))
     times = {who: rounds[1:] for who, rounds in times.items()}  # the first round warms up
     tokens = sum(int(batch.attention_mask.sum()) for batch in trimmed) / count
+    cut, whole = (1 - tokens * count / sum(each.input_ids.numel() for each in those) for those in (trimmed, padded))
     costs = [Cost(config, *prepared.objective.size(each), device) for each in trimmed]
     useful = sum(cost.operations for cost in costs) / count
     print(
-        f"\n{name}: {title}, {options.precision}, {where(device)} with a peak of {peak:.0f} GFLOP/s; "
-        f"{tokens:.0f} real tokens and {useful / 1e9:.2f} GFLOP a step; drawing a batch {drawing:.2f} ms; "
+        f"\n{name}: {title}, {options.precision}, {where(device)} with a peak of {peak:.0f} GFLOP/s, "
+        f"specified {specified or 'unknown'}; {tokens:.0f} real tokens and {useful / 1e9:.2f} GFLOP a step; padding is "
+        f"{whole:.0%} of the padded batches and {cut:.0%} of the trimmed ones; drawing a batch {drawing:.2f} ms; "
         f"precision auto would choose {costs[0].precision}\n"
     )
     print("| | ms per step | real tokens/s | useful GFLOP/s | share of the peak | memory, MB | slower than here |")
     print("|---|---|---|---|---|---|---|")
     for who, rounds in times.items():
         seconds = statistics.median(rounds)
+        rate = useful / seconds / 1e9
         ratios = [there / here for here, there in zip(times["here"], rounds)]
         print(
-            f"| {who} | {seconds * 1000:.1f} | {tokens / seconds:,.0f} | {useful / seconds / 1e9:.0f} "
-            f"| {useful / seconds / 1e9 / peak:.0%} | {memory[who] / 1e6:.0f} "
+            f"| {who} | {seconds * 1000:.1f} | {tokens / seconds:,.0f} | {rate:.0f} "
+            f"| {rate / peak:.0%}{f' ({rate / specified:.0%} of the specified one)' if specified else ''} "
+            f"| {memory[who] / 1e6:.0f} "
             f"| {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) |",
             flush=True,
         )
@@ -263,7 +289,9 @@ class Transformers(nn.Module):
 
 def compiled(config: BertConfig, weights: dict[str, Tensor]) -> nn.Module:
     """The same through `torch.compile`."""
-    return torch.compile(Transformers(config, weights))
+    model = Transformers(config, weights)
+    model.compile()
+    return model
 
 
 class Encoder(nn.Module):
@@ -298,15 +326,22 @@ def peer(model: nn.Module, batches: Sequence[Batch], learning_rate: float, dtype
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.01, fused=True)
 
-    def step(k: int) -> None:
+    def step(k: int) -> Tensor:
         optimizer.zero_grad()
         with torch.autocast(batches[k].labels.device.type, dtype, enabled=dtype is not torch.float32):
             loss = model(batches[k])
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
+        return loss.detach()
 
     return step
+
+
+def specified_rate(dtype: torch.dtype, device: str) -> int | None:
+    """GFLOP/s that the maker of the device names for it, where `SPECIFIED` has them."""
+    rates = [both for name, both in SPECIFIED.items() if device == "cuda" and name in where(device)]
+    return rates[0][dtype is torch.bfloat16] if rates else None
 
 
 def product_rate(dtype: torch.dtype, device: str) -> float:
