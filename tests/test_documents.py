@@ -80,14 +80,12 @@ def test_lines_for_transformers_run_as_they_stand(page, tiny_checkpoint, tmp_pat
 
 def test_the_recipe_and_the_probe_to_add_run_as_they_stand(tmp_path, monkeypatch, capsys):
     [recipe] = [block for block in re.findall(r"```json\n(.*?)```", CONTRIBUTING, re.DOTALL) if "corpus" in block]
-    assert len(recipe.splitlines()) <= 10
     path, output = tmp_path / "short.json", tmp_path / "trained"
     path.write_text(recipe, encoding="utf-8")
     assert main(["train", "--recipe", str(path), "--output", str(output), "--set", "training.steps=2"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["steps"] == 2
     monkeypatch.chdir(ROOT)
     [code] = [block for block in re.findall(r"```python\n(.*?)```", CONTRIBUTING, re.DOTALL) if "def movement" in block]
-    assert sum(bool(line) for line in code.splitlines()) <= 10
     exec(code, scope := {})
     tokens, moved = scope["movement"](load_checkpoint("checkpoints/romeo-juliet"), "hello how are you i am romeo")
     assert (len(tokens), moved.shape) == (9, (2, 9))
