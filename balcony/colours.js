@@ -52,6 +52,12 @@ export const WEIGHTS = [0, 0.01, 0.1, 0.5, 1]; // in the legend of a map of weig
 export const behindText = (value) =>
   `color-mix(in srgb, var(--b-${value < 0 ? "less" : "more"}) ${FULL * Math.min(1, Math.abs(value))}%, transparent)`;
 
+/** @template {HTMLElement} Made @param {Made} element @param {number} level -1 to 1 */
+export function tint(element, level) {
+  element.style.background = behindText(level);
+  return element;
+}
+
 /**
  * The colour behind a word or a head, by the change of an answer without it: one colour where it helped, another where it
  * hindered.

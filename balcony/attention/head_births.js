@@ -7,7 +7,7 @@ import { exporter } from "../parts/downloads.js";
 import { button, el, fill, note, notes, tools, withTerms } from "../parts/elements.js";
 import { newChart } from "../parts/figures.js";
 import { count, duration, placeOf, signed } from "../parts/numbers.js";
-import { onPart, openTab, question } from "../frame/question.js";
+import { onPart, openTab, partsOf, question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 import { stacked } from "../train/panels.js";
 import { asking } from "../views.js";
@@ -19,7 +19,7 @@ import { choose, draw, drawn, headsOf, nearest } from "./heads.js";
 /** @typedef {{parts: [done: number, of: number], kept: number[], targets: string[], above: number[][][][], limits: number[][][], costs: number[][][], curve: [number, number | null][], births: Birth[], fall: [number, number] | null, said: string, notes: string[], error?: string, trains?: boolean}} Births see `births` in balcony/attention/head_births.py */
 
 const INPUT = ["model", "newest", "text", "pair", "hidden"];
-const input = () => JSON.stringify(INPUT.map((part) => question[part]));
+const input = () => partsOf(INPUT);
 const HINT =
   "A [[birth of a head|head is born]] at the first kept step from which on it stays above its limit (dotted). Patterns " +
   "are those in the sentences above; a cost is how much the loss on a batch of the model's text grows when one head is " +

@@ -5,7 +5,7 @@ import { options, select, table } from "../controls.js";
 import { button, disable, draws, el, fill, notes, roam, showError, tools, withTerms } from "../parts/elements.js";
 import { signed, toggled } from "../parts/numbers.js";
 import { announce } from "../frame/page.js";
-import { ask, onPart, question } from "../frame/question.js";
+import { ask, onPart, partsOf, question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 import { asking } from "../views.js";
 import { grid, headOf, headsOf, isOff } from "./heads.js";
@@ -25,7 +25,7 @@ import { grid, headOf, headsOf, isOff } from "./heads.js";
 
 const MARKED = { is_next: "P([[IsNext]]) of the pair", loss: "[[MLM]] [[loss]] on the corpus" };
 const INPUT = ["model", "step", "newest", "text", "pair", "hidden", "off"];
-const input = () => JSON.stringify(INPUT.map((key) => question[key]));
+const input = () => partsOf(INPUT);
 
 /** @param {Head} head */
 const toggle = (head) => ask({ off: toggled(question.off, head) });

@@ -85,6 +85,9 @@ export function ask(update) {
   announce("question", { changed: new Set(changed) });
 }
 
+/** Parts of the question as one text. @param {string[]} names @param {any} [of] an earlier question */
+export const partsOf = (names, of = question) => JSON.stringify(names.map((name) => of[name]));
+
 /** Change the question, and open the tab that it names then. @param {Record<string, any>} update */
 export function openTab(update) {
   ask(update);

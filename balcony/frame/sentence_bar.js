@@ -5,7 +5,7 @@ import { options, select } from "../controls.js";
 import { button, changes, disable, el, showError } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
 import { announce, latest, on, visitor } from "./page.js";
-import { ask, openTab, question, untaken } from "./question.js";
+import { ask, openTab, partsOf, question, untaken } from "./question.js";
 import { answering } from "./answers.js";
 import { field, named } from "./field.js";
 import { answer } from "./server.js";
@@ -26,7 +26,7 @@ const FIELDS = /** @type {const} */ (["text", "pair"]);
 /** @type {Words} */
 const NONE = { words: [], cuts: [], known: [], second: 0, typed: [], lacking: "", hidden: [] };
 
-const textsKey = () => JSON.stringify([question.model, question.text, question.pair]);
+const textsKey = () => partsOf(["model", "text", "pair"]);
 
 /** @type {View} */
 export function view(root, { trigger, setValue, options }) {

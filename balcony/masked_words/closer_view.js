@@ -1,9 +1,10 @@
 // Masked words in detail: layer by layer, explained, each word hidden once, or others in the place of one.
 
 import { bars } from "../parts/row.js";
-import { behindText } from "../colours.js";
+import { tint } from "../colours.js";
 import { keepingFocus, scrolling, table } from "../controls.js";
 import { bar, button, direction, el, fill, note, notes, own, roam, tools, withTerms } from "../parts/elements.js";
+import { placesOf } from "../parts/swaps.js";
 import { count, percent, precise } from "../parts/numbers.js";
 import { ask, openTab } from "../frame/question.js";
 import { Explanations } from "./explained.js";
@@ -31,12 +32,6 @@ const LEAST = 1e-38; // float32 has hardly a smaller probability; its logarithm 
 const HINT =
   "The [[output head]] for masked words was trained on the last layer. The table shows where this head can read the answer, not where the answer appears: an earlier layer may hold it in a form that this head cannot read.";
 
-/** @template {HTMLElement} Made @param {Made} element @param {string} colour */
-function tint(element, colour) {
-  element.style.background = colour;
-  return element;
-}
-
 /** @param {string} word */
 const hiddenWord = (word) => el("bdi.b-hidden-word", word);
 
@@ -59,7 +54,7 @@ function lens({ rows, candidates, watched, words, size }) {
     withTerms(layer > 1 ? `Layer ${layer}` : layer ? "[[layer|Layer]] 1" : "[[embedding|Embeddings]]"),
     [el("bdi", best[0]), ` ${percent(best[1])}`],
     count(rank),
-    ...cells.map((each) => tint(el("td.b-number", percent(each)), behindText(each))),
+    ...cells.map((each) => tint(el("td.b-number", percent(each)), each)),
   ]);
   const p = Math.max(rows[rows.length - 1].cells[candidates.indexOf(watched)], LEAST),
     right = `If “${own(watched)}” is right, the [[loss]] is −ln ${precise(p)} = ${(-Math.log(p)).toFixed(4)};`,
@@ -88,7 +83,7 @@ function sweep({ words }, open, press) {
   const buttons = words.map(({ word, probability }, index) => {
     const small = el("small.b-number", probability === null ? "unknown" : percent(probability)),
       item = button([el("bdi", word), small], () => show(index), { class: "b-seen", "aria-pressed": false });
-    return tint(item, behindText(probability ?? 0));
+    return tint(item, probability ?? 0);
   });
 
   /** @param {number} index */
@@ -115,14 +110,7 @@ function sweep({ words }, open, press) {
 
 /** A table of the words in the place of one, which can be chosen above it. @param {Swap} value */
 function swap({ places, place, answers, rows, notes: more }) {
-  const choices = places.map(([index, word]) =>
-    button(el("bdi", word), () => ask({ place: index }), {
-      "aria-pressed": index === place,
-      "data-key": `place ${index}`,
-    }),
-  );
-  const attributes = { role: "group", "aria-label": "The word whose place others take" },
-    group = roam(el("div.b-tools", attributes, el("span", "In the place of:"), choices));
+  const group = placesOf(places, place, (chosen) => ask({ place: chosen }));
   const lines = rows.map(({ word, cells }) => [
     el("bdi", word),
     ...cells.map((p) => el("td.b-swap", p === null ? "–" : [bar(p, "mlm"), el("span.b-number", percent(p))])),

@@ -1,9 +1,9 @@
 // What each word contributes to a guess by five methods, and their trial: words are hidden in the order of each.
 
-import { behindText, colour } from "../colours.js";
+import { colour, tint } from "../colours.js";
 import { scrolling, select, table } from "../controls.js";
 import { latest, orError } from "../frame/page.js";
-import { ask, question } from "../frame/question.js";
+import { ask, partsOf } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 import {
   button,
@@ -19,24 +19,22 @@ import {
   withTerms,
 } from "../parts/elements.js";
 import { axisOf, layoutOf, newChart } from "../parts/figures.js";
-import { percent, signed } from "../parts/numbers.js";
+import { fixed, percent, signed } from "../parts/numbers.js";
 
 /** A guess explained, with a share for each of METHODS. own: the hidden word where another one is explained. left: of the sum of integrated gradients. @typedef {{kind: "explained", answer: string, own: string, log_probability: number, hidden: number, left: number, steps: number, words: {word: string, shares: number[]}[], others: number[], correlations: (number | null)[][]}} Explained */
 /** @import { Child } from "../parts/elements.js" */
 /** @typedef {{counts: number[], curves: number[][], chance: number[][], slower: number[], deviations: (number | null)[], error?: string}} Trial */
 
-const MARKED = [
-    "[[Left out]]",
-    "[[Attention × norm]]",
-    "[[Attention rollout]]",
-    "[[Integrated gradients]]",
-    "[[Gradient × input]]",
-  ],
-  METHODS = MARKED.map(plain),
-  IN_PERCENT = [1, 2],
-  INTEGRATED = 3;
-const HUES = ["curve-mlm", "curve-nsp", "curve-nsp", "point", "point"]; // of the curves: one for each kind of method
-const isDotted = (/** @type {number} */ method) => method > 0 && method % 2 === 0; // the second of its kind
+// In the order of METHODS in bert_core/probes/explanations.py. hue: of the curve, one for each kind of method; the second
+// of a kind is dotted.
+const METHODS = [
+  { term: "[[Left out]]", hue: "curve-mlm" },
+  { term: "[[Attention × norm]]", hue: "curve-nsp", isInPercent: true },
+  { term: "[[Attention rollout]]", hue: "curve-nsp", isInPercent: true, isDotted: true },
+  { term: "[[Integrated gradients]]", hue: "point" },
+  { term: "[[Gradient × input]]", hue: "point", isDotted: true },
+].map((method) => ({ ...method, name: plain(method.term) }));
+const NAMES = METHODS.map(({ name }) => name);
 const FEWEST = 5; // words, of which there are many more orders than random ones; and sentences, for a mean
 const OF_TEXT = ["model", "step", "newest", "off"],
   OF_GUESS = [...OF_TEXT, "text", "pair", "hidden", "guess", "mask", "view"];
@@ -47,11 +45,9 @@ const MOST = 20, // sentences
   CHANCE =
     "A random order falls faster than 20 others once in 21 times. Ahead: how much lower the mean of ln p is than theirs, in their standard deviations; over sentences with its standard error.";
 
-/** @param {string[]} names of parts @param {any} of a question */
-const parts = (names, of) => JSON.stringify(names.map((name) => of[name]));
 /** @param {number} share @param {number} method @param {number} largest of the method, which has three digits that count */
 const shareText = (share, method, largest) =>
-  IN_PERCENT.includes(method)
+  METHODS[method].isInPercent
     ? `${(100 * share).toFixed(1)}%`
     : signed(share, Math.min(6, Math.max(1, 2 - Math.floor(Math.log10(largest)))));
 
@@ -59,11 +55,7 @@ const shareText = (share, method, largest) =>
 const wide = (name, head, lines) => scrolling(name, table(head, lines, { class: "b-table is-narrow is-wrapped" }));
 
 /** @param {Child} text @param {number} level */
-function tinted(text, level) {
-  const cell = el("td.b-number", text);
-  cell.style.background = behindText(level);
-  return cell;
-}
+const tinted = (text, level) => tint(el("td.b-number", text), level);
 
 /** The shares, the largest of a method first. @param {Explained} value @param {number} sort of METHODS, -1 for the text's order */
 function shares({ words, others }, sort) {
@@ -74,18 +66,18 @@ function shares({ words, others }, sort) {
     ...shares.map((share, k) => tinted(shareText(share, k, largest[k]), share / largest[k])),
   ]);
   const rest = ["[CLS], [SEP], [MASK]", ...others.map((share, k) => (k ? shareText(share, k, largest[k]) : "–"))];
-  return wide("Shares of the words", ["Word", ...MARKED.map(withTerms)], [...lines, rest]);
+  return wide("Shares of the words", ["Word", ...METHODS.map(({ term }) => withTerms(term))], [...lines, rest]);
 }
 
 /** @param {Explained} value */
 function correlations({ correlations }) {
   const lines = correlations.map((row, k) => [
-    METHODS[k],
-    ...row.map((each) => (each === null ? "–" : tinted(each.toFixed(2).replace("-", "−"), each))),
+    NAMES[k],
+    ...row.map((each) => (each === null ? "–" : tinted(fixed(each), each))),
   ]);
   return [
     el("h3", withTerms("[[Rank correlation|Rank correlations]]")),
-    wide("Rank correlations", ["", ...METHODS], lines),
+    wide("Rank correlations", ["", ...NAMES], lines),
   ];
 }
 
@@ -101,11 +93,11 @@ const explainedLine = ({ answer, own, log_probability: log, hidden }) => [
 ];
 
 /** @param {Explained} value */
-function completeness({ words, log_probability: log, hidden, left, steps }) {
-  const sum = words.reduce((sum, { shares }) => sum + shares[INTEGRATED], 0);
+function completeness({ log_probability: log, hidden, left, steps }) {
+  const rise = log - hidden;
   return el(
     "p.b-empty",
-    `Integrated gradients, ${steps} steps from all words hidden: their sum is ${signed(sum, 2)}, ln p rises by ${signed(log - hidden, 2)}; the error is ${signed(left, 2)}.`,
+    `Integrated gradients, ${steps} steps from all words hidden: their sum is ${signed(rise + left, 2)}, ln p rises by ${signed(rise, 2)}; the error is ${signed(left, 2)}.`,
   );
 }
 
@@ -119,8 +111,8 @@ function figure({ counts, curves, chance }) {
     line: { color: `${colour("curve-other")}66`, width: 1 },
   };
   const lines = curves.map((y, k) => ({
-    ...{ ...look, name: METHODS[k], x: counts, y },
-    line: { color: colour(HUES[k]), dash: isDotted(k) ? "dot" : "solid", width: 2 },
+    ...{ ...look, name: NAMES[k], x: counts, y },
+    line: { color: colour(METHODS[k].hue), dash: METHODS[k].isDotted ? "dot" : "solid", width: 2 },
   }));
   const layout = layoutOf({
     margin: { l: sized(52), r: 12, t: 8, b: sized(44) },
@@ -141,7 +133,7 @@ function meanOf(values) {
 
 /** Which methods are better than chance. @param {number} n sentences, 0 for the shown guess @param {(method: number) => boolean} isBetter */
 function verdict(n, isBetter) {
-  const named = METHODS.filter((_, k) => isBetter(k)).join(", "),
+  const named = NAMES.filter((_, k) => isBetter(k)).join(", "),
     here = named ? `Better than chance here: ${named}.` : "No method is better than chance here.",
     over = `Better than chance over ${n} sentences: ${named}.`,
     none = `No method is better than chance over ${n} sentences.`;
@@ -168,9 +160,9 @@ export class Explanations {
   judgement = el("div.b-judgement");
   chart = newChart(this.box, () => figure(/** @type {Trial} */ (this.trial)));
   judge = latest(async (/** @type {string} */ asked) => {
-    if (parts(OF_GUESS, question) !== asked) return;
+    if (partsOf(OF_GUESS) !== asked) return;
     const found = await orError(answer("tried", -1));
-    if (parts(OF_GUESS, question) !== asked) return;
+    if (partsOf(OF_GUESS) !== asked) return;
     this.trial = found;
     this.show();
     if (!found.error) await this.chart.show();
@@ -179,7 +171,7 @@ export class Explanations {
   /** Try one sentence of the text after another, until the question changes. */
   async tryText() {
     const names = [...OF_GUESS, "tab"],
-      asked = parts(names, question),
+      asked = partsOf(names),
       { text } = this;
     this.isBusy = true;
     do {
@@ -188,7 +180,7 @@ export class Explanations {
       if (text !== this.text) return; // of another model
       if (found.error) text.error = found.error;
       else [text.of, text.rows] = [found.of, [...text.rows, found.deviations]];
-    } while (!text.error && text.rows.length < text.of && parts(names, question) === asked);
+    } while (!text.error && text.rows.length < text.of && partsOf(names) === asked);
     this.isBusy = false;
     this.show();
   }
@@ -199,8 +191,8 @@ export class Explanations {
       one = trial && !trial.error ? trial : null,
       n = text.rows.length,
       means = METHODS.map((_, k) => meanOf(text.rows.flatMap((row) => row[k] ?? [])));
-    const lines = METHODS.map((name, k) => [
-      el("span.b-swatch", dot(`var(--b-${HUES[k]})`, isDotted(k)), name),
+    const lines = METHODS.map(({ name, hue, isDotted }, k) => [
+      el("span.b-swatch", dot(`var(--b-${hue})`, isDotted), name),
       one ? `${one.slower[k]} of ${one.chance.length}` : "–",
       ahead(one?.deviations[k]),
       ...(n ? [`${ahead(means[k].mean)} ± ${ahead(means[k].error).slice(1)}`] : []),
@@ -231,11 +223,11 @@ export class Explanations {
     if (!value.words.length) return note("There is no other word to hide; type a longer sentence.");
     if (of) {
       this.trial = null;
-      const ofText = parts(OF_TEXT, of);
+      const ofText = partsOf(OF_TEXT, of);
       if (this.ofText !== ofText) [this.ofText, this.text, this.isBusy] = [ofText, { of: 0, rows: [] }, false];
-      this.judge(parts(OF_GUESS, of)).catch(console.warn);
+      this.judge(partsOf(OF_GUESS, of)).catch(console.warn);
     }
-    const choices = /** @type {[number, string][]} */ ([[-1, "The text"], ...METHODS.entries()]),
+    const choices = /** @type {[number, string][]} */ ([[-1, "The text"], ...NAMES.entries()]),
       list = () => fill(this.sorted, shares(value, this.sort));
     const choose = select("Sorted by", choices, (chosen) => {
       this.sort = Number(chosen);

@@ -7,7 +7,7 @@ import { question, replace } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 import { button, el, fill, note, notes, svg, tools, withTerms } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
-import { duration, signed } from "../parts/numbers.js";
+import { duration, fixed } from "../parts/numbers.js";
 
 /** @typedef {{falls: (number | null)[], errors: (number | null)[], marks: (number | null)[]}} Told row by row; marks: 1 or −1 where it is more than another seed alone changes, null while that is not known */
 /** @typedef {Told & {sentences: string[], words: [word: string, text: string, pair: string | null, number: number][]}} Words of the text */
@@ -21,8 +21,7 @@ const HINT =
   "Point at a cell to read it; press it to hide that word above. Where all seeds are done, a change has a colour only if it is more than another seed alone changes.";
 
 /** A fall with its standard error. @param {number | null} fall @param {number | null} error */
-const told = (fall, error) =>
-  fall === null ? "–" : `${signed(fall, 2).replace("+", "")}${error === null ? "" : ` ± ${error.toFixed(2)}`}`;
+const told = (fall, error) => (fall === null ? "–" : `${fixed(fall)}${error === null ? "" : ` ± ${error.toFixed(2)}`}`);
 
 /** A bar from 0 to the fall, and a line of its standard error on both sides. @param {number} fall @param {number} error @param {[number, number]} ends */
 function whisker(fall, error, [least, most]) {

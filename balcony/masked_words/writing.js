@@ -1,6 +1,6 @@
 // How the model writes by unmasking, round by round.
 
-import { behindText } from "../colours.js";
+import { tint } from "../colours.js";
 import { button, el, fill, note, tools, withTerms } from "../parts/elements.js";
 import { KINDS } from "../parts/control.js";
 import { percent } from "../parts/numbers.js";
@@ -72,8 +72,7 @@ export function writing(value, sentences) {
     made.classList.toggle("is-again", round.hidden.includes(mask));
     const inRun = copied?.runs.some(([first, last]) => first <= position && position < last);
     made.classList.toggle("is-copied", at === rounds.length && inRun);
-    made.style.background = behindText(p);
-    return made;
+    return tint(made, p);
   }
 
   /** @param {number} at */

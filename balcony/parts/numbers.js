@@ -30,16 +30,22 @@ export const loss = (value) => value?.toFixed(3) ?? "–";
 /** A whole number with its thousands apart. */
 export const count = new Intl.NumberFormat("en").format;
 
+/** A number with its decimals, without a sign where it is rounded to 0. @param {number} value @param {number} [digits] */
+export function fixed(value, digits = 2) {
+  const text = Math.abs(value).toFixed(digits);
+  return value < 0 && Number(text) !== 0 ? `−${text}` : text;
+}
+
 /** A number of a vector, with four decimals. @param {number} value */
-export const number = (value) => value.toFixed(4).replace("-", "−");
+export const number = (value) => fixed(value, 4);
 
 /** A probability with four digits that count, however small it is. @param {number} p */
 export const precise = (p) => p.toFixed(Math.min(100, Math.max(4, 3 - Math.floor(Math.log10(p || 1)))));
 
 /** A change with its sign, unless it is rounded to 0. @param {number} change @param {number} [digits] */
 export function signed(change, digits = 0) {
-  const text = Math.abs(change).toFixed(digits);
-  return Number(text) === 0 ? text : `${change < 0 ? "−" : "+"}${text}`;
+  const text = fixed(change, digits);
+  return change > 0 && Number(text) !== 0 ? `+${text}` : text;
 }
 
 /** Whether numbers of heads, cells or parts are in a list. @param {number[][]} list @param {number[]} numbers */

@@ -3,9 +3,10 @@
 import { level } from "../colours.js";
 import { keepingFocus, scrolling, table } from "../controls.js";
 import { exporter } from "../parts/downloads.js";
-import { bringIn, button, draws, el, fill, note, notes, roam, showError, tools, withTerms } from "../parts/elements.js";
+import { bringIn, button, draws, el, fill, note, notes, showError, tools, withTerms } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
-import { percent } from "../parts/numbers.js";
+import { fixed, percent } from "../parts/numbers.js";
+import { placesOf } from "../parts/swaps.js";
 import { ask, onPart, question } from "../frame/question.js";
 import { carriedName, levelName, putBack } from "./stages.js";
 
@@ -15,13 +16,6 @@ import { carriedName, levelName, putBack } from "./stages.js";
 /** @typedef {{words: [other: string, here: string], answers: [string, string], notes: string[], refused?: string}} Chosen the texts; why there is no map */
 /** @typedef {{tokens: [string[], string[]], both: [Two, Two], random: number, state: Part, head: Part}} Maps */
 /** @typedef {{error?: string, hint?: string, places: [index: number, word: string][], place: number | null} & Chosen & Maps} Patching see patch_value in balcony/step_by_step/patching.py */
-
-/** @param {number} value */
-const fixed = (value) =>
-  value
-    .toFixed(2)
-    .replace(/^-0\.00$/, "0.00")
-    .replace("-", "−");
 
 class PatchByHand {
   /** @type {Patching | null} */
@@ -62,12 +56,7 @@ class PatchByHand {
 
   /** @param {Patching} value @returns {Child[]} */
   controls({ places, place, words, answers, notes: more, refused }) {
-    const buttons = places.map(([index, word]) => {
-      const attributes = { "aria-pressed": index === place, "data-key": `place ${index}` };
-      return button(el("bdi", word), () => ask({ place: index, swaps: null, answers: null }), attributes);
-    });
-    const attributes = { role: "group", "aria-label": "The word whose place another takes", "data-no-picture": "" },
-      group = roam(el("div.b-tools", attributes, el("span", "In the place of:"), buttons));
+    const group = placesOf(places, place, (chosen) => ask({ place: chosen, swaps: null, answers: null }));
     if (place === null) return [group, el("p.b-empty", "Press the word that another one is to stand for.")];
     /** @param {string} name @param {string} value @param {(text: string) => object} change of the question */
     const field = (name, value, change) => {
