@@ -67,16 +67,14 @@ def falls_of(scores: Tensor) -> tuple[Tensor, Tensor]:
 
     scores: (1 + S, N, W)."""
     whole, without = scores[:1].double(), scores[1:].double()
-    known = ~(whole - without).isnan()
-    count = known.sum(1)
-
-    def mean(values: Tensor) -> Tensor:
-        return values.where(known, 0).sum(1) / count
+    falls = whole - without
+    count = (~falls.isnan()).sum(1)
 
     def variance(values: Tensor) -> Tensor:
-        return (values - mean(values)[:, None]).square().where(known, 0).sum(1) / (count - 1)
+        known = values.where(~falls.isnan(), torch.nan)
+        return (known - known.nanmean(1, keepdim=True)).square().nansum(1) / (count - 1)
 
-    return mean(whole - without), ((variance(whole) + variance(without)) / count).sqrt()
+    return falls.nanmean(1), ((variance(whole) + variance(without)) / count).sqrt()
 
 
 def taught(
@@ -195,10 +193,8 @@ def _words(checkpoint: Checkpoint, pairs: Sequence[Texts]) -> tuple[tuple[tuple[
 def _ask(model: Checkpoint, words: Sequence[tuple[Texts, Word]], turn: AbstractContextManager[object]) -> list[float]:
     """The log-probability of each word, hidden alone."""
     scores: list[float] = []
-    for texts, group in itertools.groupby(words, lambda each: each[0]):
+    for texts in dict.fromkeys(texts for texts, _ in words):
         with turn:
-            swept = sweep(model, *texts, top_k=1).words
-        own = {each.word: each.own for each in swept}
-        rated = [own[word] for _, word in group]
-        scores += [each.log_probability if each else math.nan for each in rated]
+            swept = sweep(model, *texts, top_k=1).words  # all words of the pair, in the order of `_words`
+        scores += [each.own.log_probability if each.own else math.nan for each in swept]
     return scores

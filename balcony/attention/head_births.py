@@ -108,11 +108,10 @@ def births(asked: PageRequest) -> dict[str, Any]:
 def conclusion(steps: Sequence[int], found: Sequence[HeadBirth], fall: tuple[int, int] | None) -> str:
     """Whether heads are born when the loss falls, or why that cannot be said."""
     born = [birth for birth in found if birth.before is not None]
+    if not found:
+        return NONE_BORN
     if not born:
-        return (
-            f"No head is born later than the first kept step, at which {len(found)} have a pattern." * bool(found)
-            or NONE_BORN
-        )
+        return f"No head is born later than the first kept step, at which {len(found)} have a pattern."
     if fall is None:
         return (
             f"Whether heads are born when the loss falls cannot be said: it takes {FEWEST} kept steps and a loss that "
@@ -120,8 +119,7 @@ def conclusion(steps: Sequence[int], found: Sequence[HeadBirth], fall: tuple[int
         )
     inside, chance = coincidence(steps, born, fall)
     first, last = (f"{step:,}" for step in fall)
-    share = f"{inside} of {len(born)}"
-    steep = f"The loss falls most steeply from step {first} to {last}. Heads born then: {share}"
+    steep = f"The loss falls most steeply from step {first} to {last}. Heads born then: {inside} of {len(born)}"
     if not inside:
         return f"{steep}. The two do not coincide."
     chances = f"{steep}. By chance, as many would be in {chance:.0%} of cases"
@@ -133,9 +131,8 @@ def conclusion(steps: Sequence[int], found: Sequence[HeadBirth], fall: tuple[int
 def birth_rows(value: dict[str, Any]) -> Iterator[Row]:
     """A row for each measured step and head, counted from 1: how far above chance its weight on each target is, the
     limit of that, and how much the loss grows without it, None where it is not measured."""
-    steps = enumerate(zip(value["kept"], value["above"], value["limits"]))
-    for number, (step, above, limits) in steps:
-        costs = value["costs"][number] if number < len(value["costs"]) else None
+    every = [*value["costs"], *[None for _ in value["kept"]]]  # also where only the patterns are measured
+    for step, above, limits, costs in zip(value["kept"], value["above"], value["limits"], every):
         for layer, head in np.ndindex(len(above[0]), len(above[0][0])):
             row: dict[str, Any] = {"step": step, "layer": layer + 1, "head": head + 1}
             for each, heads, limit in zip(value["targets"], above, limits):
