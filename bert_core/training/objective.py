@@ -26,8 +26,6 @@ OF_EVERY_STEP = ("learning_rate", "grad_norm", "tokens", "seconds")
 DETAILS = ("masked_accuracy", "replaced_accuracy", "kept_accuracy")
 HELD_OUT = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")  # what is measured on held-out text, too
 
-_PART = 2**22  # logits whose loss is computed at once: 16 MiB in float32. A small model's are fewer.
-
 
 class StepRow(SimpleNamespace):
     """The numbers of a training step, or of held-out data after it, by name: `row.step`, counted from 1, comes first.
@@ -79,33 +77,6 @@ class Objective(Protocol):
     def loss(self, numbers: Tensor, config: Any, step: int, /) -> Tensor: ...
 
 
-def summed_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """The cross-entropies of logits (M, V) of any precision for labels (M,), added up in float32."""
-    return F.cross_entropy(logits.float(), labels, reduction="sum")
-
-
-class LossInParts(torch.autograd.Function):
-    """`summed_loss`, computed for so many rows of the logits at a time, and again for their gradients, which are equal
-    bit for bit. At once, the logits' float32 copy, the softmax and the gradients of both would take as much memory as
-    the logits each, in bfloat16 twice as much; and to fill it takes a CPU longer than to compute the softmax again."""
-
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor, labels: Tensor, rows: int) -> Tensor:
-        ctx.save_for_backward(logits, labels)
-        ctx.rows = rows
-        return torch.stack([summed_loss(*part) for part in zip(logits.split(rows), labels.split(rows))]).sum()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        logits, labels = ctx.saved_tensors
-        found = torch.empty_like(logits)
-        for to, part, own in zip(*(each.split(ctx.rows) for each in (found, logits, labels))):
-            with torch.enable_grad():
-                loss = summed_loss(part := part.detach().requires_grad_(), own) * gradient
-            to.copy_(torch.autograd.grad(loss, part)[0])
-        return found, None, None
-
-
 @dataclass(frozen=True)
 class Pretraining:
     """The `Objective` of pre-training. Its numbers are means over the asked words and over the pairs of a batch.
@@ -129,17 +100,15 @@ class Pretraining:
         )
         mask = None if packing.real is None else batch.attention_mask.to(device)
         output = model(ids, mask, segments, asked_positions=asked, packing=packing)
-        words, pairs = output.prediction_logits, output.seq_relationship_logits.float()  # (M, V), (B, 2)
-        rows = max(1, _PART // words.shape[1])
-        # In float32: argmax is slow in bfloat16.
-        likeliest = torch.cat([part.float().argmax(1) for part in words.detach().split(rows)])
+        # float32 once: autocast would copy for the loss only, and argmax is slow in bfloat16.
+        words, pairs = output.prediction_logits.float(), output.seq_relationship_logits.float()  # (M, V), (B, 2)
         shown, is_known = ids.flatten()[asked], self.mask_token_id is not None
         kept, masked = shown == labels, torch.eq(shown, -1 if self.mask_token_id is None else self.mask_token_id)
         kinds = torch.stack([torch.ones_like(kept), masked, ~(kept | masked) & is_known, kept]).float()  # (4, M)
-        right = kinds @ (likeliest == labels).float()
+        right = kinds @ (words.detach().argmax(1) == labels).float()
         pairs_right = (pairs.detach().argmax(1) == pair_labels).sum()
-        mlm_loss = LossInParts.apply(words, labels, rows) if len(labels) > rows else summed_loss(words, labels)
-        nsp_loss = summed_loss(pairs, pair_labels)
+        mlm_loss = F.cross_entropy(words, labels, reduction="sum")
+        nsp_loss = F.cross_entropy(pairs, pair_labels, reduction="sum")
         of_words, of_pairs = kinds.sum(1), (pair_labels >= 0).sum()
         # In the order of `names`: losses, accuracies, details.
         sums = torch.stack([mlm_loss, nsp_loss, right[0], pairs_right, *right[1:]])

@@ -20,9 +20,8 @@ from bert_core.device import Cost
 from bert_core.errors import CheckpointError
 from bert_core.runs.recipe import load_recipe
 from bert_core.runs.train import Training, prepare
-from bert_core.training import objective
 from bert_core.training.evaluation import evaluate, evaluation_plan
-from bert_core.training.objective import LossInParts, Pretraining, StepRow, read_rows, until_divergence
+from bert_core.training.objective import Pretraining, StepRow, read_rows, until_divergence
 from bert_core.training.optimizer import (
     Optimizer,
     learning_rate_at,
@@ -85,38 +84,6 @@ def test_the_loss_is_that_of_the_asked_words_and_of_all_pairs():
     assert mlm_accuracy.item() == pytest.approx(sum(right) / 3)
     judged = output.seq_relationship_logits.argmax(-1)
     assert nsp_accuracy.item() == pytest.approx((judged == batch.next_sentence_label).float().mean().item())
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_loss_in_parts_has_the_gradients_of_the_whole_bit_for_bit(dtype):
-    generator = torch.Generator().manual_seed(0)
-    logits, labels = torch.randn(7, 11, generator=generator).to(dtype), torch.tensor([3, 0, 10, 5, 5, 1, 9])
-    whole, parts = (logits.clone().requires_grad_() for _ in range(2))
-    loss, of_parts = F.cross_entropy(whole.float(), labels, reduction="sum"), LossInParts.apply(parts, labels, 3)
-    (0.3 * loss).backward(), (0.3 * of_parts).backward()
-    assert of_parts.item() == pytest.approx(loss.item(), rel=1e-6)
-    assert torch.equal(parts.grad, whole.grad)
-    assert parts.grad.abs().max() > 0.1
-
-
-def test_a_large_vocabulary_trains_as_in_one_piece_without_a_copy_of_its_logits_in_float32(monkeypatch):
-    model, batch = make_model(CONFIG.replace(vocab_size=300_007)), labelled_batch()
-    batch.labels[batch.attention_mask == 1] = 5
-    number = len(batch.asked()[0]) * model.config.vocab_size  # of logits, more than are computed at once
-    found, kept = [], []
-    for part in (2 * number, objective._PART):
-        monkeypatch.setattr(objective, "_PART", part)
-        saved = []
-        with (
-            torch.autograd.graph.saved_tensors_hooks(lambda each, to=saved: to.append(each) or each, lambda each: each),
-            torch.autocast("cpu", torch.bfloat16),
-        ):
-            sums, _ = Pretraining(2).run(model.eval(), batch, torch.device("cpu"))
-        found.append([*torch.autograd.grad(sums[0], model.cls["predictions"].parameters()), sums.detach()])
-        kept.append(sum(each.numel() == number and each.dtype is torch.float32 for each in saved))
-    assert all(torch.equal(a, b) for a, b in zip(found[0][:-1], found[1][:-1]))
-    torch.testing.assert_close(found[1][-1], found[0][-1])
-    assert kept[0] > kept[1] == 0
 
 
 def test_accuracy_is_counted_by_the_kind_of_shown_token():
