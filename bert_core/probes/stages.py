@@ -22,7 +22,8 @@ from bert_core.storage.checkpoint import Checkpoint
 Heads = Sequence[tuple[int, int]]  # (layer, head) of each, from 0
 Patch = Tensor | Callable[[Tensor], Tensor]  # what takes the place of an activation, or makes that of it
 Texts = str | tuple[str, str | None]  # one sentence, or two
-State = tuple[str, int, Tensor]  # what is carried: the activation's name, the token or head of it, and its numbers
+# What is carried: the activation's name, the place of a token or head in it, and the numbers.
+State = tuple[str, tuple[int | slice, ...], Tensor]
 # The names of TransformerLens' HookedEncoder for what is added in the embeddings, after "embed.hook_", and for the
 # numbers of a layer, after "blocks.N.", each with its name in `Stages`.
 _OF_EMBEDDINGS = {"embed": "word", "pos_embed": "position", "token_type_embed": "segment"}
@@ -249,7 +250,7 @@ def patch_map(
     the source and the one that loses most. mask: number of the [MASK], from 0. random_sentences: seeds of sentences
     with random words around the same special tokens; what their states bring back, any state does, see `stands_out`.
     Raises InputError for texts of different length, a difference that changes by less than 0.1, and as `rate_guess`."""
-    texts, tokenizer = [_two(source), _two(target)], checkpoint.tokenizer
+    texts = [_two(source), _two(target)]
     (there, masks), (here, places) = (find_masks(checkpoint, *each, mask) for each in texts)
     if len(there) != len(here) or masks[mask] != places[mask]:
         raise InputError(
@@ -260,13 +261,11 @@ def patch_map(
     L, H, T = checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads, len(here)
     scores = torch.stack(word_scores(checkpoint, rows, [[position]] * 2, lambda _, scores: scores[0]))
     if answers is None:
-        likely = scores.topk(min(_LIKELY, scores.shape[1])).indices.flatten()
-        gains = (scores[0] - scores[1])[likely]
-        ids = [int(likely[gains.argmax()]), int(likely[gains.argmin()])]
+        ids = _gaining_and_losing(*scores)
     else:
         rated = [rate_guess(checkpoint, word, *texts[1], mask=mask) for word in answers]
-        ids = [token_id(tokenizer, each.pieces[0]) for each in rated]
-    own, words = scores[:, ids], (token_text(tokenizer, ids[0]), token_text(tokenizer, ids[1]))
+        ids = [token_id(checkpoint.tokenizer, each.pieces[0]) for each in rated]
+    own, words = scores[:, ids], [token_text(checkpoint.tokenizer, number) for number in ids]
     before, after = (own[:, 0] - own[:, 1]).tolist()  # the differences of the logits in the source and in the target
     if abs(before - after) < LEAST_DIFFERENCE:
         raise InputError(
@@ -286,8 +285,24 @@ def patch_map(
     states[:, :L], states[:, L, position] = by_sentence[:, : L * T].view(-1, L, T, 2), by_sentence[:, L * T]
     heads = by_sentence[:, L * T + 1 :].view(-1, L, H, 2)
     back, back_of_heads = ((each[..., 0] - each[..., 1] - after) / (before - after) for each in (states, heads))
-    fractions = back[0], back_of_heads[0], back[1:], back_of_heads[1:]
-    return PatchMap(words, (there.tokens, here.tokens), own, *fractions, states[0], heads[0])
+    return PatchMap(
+        words=(words[0], words[1]),
+        tokens=(there.tokens, here.tokens),
+        answers=own,
+        states=back[0],
+        heads=back_of_heads[0],
+        random_states=back[1:],
+        random_heads=back_of_heads[1:],
+        state_answers=states[0],
+        head_answers=heads[0],
+    )
+
+
+def _gaining_and_losing(there: Tensor, here: Tensor) -> list[int]:
+    """Of the tokens that are likely in one of two passes, (V,) each, what gains and what loses most in the first."""
+    likely = torch.stack([there, here]).topk(min(_LIKELY, len(here))).indices.flatten()
+    gains = (there - here)[likely]
+    return [int(likely[gains.argmax()]), int(likely[gains.argmin()])]
 
 
 def stands_out(fractions: Tensor, random: Tensor) -> Tensor:
@@ -330,12 +345,13 @@ def _random_row(checkpoint: Checkpoint, row: Row, seed: int) -> Row:
 
 def _states(checkpoint: Checkpoint, row: Row) -> dict[tuple[str, int, int], State]:
     """All that can be carried from a row, by kind, layer, and token or head: first the states, then the heads."""
-    numbers, found = numbers_of(checkpoint, row, [*STATES, _HEADS]), dict[tuple[str, int, int], State]()
-    for kind in ("state", "head"):
-        names = [name for name in numbers if name.endswith("hook_z") == (kind == "head")]
-        for layer, name in enumerate(names):
-            each = numbers[name] if kind == "state" else numbers[name].transpose(0, 1)  # (T, D), or (H, T, d)
-            found |= {(kind, layer, i): (name, i, state) for i, state in enumerate(each)}
+    found, numbers = dict[tuple[str, int, int], State](), numbers_of(checkpoint, row, [*STATES, _HEADS])
+    heads = [name for name in numbers if fnmatchcase(name, _HEADS)]
+    for layer, name in enumerate(name for name in numbers if name not in heads):  # (T, D)
+        found |= {("state", layer, i): (name, (i,), state) for i, state in enumerate(numbers[name])}
+    for layer, name in enumerate(heads):
+        each = numbers[name].unbind(1)  # H of (T, d)
+        found |= {("head", layer, i): (name, (slice(None), i), state) for i, state in enumerate(each)}
     return found
 
 
@@ -343,11 +359,10 @@ def _carried(states: Sequence[State]) -> Watch:
     """A watch that puts one state into each row of a pass."""
 
     def watch(name: str, number: Tensor) -> Tensor:
-        here = [(row, index, state) for row, (of, index, state) in enumerate(states) if of == name]
+        here = [(row, place, state) for row, (of, place, state) in enumerate(states) if of == name]
         number = number.clone() if here else number
-        for row, index, state in here:
-            each = number[row].transpose(0, 1) if name.endswith("hook_z") else number[row]
-            each[index] = state.to(number)
+        for row, place, state in here:
+            number[row][place] = state.to(number)
         return number
 
     return watch
