@@ -18,7 +18,6 @@ from balcony.frame.shown_model import description
 from balcony.parts.export import Row
 from balcony.server.news import POINTS_AT_FIRST, thin
 from balcony.server.probe_lock import probe_lock
-from balcony.server.workspace import is_finetuning
 from bert_core.data.batches import Batch
 from bert_core.probes.attention import TARGETS, HeadPatterns, ablation_map, head_patterns
 from bert_core.probes.births import FEWEST, HeadBirth, coincidence, head_births, steepest_fall
@@ -73,8 +72,7 @@ _measured: WeakKeyDictionary[Run, list[Measured]] = WeakKeyDictionary()  # the n
 def births(asked: PageRequest) -> dict[str, Any]:
     """What is measured of the shown run until now, as the view of its heads over its steps draws it. above, limits,
     costs: of the kept steps from the first one on. parts: the number of those that are measured, and of all."""
-    run = asked.space.runs.get(asked.question.model)
-    if run is None or is_finetuning(run):
+    if (run := asked.pretraining) is None:
         return {"error": NO_RUN, "trains": True}
     checkpoint = asked.checkpoint
     texts, _ = texts_and_layers(checkpoint, asked.question)

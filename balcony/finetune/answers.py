@@ -129,10 +129,9 @@ def _reviewed(checkpoint: Checkpoint, parts: TaskParts) -> tuple[Review, str]:
 
 def comparison_key(asked: PageRequest) -> str:
     """The shown model in the list of models to compare with."""
-    key = asked.question.model or asked.workspaces.shipped_names[0]
-    run = asked.space.runs.get(key)
+    run = asked.space.runs.get(asked.key)
     found = asked.space.checkpoint(run, asked.question.step) if run else None
-    return f"{key}@{found[0]}" if found else key
+    return f"{asked.key}@{found[0]}" if found else asked.key
 
 
 def example_value(judged: Judged, labels: Sequence[str]) -> dict[str, Any]:

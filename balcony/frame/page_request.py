@@ -13,6 +13,7 @@ from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import RunError
 from bert_core.probes.stages import without_heads
 from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_named
+from bert_core.runs.run import Run
 from bert_core.storage.checkpoint import Checkpoint
 
 # Sentences for the shipped models whose own text is not shipped.
@@ -35,6 +36,17 @@ class PageRequest:
     def question(self) -> Question:
         """Raises InputError for a malformed one."""
         return self.given if isinstance(self.given, Question) else Question.read(self.given)
+
+    @property
+    def key(self) -> str:
+        """The name of the shown model, also where the question does not say it."""
+        return self.question.model or self.workspaces.shipped_names[0]
+
+    @property
+    def pretraining(self) -> Run | None:
+        """The run whose model is shown, if that learns from a text."""
+        run = self.space.runs.get(self.question.model)
+        return None if run is None or is_finetuning(run) else run
 
     @property
     def model(self) -> Model:

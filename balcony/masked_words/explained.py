@@ -4,13 +4,11 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from torch import Tensor
-
 from balcony.frame.masking import MaskedWord, mask_words, shown_mask
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
 from balcony.handlers import MALFORMED
-from balcony.parts.export import Row, python_code
+from balcony.parts.export import Row, finite, python_code
 from balcony.server.probe_lock import probe_lock
 from bert_core.errors import InputError
 from bert_core.probes.explanations import METHODS, STEPS, deletion, explain, trial_texts
@@ -50,7 +48,7 @@ def explained_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) 
         "steps": STEPS,
         "words": words,
         "others": found.others.tolist(),
-        "correlations": [_numbers(row) for row in found.correlations],
+        "correlations": [finite(row) for row in found.correlations.tolist()],
     }
 
 
@@ -77,7 +75,7 @@ def tried_value(asked: PageRequest, number: int) -> dict[str, Any]:
             answer = chosen(checkpoint, masked, word)
             found = deletion(checkpoint, *masked.texts, mask=word.mask, answer=answer)
         curves = {"counts": found.counts, "curves": found.curves.tolist(), "chance": found.chance.tolist()}
-        return curves | {"slower": found.slower.tolist(), "deviations": _numbers(found.deviations)}
+        return curves | {"slower": found.slower.tolist(), "deviations": finite(found.deviations.tolist())}
     texts = trial_texts(checkpoint, asked.corpus)
     if not texts:
         raise InputError("No sentence of this model's text has enough words that it knows; choose another model.")
@@ -85,11 +83,7 @@ def tried_value(asked: PageRequest, number: int) -> dict[str, Any]:
         raise InputError(MALFORMED)
     with probe_lock:
         found = deletion(checkpoint, texts[number])
-    return {"of": len(texts), "deviations": _numbers(found.deviations)}
-
-
-def _numbers(row: Tensor) -> list[float | None]:
-    return [None if each != each else each for each in row.tolist()]  # nan is no JSON
+    return {"of": len(texts), "deviations": finite(found.deviations.tolist())}
 
 
 def explained_rows(value: dict[str, Any]) -> Iterator[Row]:

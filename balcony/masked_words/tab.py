@@ -26,7 +26,7 @@ from balcony.parts.export import Row, python_code
 from balcony.parts.first_right import FirstRight
 from balcony.parts.notes import alone_note, unknown_note
 from balcony.server.probe_lock import probe_lock
-from balcony.server.workspace import NOT_YOURS, is_finetuning
+from balcony.server.workspace import NOT_YOURS
 from balcony.views import view
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError, RunError
@@ -122,23 +122,17 @@ def guess(asked: PageRequest) -> dict[str, Any]:
     off = asked.question.heads_off(asked.checkpoint)
     if off and value["masks"]:
         value |= {"off": len(off)}
-    elif value["masks"] and pretraining_run(asked):
+    elif value["masks"] and asked.pretraining:
         value |= {"isOfRun": True}  # the page asks for `first_right`
     if not asked.question.other:
         return {GUESSES: value, BESIDE: None}
     return {GUESSES: value | {"caption": caption(asked.model)}, BESIDE: guess_beside(asked)}
 
 
-def pretraining_run(asked: PageRequest) -> Run | None:
-    """The run whose model is shown, if it learns to guess words."""
-    run = asked.space.runs.get(asked.question.model)
-    return None if run is None or is_finetuning(run) else run
-
-
 def first_right(asked: PageRequest) -> dict[str, Any]:
     """The steps of `FirstRight` for the masks, and False for one whose word is not known. They take longer than the
     guesses. Raises RunError for another model than that of a run."""
-    run, checkpoint = pretraining_run(asked), asked.checkpoint
+    run, checkpoint = asked.pretraining, asked.checkpoint
     if run is None:
         raise RunError(NOT_YOURS)
     masked, words = mask_words(checkpoint, asked.question)

@@ -16,11 +16,11 @@ from torch import Tensor
 from balcony.frame.masking import mask_words, shown_mask
 from balcony.frame.page_request import PageRequest
 from balcony.handlers import sentence_of
-from balcony.parts.export import Row, python_code
+from balcony.parts.export import Row, finite, python_code
 from balcony.parts.verdicts import SEEDS, STANDARD_ERRORS
 from balcony.server.kept import digest
 from balcony.server.probe_lock import probe_lock
-from balcony.server.workspace import Workspace, is_finetuning
+from balcony.server.workspace import Workspace
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import CorpusError, RunError
@@ -135,20 +135,16 @@ _kept: WeakKeyDictionary[Workspace, dict[str, Teaching]] = WeakKeyDictionary()  
 _starting = threading.Lock()
 
 
-def key_of(asked: PageRequest) -> str:
-    return asked.question.model or asked.workspaces.shipped_names[0]
-
-
 def kept_of(asked: PageRequest) -> Teaching | None:
     """The trainings of the shown model, if there are any."""
-    return _kept.get(asked.space, {}).get(key_of(asked))
+    return _kept.get(asked.space, {}).get(asked.key)
 
 
 def source_of(asked: PageRequest) -> Source:
     """The newest weights of the shown model, its text, None for its recipe's own, and the model from which its training
     began, None for random weights. Raises RunError where these are no longer here."""
-    run, model = asked.space.runs.get(key_of(asked)), asked.workspaces.model(asked.space, key_of(asked)).checkpoint
-    if run is None or is_finetuning(run):
+    run, model = asked.pretraining, asked.workspaces.model(asked.space, asked.key).checkpoint
+    if run is None:
         return model, None, None
     if run.job is None:
         raise RunError(NO_TEXT)
@@ -178,7 +174,7 @@ def teach(asked: PageRequest) -> None:
         recipe, text, _ = training(source)
         for gone in kept.keys() - {*asked.workspaces.shipped_names, *space.runs, *space.models}:
             del kept[gone]
-        kept[key_of(asked)] = new = Teaching(text, recipe.seed)
+        kept[asked.key] = new = Teaching(text, recipe.seed)
     # Without the context of the request: that ends, and its page may go.
     threading.Thread(target=contextvars.Context().run, args=(new.work, asked, source), daemon=True).start()
 
@@ -245,7 +241,7 @@ def told(scores: Tensor) -> dict[str, Any]:
     marks = torch.where(falls.abs() > STANDARD_ERRORS * errors, falls.sign(), 0)
     marks[(scores[1:] - scores[:1]).isnan().any(1)] = torch.nan
     named = {"falls": falls, "errors": errors, "marks": marks}
-    return {name: [None if x != x else x for x in each.flatten().tolist()] for name, each in named.items()}
+    return {name: finite(each.flatten().tolist()) for name, each in named.items()}
 
 
 def problems(found: Taught) -> list[str]:

@@ -11,7 +11,6 @@ from balcony.frame.question import Question
 from balcony.parts.controls import control
 from balcony.parts.export import Row, python_code
 from balcony.server.probe_lock import probe_lock
-from balcony.server.workspace import is_finetuning
 from bert_core.data.encoding import EncodedCorpus, encode_corpus
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
@@ -60,13 +59,12 @@ def writing_value(asked: PageRequest) -> dict[str, Any]:
 
 def training_text(asked: PageRequest) -> tuple[EncodedCorpus | None, bool]:
     """The text that the shown model was trained on, None where it is not here, and whether there was no other one."""
-    key, run = asked.question.model or asked.workspaces.shipped_names[0], asked.space.runs.get(asked.question.model)
-    if run is not None and not is_finetuning(run):
+    if run := asked.pretraining:
         return run.job.batches.encoded if run.job else None, run.recipe.start is None
     recipe = asked.checkpoint.recipe
-    if key not in asked.workspaces.shipped_names or not recipe or not recipe["corpus"]["file"]:
+    if asked.key not in asked.workspaces.shipped_names or not recipe or not recipe["corpus"]["file"]:
         return None, False
-    return encode_corpus(Recipe.from_dict(key, dict(recipe)).source(), asked.checkpoint.tokenizer), True
+    return encode_corpus(Recipe.from_dict(asked.key, dict(recipe)).source(), asked.checkpoint.tokenizer), True
 
 
 def writing_rows(value: dict[str, Any]) -> list[Row]:

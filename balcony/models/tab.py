@@ -164,9 +164,8 @@ def show(asked: PageRequest) -> dict[str, Any]:
     space, workspaces = asked.space, asked.workspaces
     models = choices(workspaces, space)
     listed = [(key, f"{name} · {detail}") for key, name, detail in models]
-    first = asked.question.model or workspaces.shipped_names[0]
-    card = card_of(CHECKPOINTS / first / CARD) if first in workspaces.shipped_names else {}
-    return {CHOICE: {"choices": listed, "first": first}, FACTS: model_facts(asked.model) | card}
+    card = card_of(CHECKPOINTS / asked.key / CARD) if asked.key in workspaces.shipped_names else {}
+    return {CHOICE: {"choices": listed, "first": asked.key}, FACTS: model_facts(asked.model) | card}
 
 
 def card_of(path: Path) -> dict[str, Any]:

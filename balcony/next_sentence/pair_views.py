@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from balcony.frame.question import Question
-from balcony.parts.export import Row, python_code
+from balcony.parts.export import Row, finite, python_code
 from balcony.parts.notes import NEXT, pair_labels
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError, percent
@@ -34,7 +34,7 @@ def matrix_value(matrix: PairMatrix, corpus: Corpus, size: int, checkpoint: Chec
         "total": len(corpus.sentences),
         "numbers": [number + 1 for number in matrix.numbers],
         "sentences": list(matrix.sentences),
-        "probabilities": [[None if math.isnan(p) else p for p in row] for row in probabilities],
+        "probabilities": [finite(row) for row in probabilities],
         "pair_labels": matrix.labels.tolist(),
         "labels": list(labels),
         "notes": matrix_notes(matrix, labels) + subject_note(checkpoint, matrix, window(corpus, size, matrix.start)[1]),

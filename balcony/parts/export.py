@@ -57,7 +57,12 @@ def curve_rows(run: Run) -> list[Row]:
 
 
 def _measured(record: StepRow) -> Row:
-    return {name: value if math.isfinite(value) else None for name, value in vars(record).items()}
+    return dict(zip(vars(record), finite(vars(record).values())))
+
+
+def finite(numbers: Iterable[float]) -> list[float | None]:
+    """Numbers with None for nan and infinity, which JSON does not have."""
+    return [number if math.isfinite(number) else None for number in numbers]
 
 
 def _lines(values: Mapping[str, Any], rows: Callable[[Any], Iterable[Row]]) -> Iterator[Row]:
