@@ -188,7 +188,7 @@ def closer_code(checkpoint: Checkpoint, question: Question) -> str:
             return swap_code(checkpoint, question, words)
         question, word = masked, words[shown_mask(question, words)]
         if question.view == EXPLAINED:
-            return explained_code(checkpoint, question, word, question.heads_off(checkpoint))
+            return explained_code(checkpoint, question, word)
         function, fields = "layer_lens", ["candidates", "probabilities", "ranks", "best"]
         options = f", mask={word.mask}, words={lens_words(word, question.guess)!r}"
     return python_code(

@@ -91,7 +91,7 @@ def explained_rows(value: dict[str, Any]) -> Iterator[Row]:
         yield {"sentence": word["sentence"] + 1, "word": word["word"], **dict(zip(METHODS, word["shares"]))}
 
 
-def explained_code(checkpoint: Checkpoint, masked: Question, word: MaskedWord, off: list[tuple[int, int]]) -> str:
+def explained_code(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> str:
     given = f"checkpoint, {masked.texts_code}, mask={word.mask}, answer={chosen(checkpoint, masked, word)!r}"
     return python_code(
         checkpoint,
@@ -99,5 +99,5 @@ def explained_code(checkpoint: Checkpoint, masked: Question, word: MaskedWord, o
         "found.answer, found.words, found.shares, found.correlations, found.error",
         f"trial = deletion({given})",
         "trial.counts, trial.curves, trial.chance, trial.slower, trial.deviations",
-        off=off,
+        off=masked.heads_off(checkpoint),
     )

@@ -83,17 +83,20 @@ def _no_formula(cell: Any) -> Any:
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FIRST_OF_FORMULAS) else cell
 
 
-def python_code(checkpoint: Checkpoint, *lines: str, off: Sequence[tuple[int, int]] = ()) -> str:
+def python_code(
+    checkpoint: Checkpoint, *lines: str, off: Sequence[tuple[int, int]] = (), zeroed: Sequence[tuple[int, int]] = ()
+) -> str:
     """Python code that computes what a view shows, to run in the repository's root: it imports what it needs, loads the
     model, and prints each line that is a value alone.
 
     checkpoint: the name of a model on this machine is the path of its folder, from that root. off: heads of it that are
-    switched off.
+    switched off. zeroed: other parts of it, set to zero.
     """
     name, hint = checkpoint.name, []
     if "/" not in name:
         name, hint = folder_name(name), ["# Download this model in the Models tab and unpack the zip here."]
-    less = [f"checkpoint = without_heads(checkpoint, {[*off]!r})"] if off else []
+    parts = f", {[*zeroed]}" if zeroed else ""
+    less = [f"checkpoint = without_heads(checkpoint, {[*off]}{parts})"] if off or zeroed else []
     code = "\n".join([*hint, f"checkpoint = load_checkpoint({name!r})", *less, *lines]).split("\n")
     tree = ast.parse(source := "\n".join(code))
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]

@@ -126,14 +126,15 @@ def patch_rows(value: dict[str, Any]) -> list[Row]:
 
 def patch_code(checkpoint: Checkpoint, question: Question) -> str:
     """Python code that computes the same map. Raises InputError where no word is hidden."""
-    less = less_of(checkpoint, question)
+    off, zeroed = less_of(checkpoint, question)
     with probe_lock:
-        _, _, source, target, mask = passes = passes_of(without_heads(checkpoint, *less), question)
+        _, _, source, target, mask = passes = passes_of(without_heads(checkpoint, off, zeroed), question)
     options = f"answers={ends_of(question, passes)['answers']}, mask={mask}"
     return python_code(
         checkpoint,
-        *([f"checkpoint = without_heads(checkpoint, {less[0]}, {less[1]})"] if any(less) else []),
         f"found = patch_map(checkpoint, {source}, {target}, {options})",
         "found.words, found.states.round(decimals=2), found.heads.round(decimals=2)",
         "stands_out(found.states, found.random_states), stands_out(found.heads, found.random_heads)",
+        off=off,
+        zeroed=zeroed,
     )

@@ -510,24 +510,17 @@ def steps_code(checkpoint: Checkpoint, chosen: Selection, *keys: str) -> str:
     """Python code that computes the numbers of some stages, of all without keys: of those that this model and this text
     have."""
     (layer, head), task = chosen.head, chosen.task
-    zeros = "" if chosen.carry else arguments(heads_off=chosen.off, zeroed=chosen.zeroed)
-    options = arguments(attending=chosen.token, position=chosen.asked) + zeros
     rows, texts, own = list[str](), chosen.masked.texts_code, dict[str, Sequence[str]](LINES)
     if chosen.carry:
-        less = [f"checkpoint = without_heads(checkpoint, {chosen.off}, {chosen.zeroed})"]
-        carry = f"checkpoint = carrying(checkpoint, {', '.join(map(repr, chosen.carry))})"
-        rows = [*(less if chosen.off or chosen.zeroed else []), carry]
+        rows = [f"checkpoint = carrying(checkpoint, {', '.join(map(repr, chosen.carry))})"]
     if task:
         rows, texts = [rows_code(task)], f"rows[{task.at}].inputs"
-        own["task"] = task_lines(checkpoint, task, zeros)
+        own["task"] = task_lines(checkpoint, task)
     has = {"scores-of-words": chosen.asked is not None, "probabilities": chosen.asked is not None}
     names = {"layer": layer, "heads": checkpoint.config.num_attention_heads}
     shown = (key for key in keys or keys_of(checkpoint) if has.get(key, True))
     lines = [line if key == "task" else line.format(**names) for key in shown for line in own[key]]
-    found = f"found = follow(checkpoint, {texts}, layer={layer}{options})"
-    return python_code(checkpoint, *rows, found, f"h, t = {head}, {chosen.token}", *lines)
-
-
-def arguments(**values: Any) -> str:
-    """Arguments in Python code, without those that are None or empty."""
-    return "".join(f", {name}={value!r}" for name, value in values.items() if value not in (None, ()))
+    asked = "" if chosen.asked is None else f", position={chosen.asked}"
+    found = f"found = follow(checkpoint, {texts}, layer={layer}, attending={chosen.token}{asked})"
+    lines = [*rows, found, f"h, t = {head}, {chosen.token}", *lines]
+    return python_code(checkpoint, *lines, off=chosen.off, zeroed=chosen.zeroed)

@@ -48,9 +48,9 @@ TASK_TEXTS = {
     "token-classification": "The task's own layer makes a [[score]] (logit) of each token's last vector for each tag, "
     "and [[softmax]] turns the scores of a token into probabilities. The first piece of a word gives the word's tag.",
 }
-# Python for the last stage; {head} is the name of the task's layer, {off} what is set to zero.
-_CHOICES = "[checkpoint.model.{head}(follow(checkpoint, row.inputs{off}).pooled) for row in rows]"
-_WINDOWS = "[checkpoint.model.{head}(follow(checkpoint, row.inputs{off}).states[-1]).detach().numpy() for row in rows]"
+# Python for the last stage; {head} is the name of the task's layer.
+_CHOICES = "[checkpoint.model.{head}(follow(checkpoint, row.inputs).pooled) for row in rows]"
+_WINDOWS = "[checkpoint.model.{head}(follow(checkpoint, row.inputs).states[-1]).detach().numpy() for row in rows]"
 TASK_LINES = {
     "text-classification": ("checkpoint.model.{head}(found.pooled).softmax(-1)  # without softmax: the logits, (L,)",),
     "text-regression": ("checkpoint.model.{head}(found.pooled)  # (1,)",),
@@ -178,11 +178,10 @@ def rows_code(given: TaskInput) -> str:
     return f"rows = task_rows(checkpoint, {texts if len(texts) > 1 else texts[0]!r})"
 
 
-def task_lines(checkpoint: Checkpoint, given: TaskInput, off: str) -> list[str]:
+def task_lines(checkpoint: Checkpoint, given: TaskInput) -> list[str]:
     layout = layout_of(checkpoint)
     names = {
         "head": layer_of(checkpoint)[0],
-        "off": off,
         "context": given.example.texts[-1],
         "best": layout.config.best_answers,
         "longest": layout.config.longest_answer,
