@@ -95,6 +95,7 @@ def test_a_cell_says_its_weight_at_the_pointer_and_its_computation_beside_the_ma
     pointer, tip = cells.bounding_box(), readout.bounding_box()
     assert abs(tip["x"] - pointer["x"] - 40) < 60
     assert abs(tip["y"] - pointer["y"] - 200) < 60
+    page.evaluate("scrollTo(0, scrollY + document.querySelector('#attention-map').getBoundingClientRect().top)")
     said, before = readout.inner_text(), cells.bounding_box()
     cells.click(position={"x": 40, "y": 200})
     expect_seen(computation, said.split(":")[0])
