@@ -89,7 +89,7 @@ const explainedLine = ({ answer, own, log_probability: log, hidden }) => [
     el("bdi.b-hidden-word", answer),
     `, ln p = ${signed(log, 2)} (${percent(Math.exp(log))}); with all words hidden ln p = ${signed(hidden, 2)} (${percent(Math.exp(hidden))}).`,
   ),
-  own && tools(button(`Explain the hidden word “${typed(own)}”`, () => ask({ guess: own }))),
+  own && tools(button(withTerms(`Explain the hidden word “${typed(own)}”`), () => ask({ guess: own }))),
 ];
 
 /** @param {Explained} value */

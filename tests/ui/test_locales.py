@@ -19,7 +19,7 @@ from balcony.models.tab import CARD, card_of
 from balcony.server.scripts import locales, sources
 from balcony.train.settings import in_words, label_of, with_labels, without_options
 from bert_core.config import ASSETS, CHECKPOINTS, choices
-from bert_core.runs.recipe import DEFAULT_RECIPE, FinetuningRecipe, Recipe, load_recipe
+from bert_core.runs.recipe import DEFAULT_RECIPE, FinetuningRecipe, Recipe, finetuning_recipes, load_recipe
 from bert_core.tasks.examples import TASKS
 
 ROOT = ASSETS.parent
@@ -45,6 +45,12 @@ def test_a_translation_has_the_holes_of_its_key(language: str) -> None:
     for text in numbered:
         numbers = sorted(int(number) for number in re.findall(r"\{(\d+)\}", text))
         assert numbers == list(range(1, len(numbers) + 1)), text
+
+
+def test_a_key_of_numbers_has_a_hole_for_each_of_them() -> None:
+    """The page looks for it with {} in place of every number of a text."""
+    keys = [key for key in TEXTS["zh"] if "{}" in key and not re.search(r"\{[a-z]", key, re.IGNORECASE)]
+    assert [key for key in keys if re.search(r"\d", key)] == []
 
 
 @pytest.mark.parametrize(("language", "script"), [("zh", r"[\u4e00-\u9fff]"), ("ko", r"[\uac00-\ud7a3]")])
@@ -147,6 +153,19 @@ def test_every_label_of_a_control_has_a_translation() -> None:
         texts += [written(each) for each in call.args[name == "Tab" :][:1] if name in CAPTIONED]
     assert len(texts) > 40
     assert missing([text for text in texts if text and "/" not in text]) == []  # a name of the Hub is an example
+
+
+def test_what_a_recipe_needs_has_a_translation() -> None:
+    """In its errors too, which name the recipe."""
+    recipes = [load_recipe(path) for path in sorted((ASSETS / "recipes").iterdir())]
+    needs = [recipe.corpus.needs for recipe in recipes] + [recipe.needs for recipe in finetuning_recipes()]
+    forms = [task.form for task in TASKS.values()]
+    assert len(set(needs)) > 8 and len(forms) == 5
+    assert missing([*forms, *filter(None, needs), *(each.title for each in recipes)]) == []
+    assert {
+        "The recipe '{A}' comes without a text; give it {B}.",
+        "The recipe '{A}' comes without examples; give it {B}.",
+    } <= set(TEXTS["zh"])
 
 
 def test_what_a_column_may_be_has_a_translation() -> None:
