@@ -45,6 +45,7 @@ from bert_core.runs.recipe import (
 )
 from bert_core.runs.run import Run
 from bert_core.runs.service import TrainingService
+from bert_core.runs.taught import taught
 from bert_core.runs.train import finetune, prepare
 from bert_core.show import show
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
@@ -55,5 +56,4 @@ from bert_core.tasks.prediction import predict, review, task_logits, task_rows
 from bert_core.tasks.question_answering import BertForQuestionAnswering, best_answers, candidates
 from bert_core.tasks.texts import BertForSequenceClassification
 from bert_core.tasks.token_classification import BertForTokenClassification
-from bert_core.taught import taught
 from bert_core.training.trainer import Trainer

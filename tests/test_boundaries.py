@@ -23,7 +23,7 @@ WINGS = {
         {"training", "storage"},
         {"probes", "tasks"},
         {"runs"},
-        {"show", "taught"},
+        {"show"},
         {"__main__", "__init__"},
     ],
     "balcony": [

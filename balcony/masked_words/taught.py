@@ -26,9 +26,9 @@ from bert_core.data.tokenizer import MASK
 from bert_core.errors import CorpusError, RunError
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
+from bert_core.runs.taught import MOST_SENTENCES, Taught, falls_of, pairs_of, sentences_of, taught, training_of
 from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.taught import MOST_SENTENCES, Taught, falls_of, pairs_of, sentences_of, taught, training_of
 
 WHY = (
     "Then the page shows, sentence by sentence, how much less likely a word of the text is to a model that has never "
@@ -213,10 +213,8 @@ def results(asked: PageRequest, kept: Teaching) -> dict[str, Any]:
         return {}
     question, words = asked.question, mask_words(asked.checkpoint, asked.question)[1]
     shown = shown_mask(question, words) if words else None
-    asks = [w for w, (texts, _) in enumerate(found.words) if texts == question.texts]
-    if shown is not None and asks:
-        index = words[shown].index
-        asks = [] if index is None else asks[index : index + 1]
+    of_pair = [w for w, (texts, _) in enumerate(found.words) if texts == question.texts]
+    asks = of_pair if shown is None else [w for i, w in enumerate(of_pair) if i == words[shown].index]
     known = [w for w in asks if found.words[w][1].is_known]
     value = {
         "masks": [MASK if each.index is None else each.word.text for each in words],
@@ -226,8 +224,7 @@ def results(asked: PageRequest, kept: Teaching) -> dict[str, Any]:
         "map": map_of(found, kept.text),
     }
     if not known:
-        is_there = any(texts == question.texts for texts, _ in found.words)
-        return value | {"missing": NO_WORD if is_there else NOT_ASKED}
+        return value | {"missing": NO_WORD if of_pair else NOT_ASKED}
     rows = told(found.scores[..., known].mean(-1, keepdim=True))
     numbers = [f"{i}" for i, mark in enumerate(rows["marks"], 1) if mark == 1]
     early = EARLY.format(SEEDS) if None in rows["marks"] else NONE
