@@ -6,7 +6,7 @@ import { options, progress, scrolling, select, table } from "../controls.js";
 import { exporter } from "../parts/downloads.js";
 import { button, el, fill, note, notes, tools, withTerms } from "../parts/elements.js";
 import { newChart } from "../parts/figures.js";
-import { count, duration, placeOf, signed } from "../parts/numbers.js";
+import { count, duration, headName, placeOf, signed } from "../parts/numbers.js";
 import { onPart, openTab, partsOf, question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 import { stacked } from "../train/panels.js";
@@ -31,9 +31,6 @@ const PANELS = [
 ];
 const TICKS = 8,
   MOST = 20; // rows of the table
-
-/** @param {number} layer @param {number} head */
-const nameOf = (layer, head) => `Layer ${layer + 1}, head ${head + 1}`;
 
 /** Look at a head at a step, as a map of words. @param {[number, number]} head @param {number} step */
 function look(head, step) {
@@ -127,7 +124,7 @@ class HeadBirths {
       .slice(0, MOST)
       .map(({ step, before, layer, head, target }) => [
         [
-          button(nameOf(layer, head), () => look([layer, head], step), { class: "b-path" }),
+          button(headName([layer, head]), () => look([layer, head], step), { class: "b-path" }),
           el("small", PATTERNS[target]),
         ],
         before === null ? "at the first kept step" : `${count(step)}, not yet at ${count(before)}`,
@@ -164,8 +161,8 @@ class HeadBirths {
         };
       const pattern = { ...more, mode: "lines+markers", marker, showlegend: Boolean(birth) };
       return [
-        trace(nameOf(layer, head), "", above.map((each) => each[t][layer][head]), line, pattern), // prettier-ignore
-        trace(nameOf(layer, head), "3", costs.map((each) => each[layer][head]), line, more), // prettier-ignore
+        trace(headName([layer, head]), "", above.map((each) => each[t][layer][head]), line, pattern), // prettier-ignore
+        trace(headName([layer, head]), "3", costs.map((each) => each[layer][head]), line, more), // prettier-ignore
       ];
     };
     const limit = (/** @type {number} */ layer) =>

@@ -4,7 +4,7 @@ import { level } from "../colours.js";
 import { select } from "../controls.js";
 import { button, draws, el, fill, roam, showError, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
-import { bytesOf, toggled } from "../parts/numbers.js";
+import { bytesOf, headName, toggled } from "../parts/numbers.js";
 import { colourOf, headLines } from "./head_lines.js";
 import { announce, on } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
@@ -138,7 +138,7 @@ class HeadDetail {
     const { layer, head } = this.value;
     this.without.textContent = isOff([layer, head]) ? "Switch this head on" : "Switch this head off";
     fill(this.extra, this.unfolds && [this.without, this.effect]);
-    this.title.textContent = `Layer ${layer + 1}, head ${head + 1}`;
+    this.title.textContent = headName([layer, head]);
     this.drawMap(this.matrix("weights", head), AXES);
   }
 

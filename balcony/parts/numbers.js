@@ -27,6 +27,9 @@ export function duration(seconds) {
 /** The loss of a run, if there is one. @param {number | null | undefined} value */
 export const loss = (value) => value?.toFixed(3) ?? "–";
 
+/** @param {number[]} head its layer and its number there, from 0 */
+export const headName = ([layer, head]) => `Layer ${layer + 1}, head ${head + 1}`;
+
 /** A whole number with its thousands apart. */
 export const count = new Intl.NumberFormat("en").format;
 

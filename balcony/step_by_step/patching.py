@@ -128,11 +128,11 @@ def patch_code(checkpoint: Checkpoint, question: Question) -> str:
     """Python code that computes the same map. Raises InputError where no word is hidden."""
     off, zeroed = less_of(checkpoint, question)
     with probe_lock:
-        _, _, source, target, mask = passes = passes_of(without_heads(checkpoint, off, zeroed), question)
-    options = f"answers={ends_of(question, passes)['answers']}, mask={mask}"
+        passes = passes_of(without_heads(checkpoint, off, zeroed), question)
+    ends = ", ".join(f"{name}={value}" for name, value in ends_of(question, passes).items())
     return python_code(
         checkpoint,
-        f"found = patch_map(checkpoint, {source}, {target}, {options})",
+        f"found = patch_map(checkpoint, {passes.source}, {passes.target}, {ends})",
         "found.words, found.states.round(decimals=2), found.heads.round(decimals=2)",
         "stands_out(found.states, found.random_states), stands_out(found.heads, found.random_heads)",
         off=off,

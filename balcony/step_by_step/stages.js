@@ -5,7 +5,7 @@ import { level } from "../colours.js";
 import { row, scrolling, table } from "../controls.js";
 import { bar, bringIn, button, code, el, fill, note, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
-import { has, number, percent, precise, toggled } from "../parts/numbers.js";
+import { has, headName, number, percent, precise, toggled } from "../parts/numbers.js";
 import { ask } from "../frame/question.js";
 import { modelMap, POSITIONS, SEGMENTS } from "./map.js";
 import { strips } from "./strips.js";
@@ -162,13 +162,13 @@ export const putBack = (name) =>
 /** A layer, 0 for the embeddings. @param {number} layer */
 export const levelName = (layer) => (layer ? `Layer ${layer}` : "Embeddings");
 /** What is carried into a pass. @param {string} kind @param {[number, number]} at @param {string} token whose state it is */
-export const carriedName = (kind, [layer, index], token) =>
-  kind === "state" ? [levelName(layer), ": ", el("bdi", token)] : `Layer ${layer + 1}, head ${index + 1}`;
+export const carriedName = (kind, at, token) =>
+  kind === "state" ? [levelName(at[0]), ": ", el("bdi", token)] : headName(at);
 
 /** What is set to zero in all of the model, as buttons that undo it. @param {Shown} shown */
 export function zeros(shown) {
   const { off, zeroed, parts, carried } = shown.value,
-    heads = off.map((at) => /** @type {Switch} */ ([`Layer ${at[0] + 1}, head ${at[1] + 1}`, "off", at])),
+    heads = off.map((at) => /** @type {Switch} */ ([headName(at), "off", at])),
     named = (/** @type {[number, number]} */ [layer, part]) =>
       part < POSITIONS ? `Layer ${layer + 1}: ${parts[part]}` : parts[part],
     others = zeroed.map((at) => /** @type {Switch} */ ([named(at), "zeroed", at])),
