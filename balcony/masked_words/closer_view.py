@@ -28,7 +28,7 @@ LENS, SWEEP, SWAP = "lens", "sweep", "swap"
 VIEWS = (LENS, EXPLAINED, SWEEP, SWAP, WRITE, TAUGHT)
 LABELS = {
     LENS: "Layer by layer",
-    EXPLAINED: "Explanations on trial",
+    EXPLAINED: "Which words it depends on",
     SWEEP: "Every word once",
     SWAP: "Other words in one place",
     TAUGHT: "Which sentence taught it",

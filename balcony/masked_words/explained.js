@@ -61,10 +61,14 @@ const tinted = (text, level) => tint(el("td.b-number", text), level);
 function shares({ words, others }, sort) {
   const largest = METHODS.map((_, k) => Math.max(...words.map(({ shares }) => Math.abs(shares[k])), 1e-9)),
     order = sort < 0 ? words : words.toSorted((one, other) => other.shares[sort] - one.shares[sort]);
-  const lines = order.map(({ word, shares }) => [
-    el("bdi", word),
-    ...shares.map((share, k) => tinted(shareText(share, k, largest[k]), share / largest[k])),
-  ]);
+  const lines = order.map((one) => {
+    const same = words.filter(({ word }) => word === one.word),
+      nth = same.length > 1 && el("sup", `${same.indexOf(one) + 1}`);
+    return [
+      [el("bdi", one.word), nth],
+      ...one.shares.map((share, k) => tinted(shareText(share, k, largest[k]), share / largest[k])),
+    ];
+  });
   const rest = ["[CLS], [SEP], [MASK]", ...others.map((share, k) => (k ? shareText(share, k, largest[k]) : "–"))];
   return wide("Shares of the words", ["Word", ...METHODS.map(({ term }) => withTerms(term))], [...lines, rest]);
 }

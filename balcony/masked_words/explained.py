@@ -19,9 +19,10 @@ EXPLAINED = "explained"
 NO_MASK = "Click a word above to hide it; this view shows one hidden word."
 NOT_ASKED = "“{guess}” is not one word of this model, so it cannot be asked about at this mask. "
 HINT = (
-    "Click a guess of the list to explain that word instead. Pieces of a word are summed. An explanation that passes "
-    "names words without which the guess falls. It does not say how the model computes the guess, nor what it would "
-    "make of other words in their place. Hiding favours “Left out”, which hides words too."
+    "Click a guess of the list to explain that word instead. Pieces of a word are summed; a raised number tells equal "
+    "words apart. An explanation that passes names words without which the guess falls. It does not say how the model "
+    "computes the guess, nor what it would make of other words in their place. Hiding favours “Left out”, which hides "
+    "words too."
 )
 
 

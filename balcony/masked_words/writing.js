@@ -71,7 +71,7 @@ export function writing(value, sentences) {
       made = el("span.b-seen", el("bdi", word), el("small.b-number", percent(p), order));
     made.classList.toggle("is-again", round.hidden.includes(mask));
     const inRun = copied?.runs.some(([first, last]) => first <= position && position < last);
-    made.classList.toggle("is-copied", at === rounds.length && inRun);
+    made.classList.toggle("is-copied", at === rounds.length && Boolean(inRun)); // undefined would switch it on
     return tint(made, p);
   }
 
@@ -97,12 +97,13 @@ export function writing(value, sentences) {
     again = seed !== null && [el("span", `Seed ${seed}`), button("Draw again", () => ask({ seed: question.seed + 1 }))];
   return [
     el("p.b-empty", withTerms(INTRO)),
+    tools(only),
     texts.filter(Boolean).map((each) => el("p.b-filled", { dir: "auto" }, el("bdi", { translate: "no" }, each))),
     el("div.b-control", slider.parts),
     lines,
     el("p.b-empty", { id: "writing-legend" }, LEGEND),
     note(told(value)),
-    tools(again, put, only),
+    tools(again, put),
     el("p.b-empty", withTerms(LIMITS), " ", withTerms(SOURCES)),
   ];
 }

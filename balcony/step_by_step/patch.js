@@ -57,7 +57,7 @@ class PatchByHand {
   /** @param {Patching} value @returns {Child[]} */
   controls({ places, place, words, answers, notes: more, refused }) {
     const group = placesOf(places, place, (chosen) => ask({ place: chosen, swaps: null, answers: null }));
-    if (place === null) return [group, el("p.b-empty", "Press the word that another one is to stand for.")];
+    if (place === null) return [group, el("p.b-empty", "Press the word to replace.")];
     /** @param {string} name @param {string} value @param {(text: string) => object} change of the question */
     const field = (name, value, change) => {
       const onchange = ({ target }) => ask(change(target.value.trim()));

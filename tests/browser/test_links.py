@@ -73,7 +73,7 @@ def test_a_link_shows_the_same_to_another_visitor(visit: Callable[..., Page], tm
     other = visit(at=link_of(page))
     for each in (closer, guesses):
         expect(other.locator(each)).to_have_text(page.locator(each).inner_text(), use_inner_text=True)
-    expect(other.get_by_role("radio", name="Explanations on trial")).to_be_checked()
+    expect(other.get_by_role("radio", name="Which words it depends on")).to_be_checked()
     expect(other.locator("#masked-own").get_by_role("textbox")).to_have_value("romeo")
 
     # A run of a recipe with a seed is trained again, and is the same.

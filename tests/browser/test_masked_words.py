@@ -17,6 +17,8 @@ from browser_steps import (
 )
 from playwright.sync_api import Locator, Page, expect
 
+from balcony.masked_words import writing
+
 
 @pytest.fixture
 def page(shared: Page, complaints: list[str]) -> Page:
@@ -154,11 +156,11 @@ def test_a_pressed_guess_shows_its_path(page: Page) -> None:
 def test_the_open_view_follows_a_pressed_guess(page: Page) -> None:
     closer, guess = page.locator("#masked-closer"), page.locator("#masked-guesses .b-path").nth(1)
     token = guess.inner_text()
-    page.get_by_role("radio", name="Explanations on trial").check()
+    page.get_by_role("radio", name="Which words it depends on").check()
     expect_seen(closer, "Explained: juliet, ln p = ")
     guess.click()
     expect_seen(closer, f"Explained: {token}, ln p = ")
-    expect(page.get_by_role("radio", name="Explanations on trial")).to_be_checked()
+    expect(page.get_by_role("radio", name="Which words it depends on")).to_be_checked()
     closer.get_by_role("button", name="Explain the hidden word “Juliet”").click()
     expect_seen(closer, "Explained: Juliet, ln p = ")
     page.get_by_role("radio", name="Other words in one place").check()
@@ -167,7 +169,7 @@ def test_the_open_view_follows_a_pressed_guess(page: Page) -> None:
 
 def test_explanations_are_tried_on_the_guess_and_on_the_text(page: Page) -> None:
     closer = page.locator("#masked-closer")
-    page.get_by_role("radio", name="Explanations on trial").check()
+    page.get_by_role("radio", name="Which words it depends on").check()
     expect_seen(closer.get_by_text("Better than chance here"), "Left out", in_window=True)
     shares = closer.get_by_role("region", name="Shares of the words")
     expect(shares.get_by_role("columnheader")).to_have_count(6)
@@ -177,6 +179,9 @@ def test_explanations_are_tried_on_the_guess_and_on_the_text(page: Page) -> None
         numbers = [float(text.replace("−", "-").strip("%")) for text in texts]
         assert numbers == sorted(numbers, reverse=True), method
         assert len(numbers) > 10
+    closer.get_by_role("combobox", name="Sorted by").select_option("The text")
+    repeated = shares.locator("tbody tr:has(sup) > :first-child").all_inner_texts()
+    assert repeated == ["Hello1", "you1", "Romeo1", "Hello2", "Romeo2", "you2"]
     trial = closer.get_by_role("region", name="The trial")
     expect(trial.get_by_role("row", name="Left out")).to_contain_text("20 of 20")
     expect(closer.locator(".js-plotly-plot .js-line")).to_have_count(25)
@@ -207,7 +212,7 @@ def test_each_closer_view_answers(page: Page, words: Locator) -> None:
     expect(closer).to_contain_text("Guesses for romeo")
 
 
-def test_the_model_writes_and_a_link_repeats_it(page: Page, words: Locator) -> None:
+def test_the_model_writes_and_a_link_repeats_it(page: Page, words: Locator, monkeypatch: pytest.MonkeyPatch) -> None:
     closer = page.locator("#masked-closer")
     page.get_by_role("radio", name="Write by unmasking").check()
     closer.get_by_role("button", name="Begin with [MASK]s alone").click()
@@ -239,3 +244,7 @@ def test_the_model_writes_and_a_link_repeats_it(page: Page, words: Locator) -> N
     closer.get_by_role("button", name="Put it into the sentences").click()
     wait_for_question(page, text=drawn, hidden="")
     expect(words).to_have_text(drawn.split())
+    monkeypatch.setattr(writing, "training_text", lambda asked: (None, True))
+    show(page, "masked-words", text="[MASK]", hidden="", view="write", length="5")
+    expect_seen(closer, "The text that this model was trained on is not here")
+    expect(closer.locator(".is-copied")).to_have_count(0)  # nothing is marked that could not be searched

@@ -82,7 +82,7 @@ def test_masked_words(odd: Page, tmp_path: Path, complaints: list[str]) -> None:
     assert all(token in shown for mask in guesses["masks"] for token, _ in mask["pieces"][0]["guesses"])
     assert repr(f"[MASK] {TEXT.removeprefix('<b> ')} [MASK]") in python_of(odd, "masked-download")
     expect(odd.locator("#masked-closer th").nth(1)).to_have_text("Rank of <b>")
-    kinds = {"Explanations on trial": "tbody th bdi", "Every word once": ".b-seen bdi"}
+    kinds = {"Which words it depends on": "tbody th bdi", "Every word once": ".b-seen bdi"}
     for kind, words in kinds.items():
         odd.get_by_role("radio", name=kind).check()
         shown = odd.locator(f"#masked-closer {words}")
