@@ -160,7 +160,8 @@ def test_what_a_recipe_needs_has_a_translation() -> None:
     recipes = [load_recipe(path) for path in sorted((ASSETS / "recipes").iterdir())]
     needs = [recipe.corpus.needs for recipe in recipes] + [recipe.needs for recipe in finetuning_recipes()]
     forms = [task.form for task in TASKS.values()]
-    assert len(set(needs)) > 8 and len(forms) == 5
+    assert len(set(needs)) > 8
+    assert len(forms) == 5
     assert missing([*forms, *filter(None, needs), *(each.title for each in recipes)]) == []
     assert {
         "The recipe '{A}' comes without a text; give it {B}.",
