@@ -54,6 +54,9 @@ export function show(translations) {
   observer.observe(document.body, { childList: true, characterData: true, subtree: true, attributeFilter: ATTRIBUTES });
 }
 
+/** Translate now, not at the end of this turn, what has just been written. */
+export const translateNow = () => changed(observer?.takeRecords() ?? []);
+
 /** An HTML page in the language of this one, with the texts for what its scripts will write. @param {string} html */
 export function saved(html) {
   const { documentElement: root } = new DOMParser().parseFromString(html, "text/html");

@@ -1,6 +1,7 @@
 // A part of the page as SVG text, which is drawn as a picture: light in either theme, under a title, without what can only be pressed.
 
 import { repaint } from "../colours.js";
+import { translateNow } from "../language/translator.js";
 import { el, svg } from "./elements.js";
 
 const MARGIN = 12;
@@ -175,6 +176,7 @@ function asPicture(element, work) {
     element.style.minWidth = `${element.offsetWidth + 2 * hidden}px`;
   }
   repaint();
+  translateNow(); // what was drawn anew
   try {
     return work();
   } finally {
@@ -208,6 +210,7 @@ function pictureNow(element, title) {
   const lines = el("div.b-picture-title", ...title.map((line) => el("p", { dir: "auto" }, line)));
   lines.style.width = `${Math.max(360, right - left)}px`;
   element.closest(".gradio-container")?.append(lines);
+  translateNow();
   const above = svg("g", parts(lines, lines.getBoundingClientRect()));
   const top = Math.max(0, y) - lines.offsetHeight;
   lines.remove();

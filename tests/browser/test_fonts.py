@@ -1,7 +1,9 @@
 """Letters follow the size that a browser has, tabs fit, and words of a saved picture keep their places."""
 
+import re
+
 import pytest
-from browser_steps import FIRST, TAB_RECORDS, VIEWPORT, expect_seen, open_tab, picture, show
+from browser_steps import FIRST, TAB_RECORDS, VIEWPORT, expect_seen, open_tab, picture, show, start, wait_for_status
 from playwright.sync_api import Page, expect
 
 
@@ -51,6 +53,30 @@ def test_every_tab_is_in_sight_in_a_narrow_window_and_with_large_letters(
         expect_seen(page.locator(f"#tab-{tab.name}-button"), tab.title, in_window=True)
     expect(page.locator("#start")).to_be_in_viewport(ratio=1)
     page.evaluate("document.documentElement.style.fontSize = ''")
+
+
+@pytest.mark.parametrize(("width", "size"), [(1366, "200%"), (950, "100%"), (390, "100%")])
+def test_the_guesses_of_a_run_have_room(page: Page, width: int, size: str) -> None:
+    page.set_viewport_size({"width": width, "height": 768})
+    open_tab(page, "Train")
+    if not page.locator("#run-guesses tbody tr").count():
+        start(page)
+        wait_for_status(page, "Finished")
+    page.evaluate("size => { document.documentElement.style.fontSize = size; }", size)
+    guesses = page.locator("#run-guesses tbody tr").first
+    expect(guesses).to_contain_text("First right at step")
+    page.locator("#run-guesses").evaluate("table => table.scrollIntoView()")
+    expect_seen(guesses.locator("td").first, re.compile("Romeo"), in_window=True)
+    found = guesses.evaluate(
+        """row => {
+            const [sentence, guess, , mark] = [...row.cells].map((cell) => cell.getBoundingClientRect());
+            const letter = parseFloat(getComputedStyle(row).fontSize), frame = row.closest(".b-guess-frame");
+            const isApart = guess.left >= sentence.right || guess.top >= sentence.bottom - 1;
+            return [sentence.width > 8 * letter, isApart, mark.right <= frame.getBoundingClientRect().right + 1];
+        }"""
+    )
+    page.evaluate("document.documentElement.style.fontSize = ''")
+    assert found == [True, True, True]
 
 
 def test_letters_are_twice_as_large_where_the_browser_s_font_size_is(page: Page) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from browser_steps import FIRST, VIEWPORT, letters, open_tab, picture, press_save, show
+from browser_steps import FIRST, VIEWPORT, expect_seen, letters, open_tab, picture, press_save, show
 from playwright.sync_api import Page, expect
 
 CELLS = "document.querySelector('#attention-map image').href.baseVal"
@@ -80,6 +80,18 @@ def test_a_picture_holds_what_scrolls_on_the_page(
     drawn = picture(page, button, name)
     assert page.evaluate(LOST, drawn) == [0, 0]
     assert page.evaluate(state, root) == before
+
+
+def test_a_picture_is_in_the_language_of_the_page(page: Page) -> None:
+    page.set_viewport_size(VIEWPORT)
+    show(page, "attention", **FIRST)
+    page.locator("#language").select_option("zh-CN")
+    expect_seen(page.locator("#attention-map"), "行是发出注意力的词，列是被关注的词。")
+    drawn = "".join(letters(picture(page, "#attention-download-png", "attention.png")))
+    page.locator("#language").select_option("en")
+    assert "行是发出注意力的词，列是被关注的词。" in drawn.replace(" ", "")
+    assert "Balcony自带" in drawn.replace(" ", "")
+    assert not re.search("attends|word|head|Weight", drawn)
 
 
 def test_a_picture_is_the_same_from_a_light_page_and_a_dark_one(page: Page) -> None:
