@@ -63,7 +63,10 @@ export function answered({ guess, bars = [], marked }) {
 
 /** A button that puts an example into the boxes above. @param {LabelledParts} example */
 function tryButton({ text: sentence, pair = "", choices }) {
-  const attempt = () => replace({ text: sentence, pair, hidden: [], choices: choices ?? null });
+  const attempt = () => {
+    replace({ text: sentence, pair, hidden: [], choices: choices ?? null });
+    document.getElementById("task-answer")?.scrollIntoView({ block: "nearest" });
+  };
   return button("Try", attempt, { "aria-label": `Try: ${sentence}` });
 }
 

@@ -93,6 +93,7 @@ def test_a_file_of_ones_own_is_learned_tried_and_compared(page: Page, tmp_path: 
     expect(page.locator("#task-examples li").first).to_have_attribute("data-right", re.compile("true|false"))
     page.locator("#task-examples").get_by_role("button").first.click()
     expect(page.locator("#task-answer li")).to_have_count(2)
+    expect_seen(page.locator("#task-answer .b-verdict"), re.compile("him|nobody"), in_window=True)
     type_sentence(page, "romeo")
     expect(page.locator("#question")).to_contain_text("romeo")
     page.locator("#language").select_option("zh-CN")
