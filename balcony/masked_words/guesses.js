@@ -1,6 +1,6 @@
 // The guesses for the masked words.
 
-import { bar, bringIn, button, direction, el, fill, note, notes, tools } from "../parts/elements.js";
+import { bar, bringIn, button, direction, el, fill, note, notes, roam, tools } from "../parts/elements.js";
 import { firstRight, NO_EARLIER_STEPS } from "../parts/first_right.js";
 import { count, percent } from "../parts/numbers.js";
 import { announce, latest, orError } from "../frame/page.js";
@@ -114,10 +114,14 @@ function card({ word, is_lacking: isLacking, pieces, own }, number, put) {
   const hidden = pieces.length > 1 ? "the hidden piece" : "the hidden word";
   const lists = pieces.map((each, piece) => [
     pieces.length > 1 && el("h4", `Piece ${piece + 1} of ${pieces.length}`),
-    ranked(each, (guess, rank) => line(guess, rank, hidden, number, piece, put)),
+    roam(
+      ranked(each, (guess, rank) => line(guess, rank, hidden, number, piece, put)),
+      put && !piece ? 2 : 1,
+    ),
   ]);
   const title = el("h3", `Mask ${number + 1}`, word && [" for ", el("bdi.b-hidden-word", word)]);
-  return el("section.b-card", title, isLacking && note(LACKING), lists, own && ownLine(own), el("p.b-first"));
+  const keys = el("p.b-empty.b-keys", { "data-no-picture": "" }, "The arrow keys go from word to word.");
+  return el("section.b-card", keys, title, isLacking && note(LACKING), lists, own && ownLine(own), el("p.b-first"));
 }
 
 /** The model's answer. @param {Guesses} value @param {Put | null} put */

@@ -77,6 +77,13 @@ def test_the_keyboard_trains_hides_a_word_and_reads_a_head(page: Page) -> None:
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Space")
     expect(page.locator("#masked-guesses h3")).to_have_text(["Mask 1 for how", "Mask 2 for Juliet"])
+    press_until_focused(page, ".b-guess button")
+    expect_seen(page.locator(".b-card").first, "The arrow keys go from word to word.", in_window=True)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".b-card").first.locator("li").nth(1).get_by_role("button").last).to_be_focused()
+    page.keyboard.press("Tab")  # a card is one stop
+    expect(page.locator(".b-card").nth(1).get_by_role("button").first).to_be_focused()
     press_until_focused(page, "#tab-attention-button", "Shift+Tab")
     page.keyboard.press("Enter")
     expect(page.locator("#attention-map .b-map-title")).to_have_text("Layer 1, head 1")
