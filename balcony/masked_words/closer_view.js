@@ -115,8 +115,10 @@ function swap({ places, place, answers, rows, notes: more }) {
     el("bdi", word),
     ...cells.map((p) => el("td.b-swap", p === null ? "–" : [bar(p, "mlm"), el("span.b-number", percent(p))])),
   ]);
-  const head = ["Word there", ...answers.map((answer) => el("bdi", answer))];
-  return [group, notes(more), scrolling("Other words in one place", table(head, lines, { numbers: Infinity }))];
+  const head = ["Word there", ...answers.map((answer) => el("bdi", answer))],
+    rated = scrolling("Other words in one place", table(head, lines, { numbers: Infinity })),
+    carry = button("Patch by hand", () => openTab({ tab: "step-by-step", stage: "map", place }));
+  return [group, notes(more), rated, tools(carry)];
 }
 
 /** The masked words as buttons, of which one is shown. @param {string[]} names @param {number} [shown] */

@@ -52,7 +52,7 @@ STAGES = (
         "map",
         "Map",
         "From left to right, each line is a token on its way to the answers. Press a part to open it, a word to see "
-        "what it attends to.",
+        "what it attends to. Below: carry a state of another text into this one.",
     ),
     (
         "pieces",

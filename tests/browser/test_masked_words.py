@@ -165,6 +165,9 @@ def test_the_open_view_follows_a_pressed_guess(page: Page) -> None:
     expect_seen(closer, "Explained: Juliet, ln p = ")
     page.get_by_role("radio", name="Other words in one place").check()
     expect(closer.get_by_role("columnheader", name=token, exact=True)).to_be_visible()
+    closer.get_by_role("button", name="Patch by hand").click()
+    expect(page.get_by_text("Below: carry a state of another text")).to_be_in_viewport(ratio=1)
+    expect(page.get_by_role("heading", name="Patch by hand")).to_be_visible()
 
 
 def test_explanations_are_tried_on_the_guess_and_on_the_text(page: Page) -> None:
