@@ -10,6 +10,7 @@ import { toggled } from "./numbers.js";
  * @property {string[]} columns
  * @property {ArrayLike<number | null>} values row by row; null where there is no number
  * @property {string} measure what the values are
+ * @property {boolean} [hasNames] whether the rows are names of the page, which are translated, and no person's words
  * @property {(value: number) => number} [level] of a value, -1 to 1; the value itself if not given
  * @property {number} [least] smaller values have no cell
  * @property {number[]} [ticks] values of the legend
@@ -116,8 +117,9 @@ function placed({ rows, columns, largest = LARGEST, letters = LETTERS }, room) {
  * A word at (x, y), which is its middle or one end; a word that is written from right to left keeps that order.
  * @param {string} word @param {Place} place @param {number} x @param {number} y
  * @param {"left" | "middle" | "right"} end @param {boolean} [turned] by a quarter to the left
+ * @param {boolean} [isName] of the page
  */
-function label(word, { letters, size }, x, y, end, turned) {
+function label(word, { letters, size }, x, y, end, turned, isName) {
   const dir = direction([word]);
   return svg(
     "text",
@@ -128,7 +130,7 @@ function label(word, { letters, size }, x, y, end, turned) {
       direction: dir,
       "text-anchor": end === "middle" ? "middle" : (end === "right") === (dir === "rtl") ? "start" : "end",
       class: "b-map-word",
-      translate: "no",
+      translate: isName ? null : "no",
       transform: turned ? `rotate(-90 ${x} ${y})` : null,
     },
     document.createTextNode(shortened(word, letters)),
@@ -137,10 +139,10 @@ function label(word, { letters, size }, x, y, end, turned) {
 }
 
 /** The words beside the rows and above the columns. @param {Heat} heat @param {Place} place */
-function labels({ rows, columns }, place) {
+function labels({ rows, columns, hasNames }, place) {
   const { side, left, top, middle, isTurned } = place;
   return [
-    rows.map((word, i) => label(word, place, left - 5, top + (i + 0.5) * side + middle, "right")),
+    rows.map((word, i) => label(word, place, left - 5, top + (i + 0.5) * side + middle, "right", false, hasNames)),
     columns.map((word, j) => {
       const x = left + (j + 0.5) * side;
       return isTurned

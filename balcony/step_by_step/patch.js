@@ -84,6 +84,7 @@ class PatchByHand {
       { carried, carried_head: head } = question;
     this.maps[kind].draw({
       rows: fractions.map((_, i) => levelName(i + Number(!isState))),
+      hasNames: true,
       columns: isState ? columns : fractions[0].map((_, i) => `${i + 1}`),
       values: fractions.flat(),
       level,
