@@ -339,7 +339,7 @@ def test_what_a_person_wrote_is_never_translated(chinese: Page, tmp_path: Path) 
             page.locator("#model-rename").click()
             page.locator("#model-name").fill(name)
             page.locator("#model-name").press("Enter")
-        expect(shown_model(page)).to_have_text(name or f"Run 1 · {WORD}")
+        expect(shown_model(page)).to_have_text(name or f"运行 1 · {WORD}")
     lesson = {
         "title": WORD,
         "steps": [{"text": WORD, "ask": f"{WORD}: {WORD}", "choices": [WORD, "a"], "right": 0, "answer": WORD}],

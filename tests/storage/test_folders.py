@@ -69,7 +69,8 @@ def test_a_folder_without_weights_opens_with_random_ones_and_says_so(write):
     assert 0.015 < float(model.tensors["bert.embeddings.word_embeddings.weight"].std()) < 0.02  # cut at two deviations
     assert len(fill_mask(model, "a [MASK]")) == 1, "its heads are random, not missing"
     save_checkpoint(model, folder)
-    assert not load_checkpoint(folder).random_weights
+    opened = load_checkpoint(folder)
+    assert (opened.random_weights, opened.recipe) == (True, None), "nobody has trained it since"
 
 
 @pytest.mark.parametrize(

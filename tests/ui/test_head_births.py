@@ -27,9 +27,10 @@ def test_all_steps_are_measured_in_parts_and_once(workspaces, space, run, monkey
     other = PageRequest(workspaces, space, Question(TEXTS[0], model=run.id))
     monkeypatch.setattr(module, "SECONDS", 0)  # one part of each answer
     of = 2 * len(run.snapshots)
-    found = [births(each)["parts"] for each in (asked, other, asked, other)]
+    first = births(asked)
+    assert first["said"] == "", "nothing is said before all patterns are known"
+    found = [first["parts"], *(births(each)["parts"] for each in (other, asked, other))]
     assert found == [[1, of], [1, of], [2, of], [2, of]], "two pages ask about one run"
-    assert births(asked)["said"] == "", "nothing is said before all patterns are known"
     monkeypatch.setattr(module, "SECONDS", 60)
     value = births(asked)
     assert value["parts"] == [of, of]
