@@ -64,7 +64,7 @@ def test_the_guesses_of_a_run_have_room(page: Page, width: int, size: str) -> No
         wait_for_status(page, "Finished")
     page.evaluate("size => { document.documentElement.style.fontSize = size; }", size)
     guesses = page.locator("#run-guesses tbody tr").first
-    expect(guesses).to_contain_text("First right at step")
+    expect_seen(guesses, "First right at step")
     page.locator("#run-guesses").evaluate("table => table.scrollIntoView()")
     expect_seen(guesses.locator("td").first, re.compile("Romeo"), in_window=True)
     found = guesses.evaluate(
