@@ -15,7 +15,7 @@ from balcony.attention.head_switches import batch_for, cost
 from balcony.attention.values import texts_and_layers
 from balcony.frame.page_request import PageRequest
 from balcony.frame.shown_model import description
-from balcony.parts.export import Row
+from balcony.parts.export import Row, with_imports
 from balcony.server.news import POINTS_AT_FIRST, thin
 from balcony.server.probe_lock import probe_lock
 from bert_core.data.batches import Batch
@@ -146,13 +146,11 @@ def births_code(asked: PageRequest) -> str:
     start = 'load_recipe("recipe.json"), read_corpus("text.txt")'  # of a text of one's own
     if "recipe" in known:
         start = f"load_recipe({known['recipe']!r}).override({known['settings']!r})"
-    return f"""from bert_core import TrainingService, head_births, head_patterns, load_recipe, read_corpus
-from bert_core import steepest_fall
-
-run = TrainingService().start({start}, seed={run.recipe.seed}).wait()
-steps = [snapshot.step for snapshot in run.snapshots]
-patterns = [head_patterns(snapshot.checkpoint(), {words}) for snapshot in run.snapshots]
-for birth in head_births(steps, patterns):
-    print(birth)
-print(steepest_fall(steps, [(row.step, row.mlm_loss) for row in run.history()]))
-"""
+    return with_imports(
+        f"run = TrainingService().start({start}, seed={run.recipe.seed}).wait()",
+        "steps = [snapshot.step for snapshot in run.snapshots]",
+        f"patterns = [head_patterns(snapshot.checkpoint(), {words}) for snapshot in run.snapshots]",
+        "for birth in head_births(steps, patterns):",
+        "    print(birth)",
+        "steepest_fall(steps, [(row.step, row.mlm_loss) for row in run.history()])",
+    )

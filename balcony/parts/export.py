@@ -86,8 +86,7 @@ def _no_formula(cell: Any) -> Any:
 def python_code(
     checkpoint: Checkpoint, *lines: str, off: Sequence[tuple[int, int]] = (), zeroed: Sequence[tuple[int, int]] = ()
 ) -> str:
-    """Python code that computes what a view shows, to run in the repository's root: it imports what it needs, loads the
-    model, and prints each line that is a value alone.
+    """`with_imports` of code that loads a model and computes what a view shows, to run in the repository's root.
 
     checkpoint: the name of a model on this machine is the path of its folder, from that root. off: heads of it that are
     switched off. zeroed: other parts of it, set to zero.
@@ -97,7 +96,12 @@ def python_code(
         name, hint = folder_name(name), ["# Download this model in the Models tab and unpack the zip here."]
     parts = f", {[*zeroed]}" if zeroed else ""
     less = [f"checkpoint = without_heads(checkpoint, {[*off]}{parts})"] if off or zeroed else []
-    code = "\n".join([*hint, f"checkpoint = load_checkpoint({name!r})", *less, *lines]).split("\n")
+    return with_imports(*hint, f"checkpoint = load_checkpoint({name!r})", *less, *lines)
+
+
+def with_imports(*lines: str) -> str:
+    """Python code that imports what these lines need and prints each of them that is a value alone."""
+    code = "\n".join(lines).split("\n")
     tree = ast.parse(source := "\n".join(code))
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     made = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {"torch", *_OF_PYTHON}
