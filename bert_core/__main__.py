@@ -607,13 +607,7 @@ def _open(options: argparse.Namespace, name: str, random_weights: bool = False) 
     folder = model_folder(name)
     if is_hub_name(name) and not (folder.exists() or folder.parent.exists()):
         _tell(f"Fetching {name} from the Hugging Face Hub")
-        with _bar(unit="B", unit_scale=True, unit_divisor=1024) as bar:
-
-            def show(done: int, total: int) -> None:
-                bar.total = total
-                bar.update(done - bar.n)
-
-            folder = fetch_checkpoint(name, progress=show)
+        folder = fetch_checkpoint(name)
     positions = getattr(options, "max_positions", None)
     checkpoint = load_checkpoint(folder, max_positions=positions, random_weights=random_weights)
     _tell(*checkpoint.notes)

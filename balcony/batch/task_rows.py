@@ -58,7 +58,7 @@ SHAPES = {  # of what the model reads, of what is right and of the logits
 def task_value(batches: TaskBatches, checkpoint: Checkpoint, step: int, shown: slice) -> dict[str, Any]:
     """The examples `shown` of the batch of a step, counted from 1, and a model's answers to its questions, as the batch
     view shows them. Windows of other steps, which have no answers, stand beside those of this one."""
-    batches, task = batches.copy(), batches.data.kind.name
+    task = batches.data.kind.name
     epoch = batches.epoch_of(step - 1)
     place = (step - 1) % batches.steps_per_epoch
     used: list[int] = epoch[place].tolist()
@@ -174,10 +174,16 @@ def _window(batches: TaskBatches, number: int, step: int) -> dict[str, Any]:
     }
     if row.offsets is not None:
         inside = np.flatnonzero(row.inside).tolist()
-        before = row.overlap(batches.rows[number - 1] if number > every.start else None)
-        after = batches.rows[number + 1].overlap(row) if number + 1 < every.stop else 0
+        before = batches.rows[number - 1].window.stop - row.window.start if number > every.start else 0
+        after = row.window.stop - batches.rows[number + 1].window.start if number + 1 < every.stop else 0
         shared = [*inside[:before], *inside[len(inside) - after :]]
-        found["window"] |= {"from": row.first + 1, "to": row.end, "before": before, "after": after, "shared": shared}
+        found["window"] |= {
+            "from": row.window.start + 1,
+            "to": row.window.stop,
+            "before": before,
+            "after": after,
+            "shared": shared,
+        }
     return found
 
 

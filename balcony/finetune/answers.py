@@ -79,11 +79,10 @@ def results_value(asked: PageRequest) -> dict[str, Any]:
         "notes": [*other_examples(shown.parts), *few_examples(len(found.judged)), *found.notes],
         "measures": [[title.replace("_", " "), round(number, 4)] for title, number in found.measures.items()],
         "count": len(found.judged),
-        "frequent": found.frequent,
         "always": found.always_right,
         "mistakes": sum(each.is_right is False for each in found.judged),
         "labels": list(found.labels),
-        "confusion": [list(row) for row in found.confusion],
+        "confusion": found.confusion,
         "examples": [example_value(each, found.labels) for each in found.judged[:MOST_SHOWN]],
     }
 

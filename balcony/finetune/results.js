@@ -1,7 +1,7 @@
 // What a fine-tuned model answers: about one example in detail, and about held-out examples with its mistakes first.
 
 import { asksFirst } from "../controls.js";
-import { bar, button, el, fact, fill, note, notes, own, tools, withTerms } from "../parts/elements.js";
+import { bar, button, el, fact, fill, note, notes, tools, withTerms } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
 import { ask, question, replace } from "../frame/question.js";
@@ -22,7 +22,6 @@ import { ask, question, replace } from "../frame/question.js";
  * @property {[name: string, value: number][]} measures
  * @property {number} count of examples
  * @property {number} mistakes
- * @property {string} frequent the most frequent label, "" where an example has none of its own
  * @property {number} always how many would be right with the most frequent answer for all
  * @property {string[]} labels
  * @property {number[][]} confusion
@@ -117,11 +116,9 @@ const sum = (counts) => counts.reduce((before, each) => before + each, 0);
 /** How many examples are right, and would be with one answer for all; "" where that is not said of them. @param {Results} results */
 export function verdictOf(results) {
   if (!isJudged(results)) return "";
-  const { count, mistakes, frequent, always, part } = results;
-  const blind = frequent
-    ? `Always answering “${own(frequent)}” would be right for ${always}.`
-    : `Always giving one and the same answer would be right for ${always}.`;
-  return `${count - mistakes} of ${part} right. ${blind}`;
+  const { count, mistakes, always, part } = results;
+  const right = `${count - mistakes} of ${part} right.`;
+  return `${right} Always giving one and the same answer would be right for ${always}.`;
 }
 
 /** The confusion matrix as a picture. @param {ReturnType<typeof heatMap>} map @param {Results} value */

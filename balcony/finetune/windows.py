@@ -29,7 +29,7 @@ def windows_value(asked: PageRequest, most: int | None = MOST_SHOWN) -> dict[str
     with probe_lock:
         rows = task_rows(checkpoint, example)
         found = task_logits(checkpoint, rows)
-    windows, before = [], None
+    windows, before = list[dict[str, Any]](), rows[0].window.start
     for row, logits in zip(rows, found):
         own = candidates(context, row, logits, config.best_answers, config.longest_answer)
         listed = [
@@ -43,9 +43,9 @@ def windows_value(asked: PageRequest, most: int | None = MOST_SHOWN) -> dict[str
             }
             for each in own[:most]
         ]
-        place = {"start": row.first, "end": row.end, "overlap": row.overlap(before)}
+        place = {"start": row.window.start, "end": row.window.stop, "overlap": before - row.window.start}
         windows.append({**place, "count": len(own), "candidates": listed})
-        before = row
+        before = row.window.stop
     return {"id": id_of(example, parts), "most": MOST_SHOWN, "windows": windows}
 
 
@@ -83,7 +83,7 @@ def windows_code(asked: PageRequest) -> str:
         checkpoint,
         f"question, context = {example.texts!r}",
         "rows = task_rows(checkpoint, (question, context))",
-        "[(row.first, row.end) for row in rows]  # windows, in tokens of the context",
+        "[row.window for row in rows]  # tokens of the context",
         "windows = zip(rows, task_logits(checkpoint, rows))",
         f"[candidates(context, *window, {config.best_answers}, {config.longest_answer}) for window in windows]",
     )

@@ -1,7 +1,6 @@
 """Models: choose the one that the page shows; keep, download and open models."""
 
 import contextlib
-import contextvars
 import dataclasses
 import functools
 import itertools
@@ -32,7 +31,7 @@ from bert_core.storage.checkpoint import (
     Checkpoint,
     load_checkpoint,
 )
-from bert_core.storage.hub import Progress, fetch_checkpoint
+from bert_core.storage.hub import fetch_checkpoint
 from bert_core.storage.untrusted import parse_json, read_limited
 from bert_core.storage.weights import CONFIG, weight_files
 from bert_core.tasks.prediction import task_of
@@ -74,7 +73,7 @@ class ModelsTab:
         self.remove.click(said(lambda values: self.act(values, self.drop)), inputs, changed, **QUIET)
         opened = self.uploaded.upload(said(self.open_uploaded), {*inputs, self.uploaded}, changed, **QUIET)
         opened.then(lambda: None, None, self.uploaded, **QUIET)
-        # Queued: Gradio shows progress. Several download at once, so that nobody waits for one visitor's model.
+        # Queued: Gradio shows that it works. Several download at once, so that nobody waits for one visitor's model.
         queued: dict[str, Any] = {"concurrency_limit": 4, "api_visibility": "private", "show_progress_on": self.name}
         gr.on([self.fetch.click, self.name.submit], said(self.open_named), {*inputs, self.name}, changed, **queued)
         download.click(said(self.pack), inputs, {page.file, page.messages}, **QUIET)
@@ -130,22 +129,14 @@ class ModelsTab:
 
         return self.act(values, opened)
 
-    def open_named(self, values: Values, progress: Any = gr.Progress()) -> dict[Any, Any]:  # noqa: B008  # Gradio fills it in
+    def open_named(self, values: Values) -> dict[Any, Any]:
         name = values[self.name].strip()
-        # The library downloads in its own threads, and Gradio finds the visitor of a progress bar by the context.
-        context = contextvars.copy_context()
-
-        def show_bytes(done: int, total: int) -> None:
-            megabytes = (round(done / 2**20, 1), round(total / 2**20, 1))
-            context.copy().run(progress, megabytes, desc=f"Fetching {name}", unit="MB")
 
         def fetched(asked: PageRequest) -> str:
             if not name:
                 raise CheckpointError("Type the name of a model first.")
             keep, limits = not self.workspaces.is_shared, self.workspaces.service.limits
-            return asked.space.add_model(
-                Model(name, "from the Hub", fetch_model(name, show_bytes, keep=keep, limits=limits))
-            )
+            return asked.space.add_model(Model(name, "from the Hub", fetch_model(name, keep=keep, limits=limits)))
 
         return self.act(values, fetched)
 
@@ -246,7 +237,7 @@ def name_in_files(checkpoint: Checkpoint, config: dict[str, Any]) -> str:
     return checkpoint.config.in_words
 
 
-def fetch_model(name: str, progress: Progress, *, keep: bool, limits: Limits = LOCAL) -> Checkpoint:
+def fetch_model(name: str, *, keep: bool, limits: Limits = LOCAL) -> Checkpoint:
     """The model with that name on the Hub. Raises CheckpointError.
 
     keep: leave the files in huggingface_hub's cache ; on a shared machine they would fill the disk.
@@ -254,6 +245,6 @@ def fetch_model(name: str, progress: Progress, *, keep: bool, limits: Limits = L
     with contextlib.ExitStack() as stack:
         cache = None if keep else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="balcony-hub-")))
         most = min(HUB_MEGABYTES * 2**20, 5 * limits.parameters)  # four bytes each, and the other files
-        folder = fetch_checkpoint(name, progress=progress, max_bytes=most, cache=cache)
+        folder = fetch_checkpoint(name, max_bytes=most, cache=cache)
         with _one_reader:
             return dataclasses.replace(load_checkpoint(folder, limits=limits), name=name.split("/")[-1])

@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from pathlib import Path
 from bert_core.config import CORPUS_KINDS, Limits
 from bert_core.data.decoding import decode
 from bert_core.data.sentences import FINAL_MARK, LONG_WORD, MARKS, MAX_WORD_CHARACTERS, UNSPACED, split_sentences
-from bert_core.errors import ConfigError, CorpusError, first_three, megabytes, noting, percent
+from bert_core.errors import ConfigError, CorpusError, first_three, megabytes, noting, percent, quoted
 
 WHOLE_BYTES = 2**30  # of a file that is read whole
 
@@ -30,7 +30,7 @@ _WORDS, _CHARACTERS = 25, 40  # with a mark among so many, a text has sentences
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _TIGHT = f"{UNSPACED}\u3001-\u3029\uff01-\uff9f"  # no space stands beside these
 _TIGHT_BREAK = re.compile(f"(?<=[{_TIGHT}])\n|\n(?=[{_TIGHT}])")
-_LONG_RUN = re.compile(rf"\S{{{MAX_WORD_CHARACTERS + 1},}}")  # is looked at more closely
+_LONG_RUN = re.compile(rf"\S{{{MAX_WORD_CHARACTERS + 1},}}")  # is found sooner than LONG_WORD, and most texts have none
 _REPEATED = 0.01  # of a text; said from there on
 
 
@@ -69,50 +69,27 @@ class Corpus:
     @classmethod
     def from_bytes(
         cls,
-        data: bytes | Mapping[str, bytes],
+        data: bytes,
         kind: str = "auto",
         name: str = "the file",
         encoding: str | None = None,
         limits: Limits | None = None,
-        most_documents: int | None = None,
     ) -> "Corpus":
-        """Read the content of a file, or of several by their names, one after the other.
+        """Read the content of a file.
 
         kind: one of KINDS, in the first three of which a blank line ends a document, or "auto", see `kind_of`. name:
-        for messages. encoding: see `decode`. limits: of a visitor. most_documents: read so many from the start. Raises
-        CorpusError if the text is too large, not plain text, empty, or a line is not a pair; ConfigError for another
-        kind or encoding."""
-        if kind not in CORPUS_KINDS:
-            raise ConfigError(f"The corpus kind {kind!r} is unknown; it can be one of: {', '.join(CORPUS_KINDS)}.")
-        files, notes = {name: data} if isinstance(data, bytes) else data, list[str]()
-        texts, lines = dict[str, str](), dict[str, list[str]]()
+        for messages. encoding: see `decode`. limits: of a visitor. Raises CorpusError if the text is too large, not
+        plain text, empty, or a line is not a pair; ConfigError for another kind or encoding."""
+        if limits and len(data) > (most := limits.upload_bytes):
+            raise CorpusError(f"{name} has {megabytes(len(data))}; the limit is {megabytes(most)}. Use a part.")
+        text, notes = decode(data, name, encoding)
         with noting(notes):
-            for file, content in files.items():
-                texts[file], said = _text_of(content, file, encoding, limits)
-                notes += said if len(files) == 1 else [f"{file}: {note}" for note in said]
-                lines[file] = [" ".join(line.split()) for line in texts[file].splitlines()]
-            if not any(map(any, lines.values())):
-                raise CorpusError(f"{name} is empty; type or paste at least two sentences.")
-            if empty := [file for file, each in lines.items() if not any(each)]:
-                notes.append(f"Files without text: {first_three(empty)}.")
-            used = kind
-            if kind == "auto":
-                used = kind_of([line for each in lines.values() for line in [*each[:_LINES_TESTED], ""]])
-                notes.append(f"Read as {used}: {KINDS[used]}. If that is wrong, choose another kind of text (--kind).")
-            divided = (
-                _pairs(texts[each], each) if used == "pairs" else _documents(lines[each], used) for each in files
-            )
-            documents = [*itertools.islice(itertools.chain.from_iterable(divided), most_documents)]
-            if len({len(pair) for pair in documents if used == "pairs"}) > 1:
-                raise CorpusError(f"Of {name}, only some have a label for each pair; read them apart.")
-            if not documents:
+            if limits and sum(text.count(mark) for mark in ("\n", *MARKS)) > limits.items:
                 raise CorpusError(
-                    f"{name} has no {used}: {KINDS[used]}. Choose another kind of text (--kind), or write it so."
+                    f"{name} has more than {limits.items:,} lines and sentence marks, the limit here. Use a part."
                 )
-        labels = [pair[2] == "1" for pair in documents if len(pair) == 3] if used == "pairs" else []
-        documents = [pair[:2] for pair in documents] if labels else documents
-        notes += _repeated(documents, used)
-        return cls(documents, name, tuple(notes), labels or None, kind, encoding)
+            documents, labels = _divided(text, kind, name, notes)
+        return cls(documents, name, tuple(notes), labels, kind, encoding)
 
     @classmethod
     def from_text(cls, text: str, kind: str = "auto", name: str = "the text", limits: Limits | None = None) -> "Corpus":
@@ -173,53 +150,80 @@ def read_corpus(
     encoding: str | None = None,
     most_documents: int | None = None,
 ) -> Corpus:
-    """Read a corpus from a file, a folder of files, several of both, or a string, which is a path only if it is one
-    line that names one.
+    """Read a corpus from a file, several, a folder, whose files are read in the order of their names, but for hidden
+    ones, or a string, which is a path only if it is one line that names one. Several files are one text.
 
     For a visitor's text use `Corpus.from_text`, which never opens a file. The others: see `Corpus.from_bytes`; of more
-    than 1 GB, most_documents has to be given, and that much is read."""
+    than 1 GB, most_documents has to be given, and 1 GB of each file is read."""
     if isinstance(path_or_text, str) and ("\n" in path_or_text or not os.path.exists(path_or_text)):
         return Corpus.from_text(path_or_text, kind).first(most_documents)
-    paths, notes = _files([path_or_text] if isinstance(path_or_text, str | os.PathLike) else path_or_text)
-    names = [path.name for path in paths]
-    names = names if len({*names}) == len(names) else [*map(str, paths)]
-    files, room, title = dict[str, bytes](), WHOLE_BYTES, first_three(names)
+    given = [path_or_text] if isinstance(path_or_text, str | os.PathLike) else path_or_text
+    paths = [path for each in map(Path, given) for path in (_files(each) if os.path.isdir(each) else [each])]
+    name, several = first_three(path.name for path in paths), len(paths) > 1
+    notes, texts = [f"Files read, in this order: {name}."] * several, list[str]()
     with noting(notes):
-        for name, path in zip(names, paths):
-            try:
-                with path.open("rb") as file:
-                    files[name] = file.read(room + 1)
-            except OSError as error:
-                raise CorpusError(f"The file {path} cannot be read ({error.strerror}); check its name.") from None
-            if (room := room - len(files[name])) >= 0:
-                continue
-            if most_documents is None:
-                raise CorpusError(
-                    f"{title} has more than {megabytes(WHOLE_BYTES)}; say with corpus.most_documents how many "
-                    "documents to read from its start."
-                )
-            files[name] = files[name][: files[name].rfind(b"\n") + 1]
-            rest = len(paths) - len(files)
-            notes += [f"Files after the first {megabytes(WHOLE_BYTES)}, left out: {rest}."] * bool(rest)
-            break
-        corpus = Corpus.from_bytes(files, kind, title, encoding, most_documents=most_documents)
-    return dataclasses.replace(corpus, notes=(*notes, *corpus.notes))
+        for path, data in zip(paths, _contents(paths, name, most_documents)):
+            text, said = decode(data, path.name, encoding)
+            texts.append(text)
+            notes += [f"{path.name}: {note}" for note in said] if several else said
+        documents, labels = _divided("\n\n".join(texts), kind, name, notes, most_documents)
+    return Corpus(documents, name, tuple(notes), labels, kind, encoding)
 
 
-def _files(given: Iterable[str | os.PathLike[str]]) -> tuple[list[Path], list[str]]:
-    """The files, each once, those of a folder in the order of their names; and notes on that."""
-    paths, notes = list[Path](), list[str]()
-    for each in map(Path, given):
-        inside = sorted(each.iterdir()) if os.path.isdir(each) else [each]
-        files = [path for path in inside if path == each or (path.is_file() and not path.name.startswith("."))]
-        if not files:
-            raise CorpusError(f"The folder {each} has no file of text; give one that has.")
-        notes += [f"In {each.name}, hidden or no files: {len(inside) - len(files):,}."] * (len(files) < len(inside))
-        paths += files
-    once = {path.resolve(): path for path in paths}
-    notes += [f"Files given more than once, read once: {len(paths) - len(once):,}."] * (len(once) < len(paths))
-    notes += [f"Files read, in this order: {first_three(path.name for path in once.values())}."] * (len(once) > 1)
-    return [*once.values()], notes
+def _files(folder: Path) -> list[Path]:
+    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    if not files:
+        raise CorpusError(f"The folder {folder} has no file of text; give one that has.")
+    return files
+
+
+def _contents(paths: Sequence[Path], name: str, most_documents: int | None) -> Iterator[bytes]:
+    """The content of each file, of a long one its first lines, where that is asked for."""
+    try:
+        if most_documents is None and sum(path.stat().st_size for path in paths) > WHOLE_BYTES:
+            raise CorpusError(
+                f"{name} has more than {megabytes(WHOLE_BYTES)}; say with corpus.most_documents how many documents to "
+                "read from its start."
+            )
+        for path in paths:
+            with path.open("rb") as file:
+                yield file.read(WHOLE_BYTES) + file.readline()
+    except OSError as error:
+        raise CorpusError(f"The file {error.filename} cannot be read ({error.strerror}); check its name.") from None
+
+
+def _divided(
+    text: str, kind: str, name: str, notes: list[str], most_documents: int | None = None
+) -> tuple[list[list[str]], list[bool] | None]:
+    """The documents of a text and the labels of its pairs, if it has some; adds notes. Errors: see `from_bytes`."""
+    if kind not in CORPUS_KINDS:
+        raise ConfigError(f"The corpus kind {kind!r} is unknown; it can be one of: {', '.join(CORPUS_KINDS)}.")
+    words, cut = 0, text
+    if _LONG_RUN.search(text):
+        cut, words = LONG_WORD.subn(lambda word: word[0][:MAX_WORD_CHARACTERS], text)
+    if words:
+        share = f"{percent(1 - len(cut) / len(text))} of the text is left out"
+        notes.append(f"Words cut after {MAX_WORD_CHARACTERS} characters: {words:,}; {share}.")
+    lines = [" ".join(line.split()) for line in cut.splitlines()]
+    if not any(lines):
+        raise CorpusError(f"{name} is empty; type or paste at least two sentences.")
+    used = kind
+    if kind == "auto":
+        used = kind_of(lines)
+        notes.append(f"Read as {used}: {KINDS[used]}. If that is wrong, choose another kind of text (--kind).")
+    divided = _pairs(cut, name) if used == "pairs" else _documents(lines, used)
+    documents = [*itertools.islice(divided, most_documents)]
+    if not documents:
+        raise CorpusError(f"{name} has no {used}: {KINDS[used]}. Choose another kind of text (--kind), or write it so.")
+    labels = None
+    if used == "pairs" and len(documents[0]) == 3:
+        labels = [label == "1" for _, _, label in documents]
+        documents = [pair[:2] for pair in documents]
+    units = [*map(tuple, documents)] if used == "pairs" else [*itertools.chain.from_iterable(documents)]
+    repeated, what = len(units) - len({*units}), "Pairs" if used == "pairs" else "Sentences"
+    if repeated and repeated >= _REPEATED * len(units):
+        notes.append(f"{what} that stand further up already: {repeated:,} of {len(units):,}.")
+    return documents, labels
 
 
 def kind_of(lines: Sequence[str]) -> str:
@@ -260,7 +264,7 @@ def _pairs(text: str, name: str) -> Iterator[list[str]]:
     columns = 0
     for number, line in enumerate(text.split("\n"), 1):
         cells = [cell.strip() for cell in line.split("\t")]
-        if not any(cells) or (number == 1 and cells[0].lower() == "quality"):
+        if not any(cells) or (len(cells) == 5 and cells[0] == "Quality"):  # a header of MRPC
             continue
         if len(cells) == 5:
             cells = [cells[3], cells[4], cells[0]]
@@ -268,38 +272,6 @@ def _pairs(text: str, name: str) -> Iterator[list[str]]:
         if len(cells) != columns or columns < 2 or not all(cells[:2]) or cells[2:] not in ([], ["0"], ["1"]):
             raise CorpusError(
                 f"Line {number} of {name} is not a pair; write text, tab, text, tab and 1 or 0, or MRPC's five columns,"
-                " or on all lines two texts with a tab between them."
+                f" or on all lines two texts with a tab between them. It is {quoted(line)}."
             )
         yield cells
-
-
-def _text_of(data: bytes, name: str, encoding: str | None, limits: Limits | None) -> tuple[str, list[str]]:
-    """The text of a file without long words, and notes; see `Corpus.from_bytes`."""
-    if limits and len(data) > (most := limits.upload_bytes):
-        raise CorpusError(f"{name} has {megabytes(len(data))}; the limit is {megabytes(most)}. Use a part.")
-    text, notes = decode(data, name, encoding)
-    with noting(notes):
-        if limits and sum(text.count(mark) for mark in ("\n", *MARKS)) > limits.items:
-            raise CorpusError(
-                f"{name} has more than {limits.items:,} lines and sentence marks, the limit here. Use a part."
-            )
-    text, cut = _without_long_words(text)
-    return text, [*notes, *cut]
-
-
-def _without_long_words(text: str) -> tuple[str, list[str]]:
-    """A text with its long words cut, and a note on it."""
-    words = sum(len(LONG_WORD.findall(run)) for run in _LONG_RUN.findall(text))
-    if not words:
-        return text, []
-    cut = LONG_WORD.sub(lambda word: word[0][:MAX_WORD_CHARACTERS], text)
-    share = f"{percent(1 - len(cut) / len(text))} of the text is left out"
-    return cut, [f"Words cut after {MAX_WORD_CHARACTERS} characters: {words:,}; {share}."]
-
-
-def _repeated(documents: list[list[str]], kind: str) -> list[str]:
-    """A note on the sentences or pairs that a text has more than once, where they are not few."""
-    units = [*map(tuple, documents)] if kind == "pairs" else [*itertools.chain.from_iterable(documents)]
-    repeated, what = len(units) - len(set(units)), "Pairs" if kind == "pairs" else "Sentences"
-    is_said = repeated > 0 and repeated >= _REPEATED * len(units)
-    return [f"{what} that stand further up already: {repeated:,} of {len(units):,}."] if is_said else []

@@ -20,9 +20,6 @@ _UNSEEN = re.compile(
     f"{_CONTROLS}|[\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
     "|(?<![\u0590-\U0010ffff])[\u200c\u200d]"
 )
-# Characters that an earlier conversion lost, UTF-8 that it read as another encoding, and marks of windows-1252 that it
-# read as Latin-1.
-_DAMAGED_CHARACTERS = re.compile("\ufffd|(?<![A-ZÀ-Þ])(?:Ã[\x80-\xbf]|Â[\xa0-\xbf])|â€\\S|[\x80-\x84\x86-\x9f]")
 
 
 def decode(
@@ -54,9 +51,9 @@ def decode(
                 f"{name} is not plain text ({place}); save it as UTF-8 text, or choose its encoding (--encoding)."
             )
     text, unseen = re.subn(_CONTROLS if keeps_characters or text.isascii() else _UNSEEN, "", text)
-    damaged = 0 if text.isascii() else len(_DAMAGED_CHARACTERS.findall(text))
     notes += [f"Controls and characters without width left out: {unseen:,}."] if unseen else []
-    notes += [f"Characters that were damaged before, such as \ufffd and Ã©: {damaged:,}."] if damaged else []
+    damaged = text.count("\ufffd")
+    notes += [f"Characters that were damaged before: {damaged:,}."] if damaged else []
     return text, notes
 
 

@@ -4,10 +4,9 @@ import contextlib
 import functools
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
-from bert_core.errors import CheckpointError, ignore, megabytes, quoted
+from bert_core.errors import CheckpointError, megabytes, quoted
 from bert_core.storage.tokenizer_file import TOKENIZER_FILES
 from bert_core.storage.weights import CONFIG, SHARDS, WEIGHTS
 
@@ -16,22 +15,18 @@ MAX_BYTES = 2 * 2**30  # bert-large has 1.3 GB
 _PART = "[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
 _NAME = re.compile(rf"(?!.{{0,191}}(--|\.\.)){_PART}/{_PART}(?<![.-])")
 
-Progress = Callable[[int, int], None]
-
 
 def is_hub_name(name: str) -> bool:
     """Whether a text has the form owner/model, such as google-bert/bert-base-uncased."""
     return _NAME.fullmatch(name) is not None
 
 
-def fetch_checkpoint(
-    name: str, *, progress: Progress = ignore, max_bytes: int = MAX_BYTES, cache: Path | None = None
-) -> Path:
+def fetch_checkpoint(name: str, *, max_bytes: int = MAX_BYTES, cache: Path | None = None) -> Path:
     """Download a model from the Hub and return the folder that `load_checkpoint` opens.
 
-    name: owner/model. progress: called with the downloaded and the total number of bytes, also from other threads.
-    max_bytes: of all files together. cache: a folder; None means huggingface_hub's own. No credentials are sent: a
-    visitor of a shared page must not read its owner's private models. Raises CheckpointError."""
+    name: owner/model. max_bytes: of all files together. cache: a folder; None means huggingface_hub's own. No
+    credentials are sent: a visitor of a shared page must not read its owner's private models. Raises CheckpointError.
+    """
     if not is_hub_name(name):
         raise CheckpointError(
             f"{quoted(name)} is not a model name of the Hub; give owner/model, such as google-bert/bert-base-uncased."
@@ -43,15 +38,14 @@ def fetch_checkpoint(
     patterns, options = [CONFIG, *TOKENIZER_FILES, WEIGHTS, SHARDS], {"token": False, "etag_timeout": 10}
     fetch = functools.partial(snapshot_download, name, cache_dir=cache, allow_patterns=patterns, **options)
     try:
-        files = fetch(dry_run=True, tqdm_class=_bar(ignore, 0))
+        files = fetch(dry_run=True)
         names, total = [file.filename for file in files], sum(file.file_size or 0 for file in files)
         if CONFIG not in names or not any(each.endswith(".safetensors") for each in names):
             raise CheckpointError(f"{name} has no {CONFIG} or no weights as safetensors; choose a model that has both.")
         if total > max_bytes:
             most = megabytes(max_bytes)
             raise CheckpointError(f"{name} has {megabytes(total)}; the limit is {most}. Use a smaller one.")
-        revision = files[0].commit_hash  # the one whose sizes are checked
-        return Path(fetch(revision=revision, tqdm_class=_bar(progress, total)))
+        return Path(fetch(revision=files[0].commit_hash))  # the one whose sizes are checked
     except (OSError, errors.HTTPError) as error:
         with contextlib.suppress(OSError):
             return Path(fetch(local_files_only=True))  # what an earlier call has downloaded
@@ -59,20 +53,3 @@ def fetch_checkpoint(
         raise CheckpointError(
             f"{name} was not downloaded ({reason}); check that it is a public model, the network and the disk."
         ) from None
-
-
-def _bar(progress: Progress, total: int) -> type:
-    """A progress bar that shows nothing and calls `progress`; of the library's three, for bytes written to disk."""
-    from huggingface_hub.utils import tqdm
-
-    class Bar(tqdm):
-        def __init__(self, *arguments: object, name: str | None = None, **options: object) -> None:
-            self.is_reported, self.done = name == "huggingface_hub.snapshot_download", 0
-            super().__init__(*arguments, **{**options, "disable": True})
-
-        def update(self, n: float | None = 1) -> None:
-            if self.is_reported:
-                self.done += int(n or 0)
-                progress(min(self.done, total), total)
-
-    return Bar

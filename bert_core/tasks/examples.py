@@ -1,6 +1,5 @@
 """Labelled examples of the five kinds of task, their batches and their files."""
 
-import copy
 import csv
 import hashlib
 import itertools
@@ -147,20 +146,17 @@ class TaskBatches:
     def measures(self, found: Sequence[Any]) -> Metrics:
         return self.data.kind.measures([each.label for each in self.data.examples], found, self.layout.labels)
 
-    def copy(self) -> "TaskBatches":
-        """The same batches for another thread; both share the rows."""
-        return copy.copy(self)
-
     def __getitem__(self, k: int) -> TaskBatch:
         return self.batch(self.epoch_of(k)[k % self.steps_per_epoch])
 
     def epoch_of(self, k: int) -> list[np.ndarray]:
         """The pass to which step k belongs: the numbers of the rows (of choices, of the examples) of each batch."""
-        number = k // self.steps_per_epoch
-        if number != self._pass[0]:
+        number, (drawn, found) = k // self.steps_per_epoch, self._pass
+        if number != drawn:
             rng = np.random.Generator(np.random.Philox(key=self.seed, counter=[0, 0, 0, number]))
-            self._pass = number, self._divided(rng.permutation(len(self._lengths)))
-        return self._pass[1]
+            found = self._divided(rng.permutation(len(self._lengths)))
+            self._pass = number, found  # in one, because other threads read batches too
+        return found
 
     def in_order(self) -> Iterator[tuple[np.ndarray, TaskBatch]]:
         """Every row once, the short ones first: the numbers of a batch's rows (of choices, of its examples), and it."""

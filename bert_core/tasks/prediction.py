@@ -156,11 +156,10 @@ class Judged:
 class Review:
     measures: Metrics
     always: Metrics  # what always giving the most frequent answer would get
-    frequent: str  # that answer, where it is a label of the whole example; else ""
     always_right: int  # examples for which it would be right
     judged: tuple[Judged, ...]  # all examples, mistakes first and of these the worst first
     labels: tuple[str, ...]  # names of labels or tags
-    confusion: tuple[tuple[int, ...], ...]  # how often each, a row, was predicted as each, a column; or empty
+    confusion: Sequence[Sequence[int]]  # how often each, a row, was predicted as each, a column; or empty
     notes: tuple[str, ...]  # labels that are written otherwise, what was cut, and what `verdict` says
 
 
@@ -174,14 +173,12 @@ def review(checkpoint: Checkpoint, data: TaskData) -> Review:
     judged.sort(key=lambda each: (bool(each.is_right), -each.mistake))
     sides = ((names_of(each.label), names_of(guess.label)) for each, guess in zip(data.examples, found))
     pairs = [pair for right, guessed in sides for pair in zip(right, guessed)]
-    table = tuple(map(tuple, confusion(pairs, labels) if pairs else ()))
     always, said = verdict(batches, loss)
     notes = (*data.notes[before:], *batches.cut(), *said)
-    measures, right = batches.measures([each.label for each in found]), [each.label for each in data.examples]
-    same = task.always(right)[1]
-    guesses, frequent = map(Prediction, same), same[0] if isinstance(right[0], str) else ""
-    always_right = sum(task.judge(each, guess, labels)[0] is True for each, guess in zip(data.examples, guesses))
-    return Review(measures, always, frequent, always_right, tuple(judged), labels, table, notes)
+    same = map(Prediction, task.always([each.label for each in data.examples])[1])
+    always_right = sum(task.judge(each, guess, labels)[0] is True for each, guess in zip(data.examples, same))
+    measures, table = batches.measures([each.label for each in found]), confusion(pairs, labels) if pairs else []
+    return Review(measures, always, always_right, tuple(judged), labels, table, notes)
 
 
 def verdict(batches: TaskBatches, loss: float) -> tuple[Metrics, list[str]]:

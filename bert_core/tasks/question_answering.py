@@ -91,11 +91,11 @@ class QuestionAnswering(Task):
         spans = np.array(context.offsets, np.int64).reshape(-1, 2)
         stride = min(config.stride or room // 2, room)
         starts = range(0, max(1, len(spans) - room + stride), stride)  # until a window reaches the end
-        windows = [slice(start, min(start + room, len(spans))) for start in starts]
+        windows = [range(start, min(start + room, len(spans))) for start in starts]
         # How much context a window shows on a token's poorer side; a hundredth for a long window, as Google's code.
         score = np.full((len(windows), len(spans)), -1.0)
         for row, window in zip(score, windows):
-            inside = np.arange(window.stop - window.start)
+            inside = np.arange(len(window))
             row[window] = np.minimum(inside, inside[::-1]) + 0.01 * len(inside)
         text, first = example.label[0] if example.label else ("", 0)
         answer = np.flatnonzero((spans[:, 1] > first) & (spans[:, 0] < first + len(text)))  # its tokens
@@ -108,10 +108,10 @@ class QuestionAnswering(Task):
                 target[0] = answer[[0, -1]] - window.start + before
             offsets = np.pad(spans[window], ((before, after), (0, 0)), constant_values=-1)
             widest = np.pad(score[:, window].argmax(0) == i, (before, after))
-            a, b = [*asked, layout.sep], [*context.ids[window], layout.sep]
+            a, b = [*asked, layout.sep], [*context.ids[window.start : window.stop], layout.sep]
             a, b = (b, a) if config.context_first else (a, b)
             ids, second = [layout.cls, *a, *b], len(a) + 1
-            shown = Row(ids, second, number, target, offsets=offsets, widest=widest, first=window.start)
+            shown = Row(ids, second, number, target, offsets=offsets, widest=widest, window=window)
             rows.append(replace(shown, lost=lost) if i == 0 else shown)
         return rows
 

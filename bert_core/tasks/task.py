@@ -79,7 +79,7 @@ class Row:
     offsets: np.ndarray | None = None
     # Of a window: (T,) whether no other window shows the token with more context on both sides.
     widest: np.ndarray | None = None
-    first: int = 0  # of a window: the index of its first token in the context
+    window: range = range(0)  # of a window: the indices of its tokens in the context
     lost: int = 0  # tokens of the texts for which there is no room
 
     @property
@@ -92,15 +92,6 @@ class Row:
         """Of a window: (T,) whether each token is of the context."""
         assert self.offsets is not None
         return self.offsets[:, 0] >= 0
-
-    @property
-    def end(self) -> int:
-        """Of a window: the index after its last token in the context."""
-        return self.first + int(self.inside.sum())
-
-    def overlap(self, before: "Row | None") -> int:
-        """Of a window: how many of its tokens in the context the window before it has too."""
-        return 0 if before is None else max(0, before.end - self.first)
 
     @property
     def answer(self) -> tuple[int, int] | None:
@@ -137,7 +128,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class TaskBatch:
-    """Rows as int64 tensors, padded to the longest; see `Row`."""
+    """Rows as int64 tensors, padded to the longest."""
 
     input_ids: Tensor  # (R, T), for choices (R, C, T), as the next two
     token_type_ids: Tensor
@@ -231,7 +222,6 @@ class Task:
         return rows
 
     def rows_of(self, example: Example, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
-        """The rows of one example. number: its index. texts: encoded."""
         label = layout.ids.get(example.label, example.label)
         target = None if label is None else np.array([label], np.float32 if isinstance(label, float) else np.int64)
         pairs = [(texts[0], choice) for choice in texts[1:]] if self.has_choices else [texts]
@@ -260,7 +250,6 @@ class Task:
         return float(-shares @ np.log(shares))
 
     def decode(self, example: Example, parts: Parts, layout: Layout) -> Prediction:
-        """A prediction from the logits of an example's rows."""
         scores = torch.from_numpy(parts[0][1]).softmax(-1)
         best = int(scores.argmax())
         return Prediction(layout.labels[best] if layout.labels else best, tuple(scores.tolist()))

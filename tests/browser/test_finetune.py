@@ -201,7 +201,7 @@ def test_a_run_is_paused_and_stopped_beside_the_train_tab(page: Page) -> None:
     open_tab(page, "Fine-tune")
     page.evaluate("document.body.classList.toggle('dark')")  # with no picture yet
     reason = page.locator("#fine-tune .b-reason")
-    expect_seen(reason, re.compile(r"test examples right\. Always answering"), in_window=True)
+    expect_seen(reason, re.compile(r"test examples right\. Always giving"), in_window=True)
     page.locator("#task-pause").click()
     expect_seen(reason, "Training step")  # the model that was tested is an earlier one now
     page.locator("#task-stop").click()

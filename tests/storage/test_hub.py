@@ -110,20 +110,13 @@ def small_hub(library, tiny_checkpoint, tmp_path) -> Iterator[SmallHub]:
 
 
 def test_a_model_is_fetched_by_name_and_only_its_needed_files(small_hub, tiny_checkpoint):
-    seen = []
-    folder = fetch_checkpoint(NAME, progress=lambda done, total: seen.append((done, total)))
+    folder = fetch_checkpoint(NAME)
     assert {path.name for path in folder.iterdir()} == {
         "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
     }  # fmt: skip
     assert not [path for path in small_hub.asked if path.endswith((".bin", ".md", ".h5")) or "onnx" in path]
     loaded = load_checkpoint(folder)
     assert loaded.config == tiny_checkpoint.config
-    total = sum(len(small_hub.files[path.name]) for path in folder.iterdir())
-    assert {whole for _, whole in seen} == {total}
-    counts = [done for done, _ in seen]
-    assert counts == sorted(counts)
-    assert len(set(counts)) >= 4
-    assert counts[-1] == total
 
 
 def test_no_credential_is_sent(small_hub):
@@ -234,11 +227,9 @@ def test_the_exam_takes_a_name_and_for_a_folder_sends_no_request(small_hub, tmp_
 def test_the_page_opens_a_model_by_name_and_leaves_nothing_on_a_shared_machine(
     keep, small_hub, tiny_checkpoint, tmp_path
 ):
-    shown = []
-    model = fetch_model(NAME, lambda done, total: shown.append(done), keep=keep)
+    model = fetch_model(NAME, keep=keep)
     assert (model.name, model.config) == ("tiny-bert", tiny_checkpoint.config)
     assert model.model.state_dict().keys() == tiny_checkpoint.model.state_dict().keys()
-    assert len(shown) > 1
     assert bool(list(tmp_path.glob("cache/models--*"))) == keep
 
 

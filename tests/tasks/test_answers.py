@@ -56,7 +56,7 @@ def test_a_context_may_stand_before_its_question(word_tokenizer):
         "[CLS] one two three four five six [SEP] where is it [SEP]",
         "[CLS] five six seven eight nine ten [SEP] where is it [SEP]",
     ]
-    assert [(row.second, row.first) for row in rows] == [(8, 0), (8, 4)]
+    assert [(row.second, row.window.start) for row in rows] == [(8, 0), (8, 4)]
     assert [texts(row, CONTEXT) for row in rows] == [CONTEXT.split()[:6], CONTEXT.split()[4:]]
     assert [row.target.tolist() for row in rows] == [[[0, 0]], [[3, 4]]]
     assert [np.flatnonzero(row.widest).tolist() for row in rows] == [[1, 2, 3, 4, 5], [2, 3, 4, 5, 6]]

@@ -322,7 +322,7 @@ def test_the_word_and_the_tag_can_be_chosen(read):
     assert data.examples == [Example(("Anna sings",), ("PROPN", "VERB"), ("Anna", "sings"))]
     assert data.notes[0] == "Words: column 2. Tags: column 3. Left out: column 1, column 4."
     with pytest.raises(CorpusError, match="leave out the choice of columns"):
-        read("o\tp\tx\ty\t0\n", CHOOSE, columns="1,2")
+        read("sent1,ending0,ending1,label\np,x,y,0\n", CHOOSE, columns="1,2")
 
 
 def test_white_space_within_a_word_stays_there(read):

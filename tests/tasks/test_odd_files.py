@@ -109,17 +109,6 @@ def test_endings_have_the_order_of_their_numbers_and_labels_may_have_a_point(rea
     assert (example.texts[1:], example.label) == (("He sang", "He fell"), 1)
 
 
-def test_the_right_choice_of_a_labelled_file_is_no_choice(read):
-    data = read("o\tp\tx\ty\t1\no\tp\tz\tw\t0\n", CHOOSE, labelled=False)
-    assert [each.texts[1:] for each in data.examples] == [("x", "y"), ("z", "w")]
-
-
-@pytest.mark.parametrize("text", ["", "1\n", "a\t1\n", "i\tHe ran.\t0\n"])
-def test_a_file_of_choices_with_too_few_columns_is_refused(read, text):
-    with pytest.raises(CorpusError, match=r"another number of choices|has no examples"):
-        read(text, CHOOSE)
-
-
 def squad(context, *answers):
     asked = [{"id": str(i), "question": "Where?", **answer} for i, answer in enumerate(answers)]
     return json.dumps({"data": [{"paragraphs": [{"context": context, "qas": asked}]}]})

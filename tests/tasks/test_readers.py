@@ -65,16 +65,13 @@ def test_numbers_for_regression(tmp_path):
     assert data.labels() == ()
 
 
-def test_choices_of_swag_and_codah(tmp_path):
+def test_choices_of_swag(tmp_path):
     swag = ',video-id,sent1,sent2,ending0,ending1,label\n0,v,He sits.,He,"eats, then sleeps.",flies.,0\n'
     expected = Example(("He sits.", "He eats, then sleeps.", "He flies."), 0)
     assert read(tmp_path, swag, "multiple-choice").examples == [expected]
     without_begin = "sent1,ending0,ending1,label\nHe sits.,He eats.,He flies.,1\n"
     expected = Example(("He sits.", "He eats.", "He flies."), 1)
     assert read(tmp_path, without_begin, "multiple-choice").examples == [expected]
-    codah = "o\tA boy runs. He\tsmiles.\tmelts.\ttalks.\t2\n"
-    expected = Example(("A boy runs. He", "smiles.", "melts.", "talks."), 2)
-    assert read(tmp_path, codah, "multiple-choice").examples == [expected]
 
 
 def squad(answers, context="Juliet lives in Verona, a town.", **more):
@@ -114,7 +111,7 @@ def test_the_same_forms_without_labels(tmp_path):
 
     assert first("one\n", "text-classification") == Example(("one",))
     assert first("sentence\tlabel\none\t1\n", "text-classification") == Example(("one",))
-    assert first("o\tp\tx\ty\n", "multiple-choice").texts == ("p", "x", "y")
+    assert first("sent1,ending0,ending1\np,x,y\n", "multiple-choice").texts == ("p", "x", "y")
     assert first(squad([]), "question-answering").label is None
     tagged = read(tmp_path, "Romeo\nsaw\n", "token-classification", labelled=False, columns="1").examples
     assert tagged == [Example(("Romeo saw",), None, ("Romeo", "saw"))]
@@ -132,6 +129,7 @@ NO_SQUAD = [
     *(squad([{**PLACE, "answer_start": each}]) for each in ("16", 1.5, None, [])),
     *(squad([{**PLACE, "text": each}]) for each in (7, None, ["Verona"])),
 ]
+ENDINGS = "sent1,ending0,ending1,label\n"
 MISTAKES = [
     (
         "text-classification",
@@ -148,9 +146,9 @@ MISTAKES = [
     ("text-classification", "\n\n", "task.txt .* empty|task.txt has no examples"),
     ("text-regression", "good\t1\nbad\tnan\n", "Line 2 of task.txt has the label 'nan'"),
     ("text-regression", "good\t1\nbad\tlow\n", "Line 2 of task.txt has the label 'low'"),
-    ("multiple-choice", "o\tp\tx\ty\t2\n", "Line 1 of task.txt has the label '2'; it must be from 0 to 1"),
-    ("multiple-choice", "o\tp\tx\ty\t1\no\tp\tx\ty\tz\t1\n", r"Line 2 of task.txt has another number of columns \(6\)"),
-    ("multiple-choice", "o\tp\n", "Line 1 of task.txt has an empty text or another number of choices"),
+    ("multiple-choice", ENDINGS + "p,x,y,2\n", "Line 2 of task.txt has the label '2'; it must be from 0 to 1"),
+    ("multiple-choice", ENDINGS + "p,x,y,z,1\n", r"Line 2 of task.txt has another number of columns \(5\)"),
+    ("multiple-choice", "sent1,ending0,label\np,x,0\n", "Line 2 of task.txt has an empty text or another number of"),
     ("multiple-choice", "sent2,ending0,label\n", "has no column 'sent1'"),
     (
         "multiple-choice",
@@ -180,7 +178,6 @@ FEW = dataclasses.replace(PUBLIC, items=9)
 LONG = [
     ("text-classification", "a\t1\n" * 5, r"task\.txt has 10 lines and columns; the limit here is 9\. Use a part"),
     ("text-regression", "a\t1\n" * 5, "has 10 lines and columns"),
-    ("multiple-choice", "o\tp\tx\ty\t0\n" * 2, "has 10 lines and columns"),
     ("multiple-choice", "sent1,sent2,ending0,ending1,label\na,b,c,d,0\n", "has 10 lines and columns"),
     ("token-classification", "a\tO\n" * 5, "has 10 lines and columns"),
     ("text-classification", "a\t1" + " " * PUBLIC.upload_bytes, "has more than 5 MB; use a part"),

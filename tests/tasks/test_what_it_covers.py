@@ -36,9 +36,7 @@ def test_every_task_says_what_always_the_same_answer_gets(kind, tiny_checkpoint)
 
 def test_how_many_examples_one_answer_for_all_has_right(tiny_checkpoint):
     def always_right(kind, *answers, text=("hello romeo",)):
-        found = review(tuned[kind], TaskData(kind, [Example(text, *each) for each in answers], "test"))
-        assert found.frequent == (name if kind == "text-classification" else "")
-        return found.always_right
+        return review(tuned[kind], TaskData(kind, [Example(text, *each) for each in answers], "test")).always_right
 
     kinds = ("text-classification", "text-regression", "multiple-choice", "question-answering", "token-classification")
     tuned = {kind: finetune(tiny_checkpoint, labelled(kind), **QUICK).checkpoint for kind in kinds}

@@ -189,7 +189,6 @@ def test_to_show_a_batch_changes_nothing_of_the_batches_of_training(tiny_checkpo
     before = batches.epoch_of(0)
     task_value(batches, run.after, 5 * batches.steps_per_epoch, slice(2))
     assert all(np.array_equal(one, other) for one, other in zip(batches.epoch_of(0), before))
-    assert batches.epoch_of(0) is before, "the pass of training is still there"
 
 
 @pytest.mark.parametrize("task", [*TASKS, None])
