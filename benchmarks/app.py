@@ -1,9 +1,7 @@
 """How quickly the page answers, alone and in a room of people, as Markdown tables.
 
-    python benchmarks/app.py [--only start link poll page room slider click stages base matrix memory load space class
-                             visitors workshop] [--repeat 40] [--seconds 5] [--visitors 30] [--pupils 60]
-                             [--lesson 120] [--leavers 100] [--crowd 200] [--passers 5000] [--minutes 15] [--watch]
-                             [--pictures FOLDER]
+    python benchmarks/app.py [--only start link poll page room slider click base load space class] [--repeat 40]
+                             [--seconds 5] [--visitors 30] [--pupils 60] [--lesson 120] [--crowd 200] [--minutes 15]
 
 Every part has a server process of its own on this machine, and asks it over loopback as the page does: in Chromium
 where something is drawn, else with the same questions from this process, which then needs the machine's cores too.
@@ -31,31 +29,18 @@ from classroom import classroom
 from crowd import Crowd, report
 from playwright.sync_api import Page
 from serving import FIRST_LOSS, PATIENCE, ROOT, Server, Visitor, chromium, free_port, row, spread, timed, visit
-from workshop import workshop
 
 from balcony.server.guard import PAGE_BURST
-from balcony.server.workspaces import FREE_AFTER
-from bert_core import BertConfig, BertForPreTraining, load_checkpoint, load_recipe, save_checkpoint
-from bert_core.probes.sentence_pairs import pair_matrix
+from bert_core import BertConfig, BertForPreTraining, load_checkpoint, save_checkpoint
 from bert_core.storage.checkpoint import Checkpoint
 
 SHIPPED = ROOT / "checkpoints" / "romeo-juliet"
 ROOM_SECONDS = 10  # within which a room of people presses Start
 PROBE_SECONDS = 3  # how often each of them looks at masked words meanwhile
-LEASE_SECONDS = 1.0  # of visitors who leave
 # Of a slow connection: milliseconds for a round trip, and bytes a second.
 LINK = {"offline": False, "latency": 300, "downloadThroughput": 1.6e6 / 8, "uploadThroughput": 1.6e6 / 8}
 ENDLESS = 1_000_000  # steps
-SHORT = 20
 HELLO = "import sys, gradio; gradio.Interface(str, 'text', 'text').launch(server_port=int(sys.argv[1]), quiet=True)"
-STAGES, TOKENS = "#steps [aria-label^='Stages'] button", "#steps [aria-label^='The token'] button"
-CHOOSE_STAGE = """async ([selector, index]) => {
-  const frame = () => new Promise(requestAnimationFrame), began = performance.now();
-  document.querySelectorAll(selector)[index].click();
-  await frame();
-  await frame();
-  return performance.now() - began;
-}"""
 # Tab, what is pressed there, what is drawn, and within how many milliseconds.
 CLICKS = [
     ("Masked words", "#question .b-word", "masked-guesses", "200 ms"),
@@ -75,15 +60,10 @@ def main() -> None:
         "room": room,
         "slider": slider,
         "click": click,
-        "stages": stages,
         "base": base,
-        "matrix": matrix,
-        "memory": memory,
         "load": load,
         "space": space,
         "class": classroom,
-        "visitors": visitors,
-        "workshop": workshop,
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=parts, default=list(parts), help="parts to measure")
@@ -92,12 +72,8 @@ def main() -> None:
     parser.add_argument("--visitors", type=int, default=30, help="people in the room, or on a Space")
     parser.add_argument("--pupils", type=int, default=60, help="people in a class")
     parser.add_argument("--lesson", type=float, default=120, help="seconds that the class trains")
-    parser.add_argument("--leavers", type=int, default=100, help="visitors who come, train and leave, twice")
     parser.add_argument("--crowd", type=int, default=200, help="visitors of the load, a quarter with their own texts")
-    parser.add_argument("--passers", type=int, default=5000, help="visitors who only open the page, or train shortly")
     parser.add_argument("--minutes", type=float, default=15, help="length of the load, or of a Space")
-    parser.add_argument("--watch", action="store_true", help="show the browsers of the workshop, slowly")
-    parser.add_argument("--pictures", type=Path, help="folder for screenshots of the workshop")
     options = parser.parse_args()
     print(f"{machine()}\n\n| what | measured | aim |\n|---|---|---|", flush=True)
     for name in options.only:
@@ -311,22 +287,6 @@ def click(options: argparse.Namespace) -> None:
             row(f"click on `{part}` until `{view}` is drawn", spread(clicks), aim)
 
 
-def stages(options: argparse.Namespace) -> None:
-    """Each stage of Step by step: when it is chosen, and when another token is."""
-    with Server() as server, chromium(server) as page:
-        page.get_by_role("tab", name="Step by step", exact=True).click()
-        page.wait_for_selector(TOKENS)
-        titles = page.locator(STAGES).all_text_contents()
-        for index, title in enumerate(titles):
-            chosen, others = [], []
-            for number in range(options.repeat):
-                page.evaluate(CHOOSE_STAGE, [STAGES, (index + 1) % len(titles)])
-                chosen.append(page.evaluate(CHOOSE_STAGE, [STAGES, index]))
-                others.append(timed(page, TOKENS, "steps", number=number + 2))
-            row(f"stage {title} chosen until it is drawn", spread(chosen), "200 ms")
-            row("the same when another token is chosen", spread(others), "200 ms")
-
-
 def base(options: argparse.Namespace) -> None:
     """The grid of all heads at the sizes of BERT base, for 64 tokens."""
     known = load_checkpoint(SHIPPED)
@@ -353,61 +313,6 @@ def base(options: argparse.Namespace) -> None:
             size = download.value.path().stat().st_size / 2**20
     row("12 x 12 heads, 64 tokens: click until the grid is drawn", spread(clicks), "1,500 ms")
     row("its picture (PNG)", f"{size:.2f} MB", "2 MB")
-
-
-def matrix(options: argparse.Namespace) -> None:
-    """P(IsNext) of every sentence of the dialogue against every other."""
-    checkpoint, corpus, spent = load_checkpoint(SHIPPED), load_recipe("romeo-juliet").source(), []
-    for _ in range(options.repeat):
-        began = time.perf_counter()
-        judged = pair_matrix(checkpoint, corpus)
-        spent.append((time.perf_counter() - began) * 1000)
-    row(f"matrix of {judged.probabilities.numel()} pairs of sentences", spread(spent, digits=1), "150 ms")
-
-
-def memory(options: argparse.Namespace) -> None:
-    """Visitors come, train, look and leave, twice; what is left after the lease."""
-
-    def come(_: int) -> None:
-        visitor = Visitor(server)
-        visitor.change(training__steps=SHORT)
-        visitor.start()
-        for _ in visitor.watch():
-            pass
-        visitor.look()
-        visitor.leave()
-
-    def told(facts: dict[str, Any]) -> str:
-        return ", ".join(f"{kind} {number}" for kind, number in facts["alive"].items()) + f"; {facts['memory']:.0f} MB"
-
-    with Server(lease=LEASE_SECONDS) as server, ThreadPoolExecutor(10) as people:
-        row("alive before anybody comes; memory of the server", told(server.facts(count=True)))
-        for wave in ("the first", "the next"):
-            list(people.map(come, range(options.leavers)))
-            row(f"when {wave} {options.leavers} visitors have trained", told(server.facts(count=True)))
-            time.sleep(FREE_AFTER * LEASE_SECONDS + 4)
-            row("after their lease", told(server.facts(count=True)), "as before")
-
-
-def visitors(options: argparse.Namespace) -> None:
-    """Thousands open the page and leave; each fiftieth trains."""
-
-    def come(number: int) -> None:
-        visitor = Visitor(server)
-        if number % 50 == 0:
-            visitor.change(training__steps=SHORT)
-            visitor.start()
-            for _ in visitor.watch():
-                pass
-        visitor.leave()
-
-    with Server(lease=LEASE_SECONDS, is_public=True) as server, ThreadPoolExecutor(4) as people:
-        for count in range(0, options.passers, options.passers // 10):
-            list(people.map(come, range(count, count + options.passers // 10)))
-            time.sleep(FREE_AFTER * LEASE_SECONDS + 4)
-            facts = server.facts(count=True)
-            measured = f"{facts['memory']:.0f} MB, {facts['files']} open files, {facts['threads']} threads"
-            row(f"after {count + options.passers // 10:,} visitors have come and gone", measured, "as after the first")
 
 
 def load(options: argparse.Namespace) -> None:

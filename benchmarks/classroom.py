@@ -108,7 +108,7 @@ def classroom(options: argparse.Namespace) -> None:
         delays, asked = list(room.delays), list(room.asked)
         connection = room.connected()
         shown = {"tab": "masked-words", "text": "hello romeo", "hidden": [1]}
-        room.ask(connection, "ask", "", TOKEN, "#text=hello+romeo&hidden=1", question=shown)
+        room.ask(connection, "ask", "", TOKEN, question=shown)
         question = room.ask(connection, "", "", 0)["round"]["number"]
         for token in room.trained:
             room.ask(connection, "guess", token, question, ["a"])

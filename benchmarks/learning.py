@@ -4,7 +4,6 @@
     python benchmarks/learning.py --corpus english.txt --minutes 10 --transformers per_device_train_batch_size=32
     python benchmarks/learning.py --corpus english.txt --minutes 20 \\
         --also "model.num_hidden_layers=4" --also "training.learning_rate=0.001 data.mask_probability=0.15"
-    python benchmarks/learning.py --own-texts FOLDER
 
 Each contestant trains for --turn seconds, then the next one does, until each has had its minutes; all begin with random
 weights. Only the time of training counts, with the drawing of batches. After each turn all are evaluated on the same
@@ -15,11 +14,6 @@ the recipe; losses can be compared only where the vocabulary is the same.
 and their defaults (batches of 8, a learning rate of 5e-5 that falls over three epochs), but for the arguments after
 --transformers. It has the same pairs as the recipe and finds them encoded. Needs the packages of
 tests/requirements.txt.
-
---own-texts trains on every .txt of a folder as the page does: with the default recipe and with the one that is chosen
-by the size of the text. A line has the hidden words of the held-out text that each model fills in, up to 2,000, always
-the same guess, and how many times as many the model has. Seconds are those of the processor in training, so that
-other programs do not count, divided by the number of threads: those of a machine with nothing else to do.
 """
 
 import argparse
@@ -37,19 +31,15 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from balcony.train import part_exam
-from bert_core import BertConfig, BertForPreTraining, load_recipe, prepare, read_corpus, recipe_for
+from bert_core import BertConfig, BertForPreTraining, load_recipe, prepare, read_corpus
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, UNK
 from bert_core.runs.job import Job
-from bert_core.runs.recipe import DEFAULT_RECIPE
-from bert_core.runs.train import Training
 from bert_core.training.evaluation import evaluate
 from bert_core.training.objective import StepRow
 
 _EVALUATION_BATCHES = 40
 _ASKED = 0.15  # of the held-out tokens, as in the paper
-_EXAMINED = 2_000  # held-out words of a text of one's own; the page asks fewer, which takes a moment
 
 
 class Contestant:
@@ -181,43 +171,6 @@ def _their_weights(model: nn.Module, ours: BertForPreTraining) -> dict[str, Tens
     return {name: theirs[name] for name in ours.state_dict()}
 
 
-def own_texts(folder: Path, also: Sequence[str]) -> None:
-    """Print what is learned from each text of a folder. also: settings that differ from the chosen recipe."""
-    part_exam.MOST_WORDS = _EXAMINED
-    print(
-        "| text | kB | recipe | layers, vocabulary, steps | estimated s | s | held-out words right | always | times |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|")
-    for path in sorted(folder.glob("*.txt")):
-        corpus = read_corpus(path)
-        recipes = {DEFAULT_RECIPE: load_recipe(DEFAULT_RECIPE), "by size": recipe_for(corpus)}
-        recipes |= {each: recipe_for(corpus).override(_settings(each)) for each in also}
-        for name, recipe in recipes.items():
-            print(
-                f"| {path.stem} | {path.stat().st_size / 1000:.0f} | {name} |{_learned(prepare(recipe, corpus))}",
-                flush=True,
-            )
-
-
-def _learned(prepared: Job) -> str:
-    """Train to the end and ask about the held-out text."""
-    training_, begun = Training(prepared), time.process_time()
-    for _ in training_:
-        pass
-    seconds = (time.process_time() - begun) / training_.trainer.threads
-    recipe, held_out = prepared.recipe, prepared.validation
-    sizes = f"{recipe.model.num_hidden_layers} x {recipe.model.hidden_size}, {recipe.model.vocab_size:,}"
-    steps = f"{recipe.training.total_steps:,} of {recipe.data.batch_size}"
-    learned = f" {sizes}, {steps} | {prepared.seconds(recipe.training.total_steps):.0f} | {seconds:.0f} |"
-    if held_out is None:
-        return f"{learned} nothing held out | | |"
-    training, longest = prepared.batches.encoded, recipe.data.sequence_length
-    asked = part_exam.examine_part(training_.newest.checkpoint(), held_out.encoded, training, longest)
-    words, constant = asked.words, asked.words.baseline / asked.words.asked
-    right, times = words.right / words.asked, words.right / max(1, words.baseline)
-    return f"{learned} {right:.1%} of {words.asked:,} | {constant:.1%} “{asked.frequent}” | {times:.1f} |"
-
-
 def _settings(text: str) -> dict[str, str]:
     return dict(each.split("=", 1) for each in text.split())
 
@@ -225,18 +178,13 @@ def _settings(text: str) -> dict[str, str]:
 def main() -> None:
     """Let all contestants train in turns and print what each has learned."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    text = parser.add_mutually_exclusive_group(required=True)
-    text.add_argument("--corpus", type=Path, help="the text to learn from")
-    text.add_argument("--own-texts", type=Path, metavar="FOLDER", help="with texts as a person brings them")
+    parser.add_argument("--corpus", type=Path, required=True, help="the text to learn from")
     parser.add_argument("--recipe", default="english-mini", help="of the first contestant")
     parser.add_argument("--also", action="append", default=[], metavar="SETTINGS", help="of a further contestant")
     parser.add_argument("--transformers", nargs="*", metavar="NAME=VALUE", help="let transformers.Trainer take part")
     parser.add_argument("--minutes", type=float, default=10, help="of training for each")
     parser.add_argument("--turn", type=float, default=30, help="seconds of training in a turn")
     options = parser.parse_args()
-    if options.own_texts:
-        own_texts(options.own_texts, options.also)
-        return
     recipe = load_recipe(options.recipe)
     corpus = read_corpus(options.corpus, kind=recipe.text_kind)
     torch.manual_seed(0)

@@ -6,7 +6,6 @@ JSON with its facts.
 
 import argparse
 import contextlib
-import gc
 import http.client
 import json
 import os
@@ -20,7 +19,6 @@ import threading
 import time
 import urllib.request
 import weakref
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -63,11 +61,10 @@ class Server:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         wait_for_app(self.port)
 
-    def facts(self, *, count: bool = False) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """cpu: seconds of processor time so far; steps: of all runs; memory: resident MB of the process and those that
-        it has started; kept: MB of runs: snapshots, texts, histories, what trains; threads; open files; alive: objects
-        by kind."""
-        print("count" if count else "facts", file=self._process.stdin, flush=True)
+        it has started; kept: MB of runs: snapshots, texts, histories, what trains."""
+        print("facts", file=self._process.stdin, flush=True)
         return json.loads(self._process.stdout.readline())
 
     def __enter__(self) -> "Server":
@@ -298,11 +295,9 @@ def serve() -> None:
     options = parser.parse_args()
     import balcony.app
     from balcony.server.memory import kept_bytes
-    from balcony.server.workspace import Workspace
-    from bert_core import BertForPreTraining, TrainingService
+    from bert_core import TrainingService
     from bert_core.config import LOCAL, PUBLIC
     from bert_core.runs.run import Run
-    from bert_core.runs.snapshots import Snapshot
 
     runs: weakref.WeakSet[Run] = weakref.WeakSet()
 
@@ -312,25 +307,18 @@ def serve() -> None:
                 runs.add(run := super().start(*arguments, **named))
             return run
 
-    def facts(count: bool) -> dict[str, Any]:
+    def facts() -> dict[str, Any]:
         with service.changed:
             steps = sum(run.progress().step for run in runs)
             kept = sum(map(kept_bytes, runs))
             kept += sum(run.training.trainer.nbytes for run in runs if run.training and run.status not in ENDED)
-        told = {"cpu": time.process_time(), "steps": steps, "memory": resident(), "kept": kept / 2**20}
-        files = Path("/proc/self/fd")
-        told |= {"threads": threading.active_count(), "files": len(list(files.iterdir())) if files.exists() else 0}
-        if count:
-            gc.collect()
-            kinds = Counter(map(type, gc.get_objects()))
-            told["alive"] = {kind.__name__: kinds[kind] for kind in (Workspace, Run, BertForPreTraining, Snapshot)}
-        return told
+        return {"cpu": time.process_time(), "steps": steps, "memory": resident(), "kept": kept / 2**20}
 
     answers = sys.stdout
 
     def answer() -> None:
-        for line in sys.stdin:
-            print(json.dumps(facts("count" in line)), file=answers, flush=True)
+        for _ in sys.stdin:
+            print(json.dumps(facts()), file=answers, flush=True)
         os._exit(0)
 
     service = Service(limits=PUBLIC if options.public else LOCAL)
