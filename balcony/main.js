@@ -53,8 +53,7 @@ addEventListener("click", ({ target }) => {
 const WHY = {
   reset: "There is no run yet; press Start.",
   stop: "No run trains.",
-  keep: "Only a step of your own run can be kept.",
-  remove: "Only a model that you opened or kept can be removed.",
+  remove: "Only a model that you opened can be removed.",
 };
 new MutationObserver(() => {
   for (const [id, why] of Object.entries(WHY)) {

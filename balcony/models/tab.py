@@ -26,11 +26,7 @@ from balcony.server.workspace import Model
 from balcony.views import hint, view
 from bert_core.config import CHECKPOINTS, LOCAL, Limits
 from bert_core.errors import CheckpointError, first_three
-from bert_core.storage.checkpoint import (
-    MODEL_FILES,
-    Checkpoint,
-    load_checkpoint,
-)
+from bert_core.storage.checkpoint import MODEL_FILES, Checkpoint, load_checkpoint
 from bert_core.storage.hub import fetch_checkpoint
 from bert_core.storage.untrusted import parse_json, read_limited
 from bert_core.storage.weights import CONFIG, weight_files
@@ -54,22 +50,20 @@ class ModelsTab:
                 view("train/facts", elem_id=FACTS)
                 with gr.Row():
                     download = gr.Button("Download", variant="primary", elem_id="download", min_width=120)
-                    self.keep = gr.Button("Keep a copy of this step", elem_id="keep", min_width=180)
                     self.remove = gr.Button("Remove from the list", elem_id="remove", min_width=160)
                 hint(
                     "A download is a zip of a Hugging Face folder, which <code>transformers</code> and this page open. "
                     "To continue training later, save the run: Train, “Save” below the curves."
                 )
                 hint(
-                    "What you have opened or kept here can be removed from the list. Compare removes a run of Train, "
+                    "What you have opened here can be removed from the list. Compare removes a run of Train, "
                     "and Fine-tune one of its own; models that come with Balcony stay."
                 )
                 hint(page.workspaces.losses)
         page.answer("facts", MODEL, (FACTS,), show)
         inputs, changed = page.inputs, {page.visitor, page.frame, page.messages}
-        page.changed(*MODEL)(self.allow, inputs, [self.keep, self.remove], **FOLLOWING)
+        page.changed(*MODEL)(self.allow, inputs, self.remove, **FOLLOWING)
         said = on_error(page.say)
-        self.keep.click(said(lambda values: self.act(values, keep_copy)), inputs, changed, **QUIET)
         self.remove.click(said(lambda values: self.act(values, self.drop)), inputs, changed, **QUIET)
         opened = self.uploaded.upload(said(self.open_uploaded), {*inputs, self.uploaded}, changed, **QUIET)
         opened.then(lambda: None, None, self.uploaded, **QUIET)
@@ -98,11 +92,10 @@ class ModelsTab:
         )
         self.fetch = gr.Button("Fetch", elem_id="hub-fetch", min_width=120)
 
-    def allow(self, values: Values) -> list[Any]:
-        """The buttons that can be pressed with the shown model."""
+    def allow(self, values: Values) -> Any:
+        """Whether the shown model can be removed."""
         asked = self.page.asked(values)
-        key, space = asked.question.model, asked.space
-        return [gr.update(interactive=key in models) for models in (space.runs, space.models)]
+        return gr.update(interactive=asked.question.model in asked.space.models)
 
     def act(self, values: Values, work: Callable[[PageRequest], str | None]) -> dict[Any, Any]:
         """Change the visitor's workspace and show the model with the key that `work` returns. Raises BertCoreError."""
@@ -167,12 +160,6 @@ def card_of(path: Path) -> dict[str, Any]:
     text = path.read_text(encoding="utf-8")
     paragraph = text.partition("\n# ")[2].split("\n\n")[1]
     return {"card": " ".join(paragraph.split()), "links": _TO_TRY.findall(text)}
-
-
-def keep_copy(asked: PageRequest) -> str:
-    """Keep the shown step as a model of its own."""
-    model = asked.model
-    return asked.space.add_model(Model(f"{model.title}, {model.detail}", "kept", model.checkpoint))
 
 
 def model_facts(model: Model) -> dict[str, Any]:
@@ -240,7 +227,7 @@ def name_in_files(checkpoint: Checkpoint, config: dict[str, Any]) -> str:
 def fetch_model(name: str, *, keep: bool, limits: Limits = LOCAL) -> Checkpoint:
     """The model with that name on the Hub. Raises CheckpointError.
 
-    keep: leave the files in huggingface_hub's cache ; on a shared machine they would fill the disk.
+    keep: leave the files in huggingface_hub's cache; on a shared machine they would fill the disk.
     """
     with contextlib.ExitStack() as stack:
         cache = None if keep else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="balcony-hub-")))
