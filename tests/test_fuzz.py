@@ -21,7 +21,6 @@ from helpers import load_tokenizer, make_model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from balcony.lessons.lesson_bar import lessons, read_lesson
 from balcony.server.files import unpack
 from bert_core.config import CORPUS_KINDS, PUBLIC, BertConfig
 from bert_core.data.corpus import Corpus
@@ -295,17 +294,6 @@ def test_task_files(model, content, task, labelled):
         data = load_task(path, task, labelled=labelled, limits=PUBLIC)
         assert data.examples
         data.with_labels_of(data.labels())
-
-
-@cases(300)
-@given(
-    st.one_of(
-        changed(next(iter(lessons().values()))).map(json_bytes), TEXTS.map(lambda text: text.encode("utf-8", "ignore"))
-    )
-)
-def test_lessons(data):
-    with expect_bounded():
-        assert read_lesson(data, "fuzz.json")["steps"]
 
 
 _MANY = 5 * 2**20

@@ -1,25 +1,17 @@
-// The bar of a lesson: its list, the text of a step and something to answer. A step sets the page's question; what was
-// opened stays while the browser tab is open. The name of the lesson and the
-// number of the step are parts of the question, so the address of the page carries them, and a link to what a person sees
-// within a lesson opens the lesson too. The lesson of a file has the name "file" there; the file itself is kept in the
-// browser tab and no link carries it. The server checks every file, so this module draws only what is well-formed.
+// The bar of a lesson: its list, the text of a step and something to answer. A step sets the page's question. The name of the
+// lesson and the number of the step are parts of the question, so the address of the page carries them, and a link to what a
+// person sees within a lesson opens the lesson too. The server checks every lesson, so this module draws only what is
+// well-formed.
 
 import { popover } from "../controls.js";
 import { button, disable, el, fill, note, own, withTerms } from "../parts/elements.js";
-import { keep, kept, on, orError, visitor } from "../frame/page.js";
-import { ask, changedParts, onPart, parsed, question, restore } from "../frame/question.js";
+import { on, visitor } from "../frame/page.js";
+import { ask, onPart, parsed, question, restore } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 import { terms } from "./terms.js";
 
-const OWN = "file";
-const NOT_IN_LINK = "A link does not carry the lesson of a file. Open the file under Lessons.";
-
-/** @typedef {{question: Record<string, any>, text: string, ask: string, choices: string[], right: number | null, answer: string, hide: string[]}} Step see read_lesson in balcony/lessons/lesson_bar.py */
+/** @typedef {{question: Record<string, any>, text: string, ask: string, choices: string[], right: number | null, answer: string}} Step see Step in balcony/lessons/lesson_bar.py */
 /** @typedef {{title: string, steps: Step[], error?: string}} Lesson */
-
-/** Whether the page shows what these parts of a question say; the frame adds the recipe later. @param {Record<string, any>} parts */
-const isView = (parts) =>
-  JSON.stringify({ ...parts, recipe: null }) === JSON.stringify({ ...changedParts(), recipe: null });
 
 export class LessonBar {
   /** @type {Lesson | null} */
@@ -28,26 +20,19 @@ export class LessonBar {
   isWhole = false; // its step sets the view when it opens
   isGoing = false;
   painted = ""; // the lesson and the step that are drawn
-  /** What the page showed before a lesson was opened. @type {Record<string, any> | null} */
-  before = null;
-  hiding = el("style");
   problem = el("div");
   body = el("section.b-lesson", { id: "lesson-body", hidden: "" });
-  file = el("input", { type: "file", accept: ".json", id: "lesson-file", hidden: "", onchange: () => this.read() });
 
   /** @param {HTMLElement} root @param {ViewContext} context */
   constructor(root, { options }) {
     this.options = options;
-    document.head.append(this.hiding);
     root.append(this.problem, this.body);
-    this.list = popover(
+    const list = popover(
       "Lessons",
       { id: "lessons-list" },
       options.lessons.map(([name, title]) => button(title, () => this.begin(name), { id: `lesson-${name}` })),
-      button("Open a file…", () => this.file.click(), { id: "lesson-open" }),
     );
     onPart(["lesson"], () => this.open().catch(console.warn));
-    onPart(["model"], () => question.lesson || this.complain(""));
     on("restored", () => {
       // An address with nothing but a lesson shows the view of its step; one with more shows that.
       const parts = Object.keys(parsed(location.hash) ?? {});
@@ -55,7 +40,7 @@ export class LessonBar {
       this.reopen();
     });
     visitor.known.then(() => {
-      document.querySelector(".b-frame-tools")?.prepend(this.list, this.file);
+      document.querySelector(".b-frame-tools")?.prepend(list);
       if (!location.hash && options.begin) this.begin(options.begin);
     });
   }
@@ -67,23 +52,17 @@ export class LessonBar {
 
   /** A text of the lesson; one that a person wrote stays as it is. @param {string} text */
   theirs(text) {
-    return [OWN, this.options.begin].includes(question.lesson) ? own(text) : text;
-  }
-
-  /** @param {string} text */
-  complain(text) {
-    fill(this.problem, text && note(text, true));
+    return question.lesson === this.options.begin ? own(text) : text;
   }
 
   async open() {
     if (question.lesson === this.opened) return this.paint();
     const name = (this.opened = question.lesson);
     /** @type {Lesson | null} */
-    let found = name === OWN ? kept("lesson", "") : name && (await answer("lesson", name));
+    const found = name ? await answer("lesson", name) : null;
     if (name !== question.lesson) return;
-    if (name === OWN) found ??= { title: "", steps: [], error: NOT_IN_LINK };
-    this.complain(found?.error ?? "");
-    this.lesson = found?.error ? null : found || null;
+    fill(this.problem, found?.error && note(found.error, true));
+    this.lesson = found?.error ? null : found;
     if (found?.error) {
       this.opened = "";
       ask({ lesson: "", at: 0 });
@@ -99,9 +78,8 @@ export class LessonBar {
     this.open().catch(console.warn);
   }
 
-  /** Open a lesson of the program at its first step. @param {string} name */
+  /** Open a lesson at its first step. @param {string} name */
   begin(name) {
-    this.before = question.lesson ? this.before : changedParts();
     this.opened = "";
     this.isWhole = true;
     ask({ lesson: name, at: 0 });
@@ -119,47 +97,14 @@ export class LessonBar {
     this.paint();
   }
 
-  /** Open a lesson from a file. */
-  async read() {
-    const chosen = this.file.files?.[0];
-    if (!chosen) return;
-    const text = await chosen.slice(0, this.options.most).text();
-    this.file.value = "";
-    const found = /** @type {Lesson} */ (await orError(answer("lesson", chosen.name, text)));
-    if (found.error) return this.complain(found.error);
-    keep("lesson", "", found);
-    this.lesson = found;
-    this.opened = OWN;
-    this.complain("");
-    ask({ lesson: OWN, at: 0 });
-    this.go(0);
-  }
-
-  /** Close the lesson. The page goes on showing what the person looks at, and offers what was there before. */
+  /** Close the lesson. The page goes on showing what the person looks at. */
   close() {
-    const { before } = this;
-    this.lesson = this.before = null;
-    this.opened = "";
-    this.complain("");
     ask({ lesson: "", at: 0 });
-    const leave = () => document.getElementById("lessons-list")?.focus({ preventScroll: true }); // its button goes
-    leave();
-    if (!before || isView(before)) return;
-    const goBack = () => {
-      this.complain("");
-      restore(before);
-      leave();
-    };
-    const back = button("Back to what you looked at before", goBack, { id: "lesson-before" });
-    fill(this.problem, el("div.b-tools", note("The page still shows the view of the lesson."), back));
+    document.getElementById("lessons-list")?.focus({ preventScroll: true }); // the pressed button goes
   }
 
-  /** Draw the lesson, and hide what its step hides. */
   paint() {
-    const { lesson, step, body } = this,
-      { parts } = this.options,
-      hide = step?.hide ?? [];
-    this.hiding.textContent = hide.map((part) => `${parts[part]} { display: none !important; }`).join("\n");
+    const { lesson, step, body } = this;
     body.hidden = !lesson;
     if (!lesson) {
       this.painted = "";

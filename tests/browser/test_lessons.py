@@ -1,80 +1,70 @@
-"""Lessons: opened from a file, and the shipped ones from the list and by link."""
+"""Lessons: that of a file, and the shipped ones from the list and by link."""
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from browser_steps import (
-    FIRST,
-    change_setting,
-    expect_seen,
-    open_tab,
-    show,
-    shown_model,
-    start,
-    type_sentence,
-    wait_for_question,
-    wait_for_status,
-)
+from browser_steps import FIRST, Tabs, expect_seen, open_tab, show, type_sentence, wait_for_question
 from playwright.sync_api import Page, expect
 
-HOSTILE = '{"title": "<img src=x onerror=alert(1)>", "steps": [{"text": "<b>$x$</b>", "question": {"tab": "?"}}]}'
-REFUSED = "broken.json, step 1: its “hide” cannot be used; see docs/lessons-and-class.md."
-
-
 LESSON = {
-    "title": "Mine",
+    "title": "<img src=x onerror=alert(1)>",
     "steps": [
         {
             "question": {"tab": "masked-words", **FIRST, "hidden": [12]},
-            "text": "A hidden word",
+            "text": "<b>$x$</b> A hidden word",
             "ask": "Which?",
             "choices": ["romeo", "juliet"],
             "right": 1,
             "answer": "It is her name.",
-            "hide": ["closer-view"],
         },
         {"question": {"tab": "attention", "text": "thank you romeo", "head": [1, 2]}},
     ],
 }
 
 
-def test_a_lesson_is_opened_from_a_file(visit: Callable[..., Page], tmp_path: Path) -> None:
-    (tmp_path / "lesson.json").write_text(json.dumps(LESSON))
-    page = visit()
-    page.locator("#lesson-file").set_input_files(tmp_path / "lesson.json")
-    expect(page.locator("#lesson-body h2")).to_have_text("Mine")
+@pytest.fixture
+def page_with_a_lesson(tabs: Tabs, service: Any, shipped: Path, tmp_path: Path) -> Iterator[Page]:
+    """The page of a server that begins with LESSON."""
+    import balcony.app
+
+    path = tmp_path / "lesson.json"
+    path.write_text(json.dumps(LESSON))
+    app, url, _ = balcony.launch(service, shipped=[shipped], lesson=path, prevent_thread_lock=True, quiet=True)
+    own = Tabs(tabs.browser, url)
+    with own.visits() as visit:
+        yield visit()
+    assert own.complaints == []
+    app.get_blocks().close(verbose=False)
+
+
+def test_the_page_begins_with_the_lesson_of_a_file(page_with_a_lesson: Page) -> None:
+    page = page_with_a_lesson
+    expect(page.locator("#lesson-body h2")).to_have_text(LESSON["title"])
+    expect_seen(page.locator("#lesson-body"), "<b>$x$</b> A hidden word", in_window=True)
     wait_for_question(page, **FIRST, tab="masked-words")
     expect(page.locator("#masked-guesses section")).to_have_count(1)
-    expect(page.locator("#masked-beside")).to_be_hidden()
     page.locator("#lesson-choice-0").click()
     expect(page.locator("#lesson-body [role=status]")).to_have_text("Not this one.")
     page.locator("#lesson-choice-1").click()
     expect(page.locator("#lesson-body [role=status]")).to_have_text("Right. It is her name.")
+    page.locator("#language").select_option("zh-CN")
+    expect(page.locator("#lesson-body [role=status]")).to_have_text("正确。 It is her name.")  # nobody translates it
+    page.locator("#language").select_option("en")
     page.locator("#lesson-next").click()
     wait_for_question(page, tab="attention", text="thank you romeo", head="1.2", pair=None)
     expect(page.locator("#attention-map .b-map-word").first).to_be_visible()
     page.reload()
     expect(page.locator("#lesson-step")).to_have_text("Step 2 of 2")
-    (tmp_path / "hostile.json").write_text(HOSTILE)
-    page.locator("#lesson-file").set_input_files(tmp_path / "hostile.json")
-    expect_seen(page.locator("#lesson-body"), "<b>$x$</b>", in_window=True)
-    assert page.title() == "Balcony"
-    (tmp_path / "broken.json").write_text('{"title": "T", "steps": [{"hide": ["body"]}]}')
-    page.locator("#lesson-file").set_input_files(tmp_path / "broken.json")
-    expect(page.locator("#lesson [role=alert]")).to_have_text(REFUSED)
+    page.locator("#lessons-list").click()
+    expect(page.locator("#lesson-given")).to_have_text(LESSON["title"])
 
 
-def test_a_lesson_ends_with_the_next_one_and_leads_back_to_what_was_shown(page: Page) -> None:
-    change_setting(page, "steps", "3")
-    start(page)
-    wait_for_status(page, "Finished")
-    mine = shown_model(page).inner_text()
+def test_a_lesson_ends_with_the_next_one(page: Page) -> None:
     page.set_viewport_size({"width": 1366, "height": 657})
-    open_tab(page, "Next sentence")
-    type_sentence(page, "romeo juliet")
     page.locator("#lessons-list").click()
     page.locator("#lesson-what-bert-learns").click()
     expect(page.locator("#lesson-step")).to_have_text("Step 1 of 6")
@@ -83,30 +73,14 @@ def test_a_lesson_ends_with_the_next_one_and_leads_back_to_what_was_shown(page: 
     for k in range(2, 7):
         page.locator("#lesson-next").click()
         expect(page.locator("#lesson-step")).to_have_text(f"Step {k} of 6")
-    end, before = page.locator("#lesson-end"), page.locator("#lesson-before")
+    end = page.locator("#lesson-end")
     expect(end).to_have_text("Next lesson: What a head attends to")
     expect(end).to_be_in_viewport(ratio=1)
     end.click()
     expect_seen(page.locator("#lesson-step"), "Step 1 of", in_window=True)
     page.locator("#lesson-close").click()
-    expect(shown_model(page)).to_have_text("romeo-juliet")
-    before.click()
-    expect(shown_model(page)).to_have_text(mine)
-    expect(page.get_by_role("tab", name="Next sentence")).to_have_attribute("aria-selected", "true")
-    expect_seen(page.locator("#next-verdict"), "follow")
-    expect_seen(page.locator("#question .b-chips").first, "romeo")
-    expect(before).to_be_hidden()
+    expect(page.locator("#lesson-body")).to_be_hidden()
     assert page.locator("#lesson").bounding_box() is None  # nor does it leave a gap
-    # Also where the lesson has the same model.
-    page.locator("#model-picker").select_option("romeo-juliet")
-    page.locator("#lessons-list").click()
-    page.locator("#lesson-what-a-head-looks-at").click()
-    expect_seen(page.locator("#lesson-step"), "Step 1 of")
-    page.locator("#lesson-close").click()
-    before.click()
-    expect(page.get_by_role("tab", name="Next sentence")).to_have_attribute("aria-selected", "true")
-    expect_seen(page.locator("#question .b-chips").first, "romeo")
-    expect(before).to_be_hidden()
 
 
 def test_a_link_opens_a_lesson_and_the_page_answers(visit: Callable[..., Page]) -> None:
@@ -114,7 +88,6 @@ def test_a_link_opens_a_lesson_and_the_page_answers(visit: Callable[..., Page]) 
     expect_seen(page.locator("#lesson-step"), "Step 1 of", in_window=True)
     wait_for_question(page, lesson="what-bert-learns", tab="masked-words", hidden="12")
     expect(page.locator("#masked-guesses section")).to_have_count(1)
-    expect(page.locator("#masked-beside")).to_be_hidden()
     type_sentence(page, "thank you")
     page.wait_for_function("location.hash.includes('thank')")
     page.reload()
@@ -122,7 +95,6 @@ def test_a_link_opens_a_lesson_and_the_page_answers(visit: Callable[..., Page]) 
     wait_for_question(page, text="thank you", lesson="what-bert-learns")
     page.locator("#lesson-close").click()
     expect(page.locator("#lesson-body")).to_be_hidden()
-    expect(page.locator("#masked-beside")).to_be_visible()
     wait_for_question(page, lesson=None, text="thank you")
 
 
@@ -201,7 +173,7 @@ def test_a_person_guesses_before_the_model(page: Page) -> None:
 
 def test_the_list_of_lessons_closes_by_escape_and_by_a_press_outside(shared: Page, complaints: list[str]) -> None:
     page = shared
-    item = page.locator("#lesson-open")
+    item = page.locator("#lesson-what-bert-learns")
     page.locator("#lessons-list").click()
     expect(item).to_be_visible()
     page.keyboard.press("Escape")
