@@ -6,9 +6,7 @@ from typing import Any, NamedTuple
 from balcony.frame.page_request import PageRequest
 from balcony.frame.shown_model import caption
 from balcony.parts.export import Row
-from balcony.parts.labels import in_words
 from balcony.parts.notes import unknown_note
-from balcony.parts.report import task_report
 from balcony.parts.task_input import example_of, hint_of, not_used
 from balcony.parts.verdicts import FEWEST, MOST_JUDGED
 from balcony.server.probe_lock import probe_lock
@@ -20,7 +18,7 @@ from bert_core.tasks.prediction import Judged, Review, predict, review, task_of
 from bert_core.tasks.task import Example, Prediction
 from bert_core.tasks.token_classification import entities, spans_of
 
-MOST_SHOWN = 25
+MOST_SHOWN = 12  # examples
 MOST_BARS = 8
 LONGEST_SHOWN = 4_000  # characters of a text
 COLUMNS = ("text", "pair", "label", "guess", "right")
@@ -69,7 +67,6 @@ def results_value(asked: PageRequest) -> dict[str, Any]:
         "step": shown.step,
         "name": caption(shown.model),
         "task": task_of(checkpoint).name,
-        "before": comparison_key(asked),
     }
     if shown.parts is None:
         return value
@@ -107,16 +104,6 @@ def result_rows(value: dict[str, Any]) -> list[Row]:
     return [{name: each.get(name) for name in COLUMNS} for each in value["examples"]]
 
 
-def results_page(asked: PageRequest) -> str:
-    """The report of the shown fine-tuned model's run. Raises InputError without a run of this visitor."""
-    shown = task_model(asked)
-    if shown is None or shown.parts is None:
-        raise InputError(NO_EXAMPLES)
-    run, checkpoint = asked.space.runs[shown.key], shown.model.checkpoint
-    found, _ = _reviewed(checkpoint, shown.parts)
-    return task_report(checkpoint, run.recipe, shown.parts, run.history()[: shown.step], run.evaluations(), found)
-
-
 def _reviewed(checkpoint: Checkpoint, parts: TaskParts) -> tuple[Review, str]:
     """How a model does on examples that it has not learned from, and what these are called."""
     part = parts.test or parts.validation
@@ -124,13 +111,6 @@ def _reviewed(checkpoint: Checkpoint, parts: TaskParts) -> tuple[Review, str]:
         raise RunError("The examples of this run are no longer kept; fine-tune it again.")
     with probe_lock:
         return review(checkpoint, part.sample(MOST_JUDGED, 0)), "test" if parts.test else "held-out"
-
-
-def comparison_key(asked: PageRequest) -> str:
-    """The shown model in the list of models to compare with."""
-    run = asked.space.runs.get(asked.key)
-    found = asked.space.checkpoint(run, asked.question.step) if run else None
-    return f"{asked.key}@{found[0]}" if found else asked.key
 
 
 def example_value(judged: Judged, labels: Sequence[str]) -> dict[str, Any]:
@@ -149,6 +129,20 @@ def labelled(example: Example) -> dict[str, Any]:
     if isinstance(example.label, int):
         return value | {"choices": list(example.texts[1:])}
     return value | {"pair": "".join(example.texts[1:])[:LONGEST_SHOWN]}
+
+
+def in_words(example: Example, label: Any) -> str:
+    """A label of an example, its own or a predicted one, as a person reads it; "" for none."""
+    if example.words is not None:
+        return "; ".join(f"{kind}: {' '.join(example.words[a:b])}" for kind, a, b in entities(label))
+    match label:
+        case int():
+            return example.texts[1 + label]
+        case tuple():
+            return " / ".join(dict.fromkeys(text for text, _ in label))
+        case float():
+            return f"{label:.2f}".rstrip("0").rstrip(".")
+    return str(label)
 
 
 def tried_value(asked: PageRequest) -> dict[str, Any]:

@@ -16,7 +16,6 @@ import { ask, question, replace } from "../frame/question.js";
  * @property {number | null} step
  * @property {string} name
  * @property {string} task
- * @property {string} before key of the shown model, to compare with
  * @property {string} [part]
  * @property {string[]} notes
  * @property {[name: string, value: number][]} measures
@@ -33,7 +32,6 @@ const MARKED = { f1: "[[F1|f1]]", "matthews correlation": "[[Matthews correlatio
 /** Colours of kinds in the style sheet, which has each for both themes. */
 const COLOURS = ["mlm", "nsp", "strong", "more", "wrong", "muted"];
 const MOST_LABELS = 60; // in the picture
-const FIRST_SHOWN = 6; // examples, before a person asks for more
 /** The kinds that have a colour, in the order of the colours. @type {string[]} */
 const kinds = [];
 
@@ -155,14 +153,10 @@ export function results(root, remove) {
     head = el("h3", { dir: "auto" }),
     order = el("h3"),
     list = el("ol", { id: "task-examples" }),
-    all = button("", () => {
-      fill(list, value.examples.map(line));
-      all.hidden = true;
-    }),
-    body = el("div.b-beside", el("div", order, list, all), picture);
+    body = el("div.b-beside", el("div", order, list), picture);
   /** @type {Results} */
   let value;
-  const open = () => ask({ model: value.key, step: value.step, other: value.before });
+  const open = () => ask({ model: value.key, step: value.step });
   const show = button("Show this model in all tabs", open, { class: "b-next", id: "task-show" }),
     asked = "Remove this model with its curve? It cannot come back.",
     gone = asksFirst("Remove", { id: "task-remove" }, asked, () => remove(value.key ?? ""));
@@ -182,9 +176,7 @@ export function results(root, remove) {
         fact([withTerms(MARKED[name] ?? name), number.toFixed(3)]),
       );
       fill(measures, numbers);
-      fill(list, examples.slice(0, FIRST_SHOWN).map(line));
-      all.textContent = `Show all ${examples.length}`;
-      all.hidden = examples.length <= FIRST_SHOWN;
+      fill(list, examples.map(line));
       picture.hidden = !confusion.length || labels.length > MOST_LABELS;
       if (!picture.hidden) drawConfusion(map, value);
     },

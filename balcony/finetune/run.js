@@ -19,8 +19,7 @@ const CHOOSE = "Choose a task and press Fine-tune.",
 class FineTune extends LiveRun {
   verdict = "";
   wasPressed = presses("#task-start"); // Fine-tune, and the new run has not been seen yet
-  pause = button("Pause", () => this.command(this.status === "paused" ? "resume" : "pause"), { id: "task-pause" });
-  stop = button("Stop", () => this.command("stop"), { id: "task-stop" });
+  stop = button("Stop", () => this.end(), { id: "task-stop" });
   drawing = el("div");
   judged = el("div", { id: "task-results" });
   panel = results(this.judged, (run) => this.remove(run));
@@ -35,9 +34,9 @@ class FineTune extends LiveRun {
     this.board.say("", CHOOSE);
     this.windows = windowsPanel(context.options.windows);
     this.trial.append(this.windows.element);
-    const { board, pause, stop, drawing, trial, judged, lines } = this;
-    board.line.append(pause, stop);
-    for (const part of [board.bar, drawing, trial, pause, stop, lines]) part.hidden = true;
+    const { board, stop, drawing, trial, judged, lines } = this;
+    board.line.append(stop);
+    for (const part of [board.bar, drawing, trial, stop, lines]) part.hidden = true;
     root.append(board.line, board.bar, trial, drawing, judged);
     this.judge = asking(judged, () => this.showResults());
     this.attempt = asking(this.answer, () => this.showAnswer());
@@ -57,16 +56,15 @@ class FineTune extends LiveRun {
     this.poll();
   }
 
-  /** @param {string} what */
-  async command(what) {
-    const { error } = await orError(answer("command", this.run?.run, what));
+  async end() {
+    const { error } = await orError(answer("stop"));
     if (error) this.board.say(STATUS_NAMES[this.status], error, this.status);
     await this.poll();
   }
 
   /** @param {string} run */
   async remove(run) {
-    const { error } = await orError(answer("command", run, "remove"));
+    const { error } = await orError(answer("remove", run));
     if (error) return say(error);
     if (run === this.run?.run) {
       this.run = null;
@@ -86,19 +84,17 @@ class FineTune extends LiveRun {
 
   take(news) {
     const { status, reason, step, steps, left } = news,
-      { board, pause, stop, run, status: before } = this;
+      { board, stop, run, status: before } = this;
     const far = `Training step ${count(step)} of ${count(steps)}${left ? `, about ${duration(left)} left` : ""}`;
-    const verdict = status === "running" ? "" : this.verdict; // of a step on the way
-    board.say(STATUS_NAMES[status], reason || verdict || far, status);
+    board.say(STATUS_NAMES[status], reason || (status === "finished" && this.verdict) || far, status);
     board.bar.value = steps ? step / steps : 0;
-    pause.hidden = stop.hidden = hasEnded(status);
-    pause.textContent = status === "paused" ? "Resume" : "Pause";
+    stop.hidden = hasEnded(status);
     this.chart ??= new Curves(this.drawing, this.options); // now it is visible
     if (status !== "queued" && ["", "queued"].includes(before)) this.chart.begin({ run: run.run, steps });
     super.take(news);
     if (status === before) return;
     if (!before && this.wasPressed()) board.line.scrollIntoView({ block: "nearest" });
-    if (status !== "paused" && !hasEnded(status)) return;
+    if (!hasEnded(status)) return;
     fill(this.judged, el("p.b-empty", { role: "status" }, JUDGING));
     this.judge();
   }

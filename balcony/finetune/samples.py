@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from balcony.finetune.answers import labelled
-from balcony.parts.labels import in_words
+from balcony.finetune.answers import in_words, labelled
 from balcony.parts.verdicts import MOST_JUDGED
 from bert_core.config import FinetuningData
 from bert_core.storage.checkpoint import Checkpoint

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import gradio as gr
 
-from balcony.finetune.answers import few_examples, result_rows, results_page, results_value, tried_value
+from balcony.finetune.answers import few_examples, result_rows, results_value, tried_value
 from balcony.finetune.columns import chosen, columns_value, parts_of, path_of_parts
 from balcony.finetune.samples import samples_value
 from balcony.finetune.windows import window_rows, windows_code, windows_value
@@ -26,11 +25,11 @@ from balcony.server.workspaces import Workspaces
 from balcony.train.form import SHOWN_MODEL, begun, encoding_control, encoding_of, known, select
 from balcony.train.settings import overrides, settings_value, settings_view, with_labels, without_options
 from balcony.views import view
-from bert_core.config import ASSETS, FinetuningData
+from bert_core.config import FinetuningData
 from bert_core.data.decoding import likely_encoding
 from bert_core.data.encoding import MANY_UNKNOWN
 from bert_core.data.tokenizer import UNK
-from bert_core.errors import BertCoreError, CorpusError, RunError, first_three, percent
+from bert_core.errors import BertCoreError, CorpusError, first_three, percent
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task, read_parts
@@ -70,8 +69,7 @@ class TaskForm:
         )
         with gr.Accordion("Examples of your own", open=False, elem_id="own-examples"):
             self.form = view("train/facts", form_of(recipes[0]), elem_id="task-form")
-            self.sample = gr.Button("Download a sample file", elem_id="task-sample")
-            label, info = "Paste examples", "As in the sample file. Not used when there is a training file."
+            label, info = "Paste examples", "As in such a file. Not used when there is a training file."
             self.pasted = gr.Textbox(label=label, info=info, lines=4, max_lines=10, elem_id="task-pasted")
             label = "Up to three files: training, validation, test"
             self.files = gr.File(label=label, file_count="multiple", elem_id="task-files", height=140)
@@ -127,7 +125,7 @@ class FinetuneTab:
             with gr.Column(scale=4, min_width=320):
                 self.form = TaskForm()
             with gr.Column(scale=8, min_width=340):
-                for function in (results_value, tried_value, windows_value, command):
+                for function in (results_value, tried_value, windows_value, remove):
                     page.answers.add(function.__name__, function)
                 windows = exporter(
                     *(page, "windows and candidates"),
@@ -157,7 +155,6 @@ class FinetuneTab:
                     views=("results",),
                     rows=result_rows,
                     title=(),
-                    html=results_page,
                 )
         form = self.form
         live = {form.facts, form.columns, self.samples, page.messages, page.visitor, page.frame}
@@ -168,7 +165,6 @@ class FinetuneTab:
         gr.on(changes, self.describe, inputs, described, **FOLLOWING)
         for changed in (form.read, page.changed(*MODEL)):
             changed(self.describe, inputs, described, **FOLLOWING)
-        form.sample.click(on_error(page.say)(self.save_sample), inputs, [page.file, page.messages], **QUIET)
         inputs = {*page.inputs, *form.all}
         form.start.click(self.start, inputs, {*live, self.monitor}, **QUIET)
         page.laid_out["compare"].connect(form)
@@ -212,11 +208,6 @@ class FinetuneTab:
             return recipe.override(overrides(recipe, values[self.form.settings])).data
         return recipe.data
 
-    def save_sample(self, values: Values) -> dict[Any, Any]:
-        """Give the person a file of examples of the chosen task. Raises InputError."""
-        path = sample_of(recipe_of(values[self.form.task]))
-        return self.page.save(f"{path.parent.name}-{path.name}", lambda to: shutil.copyfile(path, to))
-
     def start(self, values: Values) -> dict[Any, Any]:
         """Fine-tune with the recipe, model and examples of the form; the page says why that fails."""
         space, page, form = self.workspaces.enter(values[self.page.visitor]), self.page, self.form
@@ -236,30 +227,14 @@ class FinetuneTab:
 TAB = Tab("fine-tune", "Fine-tune", FinetuneTab, hint="", reads_parts=True)
 
 
-def command(asked: PageRequest, run_id: str, what: str) -> None:
-    space = asked.space
-    run = space.run(run_id)
-    commands: dict[str, Callable[[], object]] = {
-        "pause": run.pause,
-        "resume": run.resume,
-        "stop": lambda: run.stop(wait=False),
-        "remove": lambda: space.remove(run_id),
-    }
-    if what not in commands:
-        raise RunError("There is no such command; reload the page.")
-    commands[what]()
+def remove(asked: PageRequest, run_id: str) -> None:
+    asked.space.remove(run_id)
 
 
 def form_of(recipe: FinetuningRecipe) -> dict[str, Any]:
     """What a file with examples of a task has, as the view of facts shows it."""
     form = f"A file with {TASKS[recipe.task].form}"
     return no_facts(notes=[f"{form}. Without a validation file, a part of the training file is held out."])
-
-
-def sample_of(recipe: FinetuningRecipe) -> Path:
-    """A training file of the program with examples of the recipe's task."""
-    files = next(each.files for each in (recipe, *finetuning_recipes()) if each.files and each.task == recipe.task)
-    return ASSETS / "tasks" / recipe.task / files["train"]
 
 
 def read_part(read: Callable[..., TaskData], encoding: str | None, path: str, **how: Any) -> TaskData:

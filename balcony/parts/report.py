@@ -18,30 +18,22 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, Template
 from tokenizers import Tokenizer
 
-from balcony.parts.labels import in_words
-from bert_core.config import ASSETS, HOME
+from bert_core.config import ASSETS
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.errors import InputError, RunError
 from bert_core.probes.attention import attention, head_facts
 from bert_core.probes.masked_words import SweptWord, sweep
-from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipes
+from bert_core.runs.recipe import Recipe
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.examples import TASKS, TaskParts
-from bert_core.tasks.prediction import Review
 from bert_core.training.objective import StepRow
 
 MOST_POINTS = 300  # of a curve; of more steps, each point is the mean of several
 PAIRS = 4  # of neighbouring sentences whose words are guessed
 MOST_READ = 20_000  # sentences from the start of a text
 LONGEST = 40  # tokens in the attention map
-MOST_MISTAKES = 20
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 820, 220, 44, 12, 190  # of a chart, and of its axes, in pixels
-_SAVE_RECIPE = "Save the recipe below as recipe.json and run this in Balcony's folder:"
-_SAVE_MODEL = "Save the model of the initial weights as the folder my-model, then run this in Balcony's folder:"
-_RUN = "Run this in Balcony's folder:"
-_LOSSES = {"mlm_loss": "MLM loss", "nsp_loss": "NSP loss", "loss": "loss"}
-_PREPARED = {"steps", "warmup_steps"}  # computed from the number of epochs
+_LOSSES = {"mlm_loss": "MLM loss", "nsp_loss": "NSP loss"}
 
 
 def frequency_loss(corpus: Corpus, tokenizer: Tokenizer) -> float:
@@ -65,7 +57,7 @@ def report(
     checkpoint: the run's model. recipe: with the run's seed. rows: of all steps. points: on held-out text. corpus: its
     text; without it there are no views. verdict: sentences. Raises RunError before the first step.
     """
-    facts = _facts(checkpoint, recipe, rows, "pairs")
+    facts = _facts(checkpoint, recipe, rows)
     pairs = _pairs(corpus) if corpus else []
     chances = {"uniform guess": math.log(checkpoint.config.vocab_size)}
     if corpus:
@@ -76,109 +68,38 @@ def report(
     command += "" if recipe.corpus.file else " --corpus my-text.txt"
     command += f" --start {shlex.quote(recipe.start)}" if recipe.start else ""
     command += " --random-weights" * recipe.random_weights
-    return _page(
-        recipe,
-        facts={"Text": text, **facts},
-        charts=[
-            _chart("MLM loss, nats", "mlm", "mlm_loss", curves, chances),
-            _chart("NSP loss, nats", "nsp", "nsp_loss", curves, {"coin toss": math.log(2)}),
-        ],
+    charts = [
+        _chart("MLM loss, nats", "mlm", "mlm_loss", curves, chances),
+        _chart("NSP loss, nats", "nsp", "nsp_loss", curves, {"coin toss": math.log(2)}),
+    ]
+    versions = [f"Python {platform.python_version()}"]
+    versions += [f"{name} {version(name)}" for name in ("torch", "tokenizers", "numpy")]
+    return _template().render(
+        title=recipe.title,
+        description=recipe.description,
+        style=(ASSETS / "css" / "report.css").read_text(encoding="utf-8"),
+        facts={"Text": text, **facts}.items(),
+        charts=[chart for chart in charts if chart],
         verdict=verdict,
         guesses=_guesses(checkpoint, pairs),
         head=_sharpest_head(checkpoint, pairs),
-        what_to_do=_SAVE_RECIPE,
         command=command,
+        settings=json.dumps(recipe.content(), indent=2, ensure_ascii=False),
+        versions=f"{', '.join(versions)}, {platform.system()} {platform.machine()}",
     )
 
 
-def task_report(
-    checkpoint: Checkpoint,
-    recipe: FinetuningRecipe,
-    parts: TaskParts,
-    rows: Sequence[StepRow],
-    points: Sequence[StepRow],
-    found: Review,
-) -> str:
-    """The report of a fine-tuning run, as that of `report`.
-
-    checkpoint: the fine-tuned model. recipe, parts: of the run. rows: of all steps. points: on the validation part.
-    found: its review of the test part or, without one, of the validation part. Raises RunError before the first step.
-    """
-    task = TASKS[recipe.task]
-    measure = task.measure.replace("_", " ")
-    counts = {"to train": parts.train, "held out": parts.validation, "to test": parts.test}
-    # The page calls a shipped model by its path; the reader saves any other.
-    start = f"checkpoints/{recipe.start.removeprefix('checkpoints/')}"
-    is_shipped = (HOME / start / "config.json").is_file()
-    return _page(
-        recipe,
-        facts={
-            "Task": recipe.task.replace("-", " "),
-            "Examples": ", ".join(f"{len(each.examples):,} {what}" for what, each in counts.items() if each),
-            "Initial weights": "random" if recipe.random_weights else recipe.start,
-            **_facts(checkpoint, recipe, rows, "examples"),
-        },
-        charts=[
-            _chart("Loss", "mlm", "loss", {"training": rows, "held-out": points}, {}),
-            _chart(f"{measure.capitalize()}, held out", "nsp", task.measure, {"held-out": points}, {}),
-        ],
-        judged=f"{len(found.judged):,} {'test' if parts.test else 'held-out'}",
-        measures=[(title.replace("_", " "), f"{value:.4f}") for title, value in found.measures.items()],
-        confusion=found.confusion
-        and [("", *found.labels), *((label, *row) for label, row in zip(found.labels, found.confusion))],
-        mistakes=_mistakes(found),
-        what_to_do=_RUN if is_shipped else _SAVE_MODEL,
-        command=_command(recipe, start if is_shipped else "my-model"),
-    )
-
-
-def _mistakes(found: Review) -> list[tuple[str, ...]]:
-    """The rows of a table of the worst mistakes, its titles first; none without mistakes."""
-    wrong = [judged for judged in found.judged[:MOST_MISTAKES] if not judged.is_right]
-    rows = []
-    for example, prediction in ((judged.example, judged.prediction) for judged in wrong):
-        texts = example.texts if isinstance(example.label, str | float) else example.texts[:1]
-        answers = (in_words(example, label) or "none" for label in (example.label, prediction.label))
-        rows.append((*answers, " | ".join(texts)))
-    return [("Right", "Predicted", "Text"), *rows] if rows else []
-
-
-def _facts(
-    checkpoint: Checkpoint, recipe: Recipe | FinetuningRecipe, rows: Sequence[StepRow], unit: str
-) -> dict[str, str]:
-    """What is known about every run. unit: what a batch is made of."""
+def _facts(checkpoint: Checkpoint, recipe: Recipe, rows: Sequence[StepRow]) -> dict[str, str]:
     if not rows:
         raise RunError("This run has no step yet, so there is nothing to report; train it first.")
     config, last = checkpoint.config, rows[-1]
     return {
         "Model": f"{config.in_words}, {config.num_attention_heads} heads, "
         f"{config.parameter_count():,} parameters, {config.vocab_size:,} tokens",
-        "Training": f"{last.step:,} of {recipe.training.total_steps:,} steps of {recipe.data.batch_size} {unit}, "
+        "Training": f"{last.step:,} of {recipe.training.total_steps:,} steps of {recipe.data.batch_size} pairs, "
         f"{last.seconds:,.1f} s, seed {recipe.seed}",
         "Last step": ", ".join(f"{_LOSSES[name]} {getattr(last, name):.4f}" for name in last.losses),
     }
-
-
-def _page(
-    recipe: Recipe | FinetuningRecipe,
-    *,
-    facts: Mapping[str, str],
-    charts: Sequence[dict[str, Any] | None],
-    **parts: Any,
-) -> str:
-    """The template with what all reports have and the parts of one."""
-    libraries = ("torch", "tokenizers", "numpy")
-    versions = [f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in libraries)]
-    return _template().render(
-        title=recipe.title,
-        description=recipe.description,
-        style=(ASSETS / "css" / "report.css").read_text(encoding="utf-8"),
-        facts=facts.items(),
-        charts=[chart for chart in charts if chart],
-        settings=json.dumps(recipe.content(), indent=2, ensure_ascii=False),
-        versions=f"{', '.join(versions)}, {platform.system()} {platform.machine()}",
-        **parts,
-    )
 
 
 @functools.cache
@@ -187,27 +108,6 @@ def _template() -> Template:
         loader=FileSystemLoader(ASSETS, encoding="utf-8"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template("report.html")
-
-
-def _command(recipe: FinetuningRecipe, start: str) -> str:
-    """The command that repeats the run from the folder `start`: the program's recipe, if it is one, and the changes."""
-    known = {each.name: each for each in finetuning_recipes()}.get(recipe.name)
-    base = known or FinetuningRecipe(name=recipe.name, task=recipe.task, title="")
-    used, usual = recipe.content(), base.content()
-    settings = [
-        f"{section}.{name}={value}"
-        for section in ("data", "training")
-        for name, value in used[section].items()
-        if name not in _PREPARED or recipe.training.epochs is None
-        if value is not None and value != usual[section].get(name) and name != "parts"
-    ]
-    words = ["python", "-m", "bert_core", "finetune", *(["--recipe", known.name] if known else ["--task", recipe.task])]
-    names = (f'"{name}"' if "," in name else name for name in recipe.columns)
-    chosen = ["--columns", ",".join(names)] if recipe.columns else []
-    words += [] if recipe.files else ["--train", "my-examples.tsv", *chosen]
-    words += ["--checkpoint", start, *(["--random-weights"] if recipe.random_weights else [])]
-    words += ["--seed", str(recipe.seed), "--output", "repeated", *(["--set", *settings] if settings else [])]
-    return shlex.join(words)
 
 
 def _pairs(corpus: Corpus) -> list[tuple[str, str | None]]:

@@ -96,18 +96,10 @@ def test_a_file_of_ones_own_is_learned_tried_and_compared(page: Page, tmp_path: 
     expect_seen(page.locator("#task-answer .b-verdict"), re.compile("him|nobody"), in_window=True)
     type_sentence(page, "romeo")
     expect(page.locator("#question")).to_contain_text("romeo")
-    page.locator("#language").select_option("zh-CN")
-    expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
-    report = download(page, "#task-download-html", tmp_path, "answers.html")
-    assert '<h1 dir="auto">报告：own.tsv' in report
-    assert "在 4 个留出样本上：" in report
-    page.locator("#language").select_option("en")
     page.locator("#task-show").click()
     expect(page.locator("#model-picker option:checked")).to_have_text("Run 1 · own.tsv")
-    open_tab(page, "Attention")  # before and after, side by side
-    expect(page.locator("#compare-with option:checked")).to_have_text(re.compile("romeo-juliet"))
-    expect(page.locator("#attention-other-heads h3")).to_contain_text("romeo-juliet")
-    expect(page.locator("#attention-other-map .b-map-title")).to_have_text("Layer 1, head 1")
+    open_tab(page, "Attention")
+    expect(page.locator("#attention-map .b-map-title")).to_have_text("Layer 1, head 1")
     open_tab(page, "Fine-tune")
     page.reload()
     expect(page.locator("#task-status")).to_have_text("Finished")
@@ -149,9 +141,6 @@ def test_on_a_laptop_task_button_examples_and_progress_are_in_sight(page: Page) 
     ):
         expect(part).to_be_in_viewport(ratio=1)
     page.get_by_role("button", name="Examples of your own").click()
-    with page.expect_download() as waiting:
-        page.locator("#task-sample").click()
-    assert waiting.value.suggested_filename == "text-classification-train.tsv"
     page.locator("#task-pasted textarea").fill(own_task(30))
     expect_seen(facts, "So few held-out examples (3) measure nothing")
     expect_seen(facts, "Your own examples are used. To use those of the task, empty the fields under “Examples of")
@@ -175,7 +164,7 @@ def test_on_a_laptop_task_button_examples_and_progress_are_in_sight(page: Page) 
     expect(page.locator("#task-status")).to_be_in_viewport(ratio=1)
 
 
-def test_a_run_is_paused_and_stopped_beside_the_train_tab(page: Page) -> None:
+def test_a_run_is_stopped_beside_the_train_tab(page: Page) -> None:
     show(page, "fine-tune", text="hello romeo")
     page.get_by_role("button", name="Examples of your own").click()
     stride, columns = page.locator("#task-stride"), page.locator("#task-columns table")
@@ -192,18 +181,14 @@ def test_a_run_is_paused_and_stopped_beside_the_train_tab(page: Page) -> None:
     expect(stride).to_be_hidden()
     page.locator("#task-epochs input").fill("900")
     page.locator("#task-start").click()
-    page.locator("#task-pause").click()
-    expect(page.locator("#task-status")).to_have_text("Paused")
+    expect(page.locator("#task-status")).to_have_text("Training")
     open_tab(page, "Train")
     change_setting(page, "steps", "5")
     page.locator("#start").click()
     expect_seen(page.locator(".b-message"), "“Run 1 · Subject of a sentence” has not ended")
     open_tab(page, "Fine-tune")
     page.evaluate("document.body.classList.toggle('dark')")  # with no picture yet
-    reason = page.locator("#fine-tune .b-reason")
-    expect_seen(reason, re.compile(r"test examples right\. Always giving"), in_window=True)
-    page.locator("#task-pause").click()
-    expect_seen(reason, "Training step")  # the model that was tested is an earlier one now
+    expect_seen(page.locator("#fine-tune .b-reason"), "Training step")
     page.locator("#task-stop").click()
     expect(page.locator("#task-status")).to_have_text("Stopped")
     page.locator("#task-start").click()  # a second one in the same page
