@@ -7,12 +7,10 @@ balcony train --help             a command of bert_core; so are exam, finetune, 
 """
 
 import argparse
-import contextlib
 import errno
 import gc
 import http.server
 import importlib.util
-import json
 import logging
 import os
 import re
@@ -102,7 +100,7 @@ def arguments() -> argparse.Namespace:
     is_open = options.is_space or (options.is_class and not options.share)
     options.host = options.host or ("0.0.0.0" if is_open else "127.0.0.1")
     options.limits = options.limits or ("public" if is_open or options.share or options.allow_host else "local")
-    options.teacher = teachers_token(options.keep) if options.is_class else None
+    options.teacher = secrets.token_urlsafe(16) if options.is_class else None
     options.opens_browser = not (options.no_browser or options.is_space)
     return options
 
@@ -115,15 +113,6 @@ class Version(argparse.Action):
 
         print(f"balcony {VERSION}")
         parser.exit()
-
-
-def teachers_token(keep: str | None) -> str:
-    """The token of the class that is kept in the folder, so that its teacher's page stays so; else a new one."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        token = keep and json.loads(Path(keep, "class.json").read_text("utf-8"))["token"]
-        if token and isinstance(token, str):
-            return token
-    return secrets.token_urlsafe(16)
 
 
 def port_number(text: str) -> int:

@@ -32,7 +32,6 @@ from balcony.server.probe_lock import probe_lock
 from balcony.server.scripts import links, script_route
 from balcony.server.workspaces import LEASE_SECONDS, Workspaces
 from balcony.theme import SANDBOXED, head, plotly_script, theme
-from balcony.train.exam import first_verdict
 from balcony.views import view
 from bert_core.config import ASSETS, CHECKPOINTS, HOME
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
@@ -132,7 +131,7 @@ def launch(
     demo = build(service, answers, begin_with, is_class=teacher is not None)
     if teacher is not None:
         classroom = Classroom(teacher)
-        class_answers(answers, classroom, first_verdict, keep)
+        class_answers(answers, classroom)
     routes = [answers.route(), health_route(workspaces), script_route()]
     layers = middleware(service, None if is_open else (*LOOPBACK, *allowed))
     served = demo.launch(

@@ -4,7 +4,7 @@ import { button, changes, disable, el, fill } from "../parts/elements.js";
 import { cover } from "../frame/cover.js";
 import { on } from "../frame/page.js";
 import { address } from "../frame/question.js";
-import { asking, isAsked, missing, tables } from "./rounds.js";
+import { asking, missing, tables } from "./rounds.js";
 import { act, follow, room, show, teach } from "./state.js";
 
 class Bar {
@@ -14,8 +14,7 @@ class Bar {
   round = el("div.class-round");
   asked = el("div.class-asked");
   bars = el("div.class-bars");
-  here = el("span.b-model-detail");
-  ask = button("Ask: which word goes here?", () => this.report(teach("ask", address())), { id: "class-ask" });
+  ask = button("Ask: which word goes here?", () => this.report(teach("ask")), { id: "class-ask" });
   isNew = { offer: changes(), asked: changes(), bars: changes() };
 
   constructor() {
@@ -23,7 +22,7 @@ class Bar {
     const view = button("Send this view", send, { id: "class-send-view" });
     this.round.append(this.asked, this.bars);
     this.root.append(this.offer, this.round, this.status);
-    if (room.teacher) this.root.prepend(el("div.b-lesson-head", el("h2", "Class"), this.here, view, this.ask));
+    if (room.teacher) this.root.prepend(el("div.b-lesson-head", el("h2", "Class"), view, this.ask));
     on("question", () => this.paint());
     follow(() => this.paint());
   }
@@ -34,12 +33,11 @@ class Bar {
   }
 
   paint() {
-    const { round, teacher, here, training, failed, sent } = room;
-    this.here.textContent = `${here} open · ${training} training · ${failed} failed`;
+    const { round, teacher, sent } = room;
     disable(this.ask, missing());
     this.paintOffer();
     this.paintRound();
-    cover("word", "class", isAsked(round));
+    cover("word", "class", Boolean(round?.open));
     this.root.hidden = !teacher && !sent && !round;
   }
 
@@ -73,7 +71,6 @@ class Bar {
       answer: (/** @type {string[]} */ words) => this.report(act("guess", round?.number, words)),
       uncover: () => this.report(teach("uncover")),
       end: () => this.report(teach("end")),
-      look: () => show(round?.link ?? ""),
     };
     if (this.isNew.asked(round?.number, round?.open, round?.own))
       fill(this.asked, round && asking(round, Boolean(teacher), actions));

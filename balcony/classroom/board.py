@@ -4,28 +4,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from balcony.classroom.typed import cleaned
 from balcony.parts.export import Row
 from balcony.server.news import CURVES, LAST_STEPS, thin
 from balcony.server.workspace import Workspace
 from bert_core.runs.run import Run
 
 MOST_POINTS = 60  # of a curve
-LONGEST_TITLE = 80  # characters
 OBJECTIVES = CURVES[:2]
-COLUMNS = ("name", "run", "settings", "sentences", "seed", "learning_rate", "step", "steps", "status")
+COLUMNS = ("name", "title", "recipe", "sentences", "seed", "rate", "step", "steps", "status")
 CHART = {"series": OBJECTIVES, "id": "class-curves"}
 
 
 @dataclass(eq=False)
 class Shared:
-    """A run on the board. judged: the number of its steps when its verdict was asked for, None before. seen: what it
-    was when `has_news` looked."""
+    """A run on the board. seen: what it was when `has_news` looked."""
 
     space: Workspace
     run: Run
-    judged: int | None = None
-    verdict: str = ""
     seen: tuple[str, ...] = ()
 
     def is_listed(self) -> bool:
@@ -44,7 +39,7 @@ class Shared:
         run, recipe = self.run, self.run.recipe
         last = run.history(since=max(0, run.steps_done - LAST_STEPS))
         return {
-            "title": cleaned(self.space.title(run.id), LONGEST_TITLE),
+            "title": self.space.title(run.id),
             "recipe": f"{recipe.model.in_words}, {recipe.data.batch_size} pairs a step",
             "seed": str(recipe.seed),  # as text: a JavaScript number cannot hold every seed
             "rate": recipe.training.learning_rate,
@@ -54,16 +49,9 @@ class Shared:
             "steps": recipe.training.total_steps,
             "curve": thin(run.history(), MOST_POINTS, OBJECTIVES),
             "losses": thin(last, 1, OBJECTIVES)[0][1:],  # means; None for an objective that it lacks
-            "verdict": self.verdict if self.judged == run.steps_done else "",
         }
 
 
 def board_rows(runs: Iterable[dict[str, Any]]) -> list[Row]:
     """A row for each run of the board; the losses are means over the last steps."""
-    names = {"run": "title", "settings": "recipe", "learning_rate": "rate"}
-    return [
-        {name: run.get(names.get(name, name)) for name in COLUMNS}
-        | dict(zip(OBJECTIVES, run["losses"]))
-        | {"verdict": run["verdict"]}
-        for run in runs
-    ]
+    return [{name: run[name] for name in COLUMNS} | dict(zip(OBJECTIVES, run["losses"])) for run in runs]

@@ -1,6 +1,5 @@
 // The teacher's part of the Class tab: how to join, and the limits of runs.
 
-import { toggle } from "../controls.js";
 import { el, fill, svg } from "../parts/elements.js";
 import { follow, room, teach } from "./state.js";
 
@@ -27,25 +26,22 @@ export function desk() {
   const join = el("div.class-join"),
     status = el("p", { role: "status" });
   const limit = async () => {
-    const { error } = await teach("limit", steps.valueAsNumber, parameters.valueAsNumber, sharing.checked);
+    const { error } = await teach("limit", steps.valueAsNumber, parameters.valueAsNumber);
     status.textContent = error ?? "Done.";
   };
   const steps = el("input", { id: "class-steps", type: "number", min: 1, onchange: limit }),
-    parameters = el("input", { id: "class-parameters", type: "number", min: 1, onchange: limit }),
-    shared = toggle("Runs can be shared", limit, { id: "class-sharing" }),
-    sharing = /** @type {HTMLInputElement} */ (shared.firstChild);
-  teach("enter").then(({ error, problem, address, size, path, steps: most, parameters: largest }) => {
-    status.textContent = error ?? problem;
+    parameters = el("input", { id: "class-parameters", type: "number", min: 1, onchange: limit });
+  teach("enter").then(({ error, address, size, path, steps: most, parameters: largest }) => {
+    status.textContent = error ?? "";
     if (error) return;
     [steps.value, parameters.value] = [most, largest];
     fill(join, joining({ address, size, path }));
   });
   follow(() => {
     // As another page of the teacher may have set them.
-    if (document.activeElement !== sharing) sharing.checked = room.sharing;
     if (room.limits && document.activeElement !== steps) steps.value = `${room.limits.steps}`;
     if (room.limits && document.activeElement !== parameters) parameters.value = `${room.limits.parameters}`;
   });
-  const limits = el("div.b-tools", named("Most steps of a run", steps), named("Most parameters", parameters), shared);
+  const limits = el("div.b-tools", named("Most steps of a run", steps), named("Most parameters", parameters));
   return el("section.class-desk", { "aria-label": "For the teacher" }, join, el("div.class-settings", limits, status));
 }

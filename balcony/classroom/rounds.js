@@ -10,7 +10,7 @@ import { question } from "../frame/question.js";
 
 const GAP = "[MASK]";
 const ARRIVED = "Your guess has arrived. The answer is shown when your teacher uncovers it.";
-const COVERED = "Where this page shows the same sentence, the answer is covered until you uncover it.";
+const COVERED = "While this is asked, the guesses of models are covered on all pages.";
 const UNRATED = "A – means that the model has no number for this word.";
 
 /** Why the room cannot be asked about what the page shows, or false. */
@@ -44,24 +44,6 @@ export const tables = ({ bars, count, open, gaps, own }) =>
     return table(head, rows, { numbers: 2, caption: el("caption", caption), class: "b-table class-histogram" });
   });
 
-/** Whether a text is a sentence with gaps, filled. @param {string} text @param {string} gapped */
-function fits(text, gapped) {
-  const parts = gapped.split(GAP);
-  let at = 0;
-  return (
-    text.startsWith(parts[0]) &&
-    text.endsWith(parts.at(-1) ?? "") &&
-    parts.every((part) => (at = text.indexOf(part, at) + part.length) >= part.length)
-  );
-}
-
-/** Whether the page shows the sentences of an open question. @param {Round | null} round */
-export function isAsked(round) {
-  if (!round?.open) return false;
-  const found = [question.text, question.pair].filter(Boolean);
-  return found.length === round.texts.length && found.every((text, k) => fits(text, round.texts[k]));
-}
-
 /** What a page answers with: a field for each gap and the button. @param {Round} round @param {(words: string[]) => void} answer */
 function form(round, answer) {
   const boxes = Array.from({ length: round.gaps }, (_, k) =>
@@ -87,21 +69,20 @@ function form(round, answer) {
 
 /**
  * A question as a page shows it, without the histogram. @param {Round} round @param {boolean} isTeacher
- * @param {{answer: (words: string[]) => void, uncover: () => void, end: () => void, look: () => void}} actions
+ * @param {{answer: (words: string[]) => void, uncover: () => void, end: () => void}} actions
  */
-export function asking(round, isTeacher, { answer, uncover, end, look }) {
+export function asking(round, isTeacher, { answer, uncover, end }) {
   const { open, own, model, bars } = round,
     isUnrated = bars.flat().some(([, , probability]) => probability === null);
   const tools = [
     isTeacher && open && button("Uncover", uncover, { id: "class-uncover" }),
     isTeacher && button("End", end, { id: "class-end" }),
-    !open && !isTeacher && button("Open this view", look, { id: "class-look" }),
   ];
   return [
     el("div.b-tools", el("strong", open ? "Which word goes here?" : "What the room guessed, and the model"), tools),
     open && !own && !isTeacher ? form(round, answer) : sentences(round, () => el("b", "____")),
-    open && isTeacher && el("p.b-empty", COVERED),
-    open && own && !isTeacher && el("p.b-empty", ARRIVED),
+    open && own && el("p.b-empty", ARRIVED),
+    open && el("p.b-empty", COVERED),
     !open && el("p.b-empty", "The model is ", theirs(model ?? ""), "."),
     isUnrated && el("p.b-empty", UNRATED),
   ];

@@ -5,13 +5,13 @@ import { address } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 import { count } from "../parts/numbers.js";
 
-/** @typedef {{number: number, version: number, name: string, colour: string, isDotted: boolean, title: string, recipe: string, seed: string, rate: number, sentences: number, status: keyof typeof import("../compare/runs.js").STATUS_NAMES, step: number, steps: number, losses: (number | null)[], curve: [step: number, mlm: number | null, nsp: number | null][], verdict: string}} SharedRun */
+/** @typedef {{number: number, version: number, name: string, colour: string, isDotted: boolean, title: string, recipe: string, seed: string, rate: number, sentences: number, status: keyof typeof import("../compare/runs.js").STATUS_NAMES, step: number, steps: number, losses: (number | null)[], curve: [step: number, mlm: number | null, nsp: number | null][]}} SharedRun */
 /** @typedef {[word: string, count: number, probability?: number | null, isRight?: boolean]} Guessed by the room, and once it is uncovered by the model */
-/** @typedef {{number: number, texts: string[], gaps: number, open: boolean, count: number, bars: Guessed[][], own: string[] | null, link?: string, model?: string}} Round see balcony/classroom/covered.py */
+/** @typedef {{number: number, texts: string[], gaps: number, open: boolean, count: number, bars: Guessed[][], own: string[] | null, model?: string}} Round see balcony/classroom/covered.py */
 
 const POLL_MS = 1800; // a board follows within two seconds
 
-/** Values of this browser tab that a reload finds: teacher, seen (number of the offer that was answered), name, saved (version of the newest run of a saved board). */
+/** Values of this browser tab that a reload finds: teacher, seen (number of the offer that was answered), name. */
 const memory = {
   /** @param {string} key */
   get: (key) => kept(`class-${key}`, ""),
@@ -36,7 +36,6 @@ function taken(hash) {
 
 export const room = {
   version: 0,
-  here: 0,
   /** @type {Map<number, SharedRun>} */
   runs: new Map(),
   /** @type {number | null} */
@@ -45,10 +44,6 @@ export const room = {
   sent: null,
   /** @type {Round | null} */
   round: null,
-  sharing: true,
-  /** For the teacher: how many train, and whose newest run has failed. */
-  training: 0,
-  failed: 0,
   /** Of runs, null while the teacher has set none. @type {{steps: number, parameters: number} | null | undefined} */
   limits: undefined,
   kept: memory,
@@ -83,7 +78,7 @@ function tell({ steps, parameters }) {
 }
 
 function take({ numbers, runs, ...news }) {
-  const isSame = ["version", "here", "training", "failed"].every((key) => (news[key] ?? 0) === room[key]),
+  const isSame = news.version === room.version,
     before = room.limits;
   Object.assign(room, news);
   if (room.limits && before !== undefined && JSON.stringify(before) !== JSON.stringify(room.limits)) tell(room.limits);

@@ -8,71 +8,54 @@ has and gets what changed since.
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+import unicodedata
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
 from balcony.classroom.covered import MOST_GAPS, Round
-from balcony.classroom.typed import cleaned
 from balcony.server.workspace import RUN_LOOKS
 from bert_core.errors import InputError
 
 LONGEST_NAME, LONGEST_GUESS, LONGEST_LINK = 24, 32, 8_000  # characters
 MOST_SHARED = MOST_GUESSES = 300  # visitors
-MOST_PRESENT = 2_000
-PRESENT_SECONDS = 5.0  # since a page's last poll
 
 
 class Classroom:
-    """What all pages of a class share. token: the teacher's. clock: monotonic seconds. Visitors are digests of tokens.
+    """What all pages of a class share. token: the teacher's. Visitors are digests of tokens.
 
     join: the address for others and its QR code, once the page is served.
     """
 
-    def __init__(self, token: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, token: str) -> None:
         self.join: dict[str, Any] = {}
-        self.token, self._clock = token, clock
+        self.token = token
         self._lock = threading.Lock()
         self._version = int(time.time() * 1000)  # of a restarted server newer than all that a page may have
         self._board: dict[str, dict[str, Any]] = {}  # by visitor
         self._sent: dict[str, Any] | None = None
         self._round: Round | None = None
-        self._is_sharing = True
         self._limits: dict[str, int] | None = None  # of runs, once the teacher has set them
-        self._present: dict[str, float] = {}  # seconds of the last poll by visitor, the latest last
 
     def is_teacher(self, token: Any) -> bool:
         given = token.encode("utf-8", "replace") if isinstance(token, str) else b""
         return secrets.compare_digest(given, self.token.encode())
 
     def news(self, visitor: str | None, since: int, *, is_teacher: bool = False) -> dict[str, Any]:
-        """The version and the number of visitors here; after a change since that version, also what a page shows. For
-        the teacher also the visitors who are here."""
+        """The version; after a change since the one that a page has, also what it shows."""
         with self._lock:
-            now = self._clock()
-            if visitor is not None:
-                self._present.pop(visitor, None)
-                self._present[visitor] = now
-            while self._present:
-                first = next(iter(self._present))
-                if len(self._present) <= MOST_PRESENT and now - self._present[first] <= PRESENT_SECONDS:
-                    break
-                del self._present[first]
-            news: dict[str, Any] = {"version": self._version, "here": len(self._present)}
-            if is_teacher:
-                news["present"] = list(self._present)
             if since == self._version:
-                return news
+                return {"version": since}
             since = 0 if since > self._version else since
             own = self._board.get(visitor or "")
-            return news | {
+            return {
+                "version": self._version,
                 "numbers": [each["number"] for each in self._board.values()],
                 "runs": [each for each in self._board.values() if each["version"] > since],
                 "own": own and own["number"],
                 "sent": self._sent,
                 "round": self._round and self._round.shown_to(visitor or "", is_teacher),
-                "sharing": self._is_sharing,
                 "limits": self._limits,
                 "address": self.join.get("address", ""),
             }
@@ -81,8 +64,6 @@ class Classroom:
         """Put a visitor's run on the board under a name, in place of the one before. Raises InputError."""
         name = cleaned(name, LONGEST_NAME)
         with self._change() as version:
-            if not self._is_sharing:
-                raise InputError("Your teacher has closed the board.")
             if not name:
                 raise InputError("Type a name first.")
             if visitor not in self._board and len(self._board) >= MOST_SHARED:
@@ -136,21 +117,16 @@ class Classroom:
         with self._change() as number:
             self._sent = {"number": number, "link": link} if link else None
 
-    def ask(self, link: str, asked: Round) -> None:
-        """Ask all pages a question. link: to what the teacher's page shows. Raises InputError."""
-        asked.link = self._part_of(link)
+    def ask(self, asked: Round) -> None:
+        """Ask all pages a question."""
         with self._change() as asked.number:
             self._round = asked
 
     def uncover(self) -> None:
         """Close the question, so that all pages show what is hidden and the model's guesses beside the room's."""
-        with self._lock:
-            asked = self._round
-            counts = asked.counts() if asked else []
-        if asked:
-            asked.rate(counts)
-            with self._change():
-                asked.is_open = False
+        with self._change():
+            if self._round:
+                self._round.is_open = False
 
     def end(self) -> None:
         """Take the question and its histogram off all pages."""
@@ -162,33 +138,10 @@ class Classroom:
         with self._change():
             self._board = {key: run for key, run in self._board.items() if number not in (None, run["number"])}
 
-    def limit(self, steps: int, parameters: int, is_sharing: bool) -> None:
-        """Tell all pages the limits of a run, and let people share their runs, or not."""
+    def limit(self, steps: int, parameters: int) -> None:
+        """Tell all pages the limits of a run."""
         with self._change():
-            self._limits, self._is_sharing = {"steps": steps, "parameters": parameters}, is_sharing
-
-    # --- Kept over a restart ------------------------------------------------------------------------------------------
-
-    def content(self) -> dict[str, Any]:
-        """All of it as JSON data, with the teacher's token and digests of the visitors' tokens."""
-        with self._lock:
-            return {
-                "token": self.token,
-                "board": self._board,
-                "sent": self._sent,
-                "round": self._round and self._round.content(),
-                "sharing": self._is_sharing,
-                "limits": self._limits,
-            }
-
-    def restore(self, content: dict[str, Any]) -> None:
-        """Go on as `content` says; a question's model rates no more words. Raises KeyError, TypeError or ValueError
-        where that is no content of a class."""
-        board, sent, asked = dict(content["board"]), content["sent"], content["round"]
-        asked = asked and Round(**asked)
-        with self._change():
-            self._board, self._sent, self._round = board, sent, asked
-            self._is_sharing = content["sharing"] is True
+            self._limits = {"steps": steps, "parameters": parameters}
 
     def _part_of(self, link: str) -> str:
         """The part of a link after #, which is all that a page opens: so no link leads elsewhere."""
@@ -205,3 +158,12 @@ class Classroom:
         with self._lock:
             yield self._version + 1
             self._version += 1
+
+
+def cleaned(text: Any, most: int) -> str:
+    """A typed text in one line of at most `most` characters, without characters that have no shape of their own, such
+    as those that turn the direction of what follows."""
+    if not isinstance(text, str):
+        raise InputError("This request holds no text where one belongs; reload the page.")
+    text = unicodedata.normalize("NFC", text[: 8 * most])
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())[:most].strip()

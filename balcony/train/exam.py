@@ -141,11 +141,6 @@ def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[
     }
 
 
-def first_verdict(space: Workspace, run: Run) -> str:
-    """The sentence on memorising of a run that has paused or ended; "" without one."""
-    return next(iter(exam_value(space, run).get("verdict", ())), "")
-
-
 def _rows(name: str, baseline: str, tallies: list[Tally]) -> list[list[Any]]:
     return [
         [name, *((each.right, each.asked) for each in tallies)],
