@@ -29,23 +29,15 @@ from bert_core.probes.attention import (
 from bert_core.probes.births import coincidence, head_births, steepest_fall
 from bert_core.probes.exam import exam
 from bert_core.probes.explanations import deletion, explain, trial_texts
-from bert_core.probes.masked_words import fill_mask, fill_masks, layer_lens, rate_guess, sweep
+from bert_core.probes.masked_words import fill_mask, layer_lens, rate_guess, sweep
 from bert_core.probes.sentence_pairs import next_sentence, pair_matrix
 from bert_core.probes.stages import activations, carrying, follow, patch_map, stands_out, without_heads
 from bert_core.probes.unmasking import copied, unmask
 from bert_core.probes.vectors import encode, sentence_vectors, words_in_contexts
-from bert_core.runs.recipe import (
-    FinetuningRecipe,
-    Recipe,
-    finetuning_recipe,
-    finetuning_recipes,
-    load_recipe,
-    recipe_for,
-    recipe_names,
-)
+from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipe, load_recipe, recipe_for, recipe_names
 from bert_core.runs.run import Run
 from bert_core.runs.service import TrainingService
-from bert_core.runs.taught import taught
+from bert_core.runs.taught import falls_of, taught
 from bert_core.runs.train import finetune, prepare
 from bert_core.show import show
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint

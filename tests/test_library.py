@@ -13,13 +13,12 @@ import pytest
 from helpers import PATIENCE
 
 import bert_core
-from bert_core import TrainingService, fill_mask, fill_masks, load_checkpoint, load_recipe, prepare
-from bert_core.errors import BertCoreError, CheckpointError, InputError, RunError
+from bert_core import TrainingService, load_checkpoint, load_recipe, prepare
+from bert_core.errors import BertCoreError, CheckpointError, RunError
 from bert_core.training.trainer import Trainer
 
 SMALL = {"training.steps": 3, "data.batch_size": 3, "model.hidden_size": 12, "model.num_attention_heads": 3}
 ROOT = Path(__file__).resolve().parent.parent
-TEXTS = ["hello how [MASK] you i am romeo", "[MASK] you romeo", "great my [MASK] team won the [MASK]"]
 
 
 @pytest.fixture(scope="module")
@@ -105,17 +104,6 @@ def test_a_training_loop_reads_numbers(recipe):
 def test_a_model_has_a_name_and_a_line():
     checkpoint = load_checkpoint("romeo-juliet")
     assert repr(checkpoint) == ("<Checkpoint romeo-juliet: BertForPreTraining, 2 layers of 48, 48,091 parameters>")
-
-
-def test_a_list_of_texts_is_answered_as_each_alone():
-    checkpoint = load_checkpoint("romeo-juliet")
-    for found, text in zip(fill_masks(checkpoint, TEXTS, top_k=3), TEXTS, strict=True):
-        for ours, alone in zip(found, fill_mask(checkpoint, text, top_k=3), strict=True):
-            assert [token for token, _ in ours] == [token for token, _ in alone]
-            assert [share for _, share in ours] == pytest.approx([share for _, share in alone], abs=1e-6)
-    assert fill_masks(checkpoint, []) == []
-    with pytest.raises(InputError, match=r"no \[MASK\]"):
-        fill_masks(checkpoint, [*TEXTS, "thank you"])
 
 
 def test_a_name_of_the_hub_is_answered_with_the_way_to_it():

@@ -26,7 +26,7 @@ from bert_core.data.tokenizer import MASK
 from bert_core.errors import CorpusError, RunError
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
-from bert_core.runs.taught import MOST_SENTENCES, Taught, falls_of, pairs_of, sentences_of, taught, training_of
+from bert_core.runs.taught import MOST_SENTENCES, Taught, falls_of, pairs_of, taught, training_of
 from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -45,9 +45,10 @@ HOW = (
     "falls do not add up, and no fall does not mean that a sentence taught nothing.",
 )
 NO_TEXT = f"The text of this model is not here. Choose a run that you trained on at most {MOST_SENTENCES} sentences."
-NO_START = "The weights from which this run went on are no longer kept; start it from the form."
-NOT_ASKED = "Only neighbours of the text were asked about, and these sentences are none. Train again to ask about them."
-NO_WORD = "A typed [MASK] and a word that the vocabulary lacks cannot be asked about; hide another word."
+NOT_ASKED = (
+    "Only words that the vocabulary has were asked about, of neighbours in the text and of the sentences that stood "
+    "above at the start. Hide one of these, or train again."
+)
 MORE = "Less likely without sentence {numbers}, by more than another seed alone changes."
 NONE = "No sentence’s fall is more than another seed alone changes."
 EARLY = "What another seed alone changes is known after {} seeds; until then nothing is marked."
@@ -55,9 +56,6 @@ OFF = "The models that are trained here have all their heads, also those that yo
 NAME = "The experiment"
 HERE = "# Save the text of the run as my-text.txt."
 TAUGHT = "taught"
-MOST_SHOWN = 3  # reasons of trainings that failed
-
-Source = tuple[Checkpoint, Corpus | None, Checkpoint | None]
 
 
 class _StoppedError(Exception):
@@ -68,9 +66,10 @@ class _StoppedError(Exception):
 class Teaching:
     """The trainings of a model without each sentence of its text. It knows no visitor, who can so be forgotten.
 
-    text: what is left out of. seed: the first one. done: trainings that have ended. found: what they gave. reason: why
-    they ended early, else ""."""
+    key: of the model. text: what is left out of. seed: the first one. done: trainings that have ended. found: what they
+    gave. reason: why they ended early, else ""."""
 
+    key: str
     text: Corpus
     seed: int
     found: Taught | None = None
@@ -83,7 +82,7 @@ class Teaching:
 
     @property
     def of(self) -> int:
-        return SEEDS * (1 + len(sentences_of(self.text)))
+        return SEEDS * (1 + len({*self.text.sentences}))
 
     def stop(self) -> None:
         """End after the step in progress; what is done stays."""
@@ -91,13 +90,12 @@ class Teaching:
         if run := self._run:
             run.stop(wait=False)
 
-    def work(self, asked: PageRequest, source: Source) -> None:
+    def work(self, asked: PageRequest, model: Checkpoint, corpus: Corpus | None) -> None:
         """Train until the end or a stop, as runs of the visitor, one after the other."""
-        model, corpus, start = source
         texts = [asked.question.texts] if asked.question.text.strip() else []
-        train, device = functools.partial(self._train, asked), asked.workspaces.service.device
+        train = functools.partial(self._train, asked, model)
         try:
-            for found in taught(model, corpus, texts, start=start, device=device, train=train, turn=probe_lock):
+            for found in taught(model, corpus, texts, train=train, turn=probe_lock):
                 self.found, self.done = found, self.done + 1
         except _StoppedError:
             self.reason = f"Stopped after {self.done} of {self.of} trainings."
@@ -105,7 +103,7 @@ class Teaching:
             self.reason = sentence_of(error)
         self.is_active, self._run = False, None
 
-    def _train(self, asked: PageRequest, recipe: Recipe, text: Corpus, start: Checkpoint) -> Checkpoint:
+    def _train(self, asked: PageRequest, start: Checkpoint, recipe: Recipe, text: Corpus) -> Checkpoint:
         workspaces, space = asked.workspaces, asked.space
         if self._is_stopped or not workspaces.peek([digest(space.token)]):
             raise _StoppedError
@@ -131,34 +129,23 @@ class Teaching:
         return told | {"fraction": done / self.of, "left": left, "seed": self.seed + seed, "row": row}
 
 
-_kept: WeakKeyDictionary[Workspace, dict[str, Teaching]] = WeakKeyDictionary()  # by the key of the model
+_kept: WeakKeyDictionary[Workspace, Teaching] = WeakKeyDictionary()  # the newest of each visitor
 _starting = threading.Lock()
 
 
 def kept_of(asked: PageRequest) -> Teaching | None:
     """The trainings of the shown model, if there are any."""
-    return _kept.get(asked.space, {}).get(asked.key)
+    kept = _kept.get(asked.space)
+    return kept if kept and kept.key == asked.key else None
 
 
-def source_of(asked: PageRequest) -> Source:
-    """The newest weights of the shown model, its text, None for its recipe's own, and the model from which its training
-    began, None for random weights. Raises RunError where these are no longer here."""
-    run, model = asked.pretraining, asked.workspaces.model(asked.space, asked.key).checkpoint
-    if run is None:
-        return model, None, None
-    if run.job is None:
-        raise RunError(NO_TEXT)
-    if run.recipe.start is None or run.recipe.random_weights:
-        return model, run.job.source, None
-    if run.snapshots[0].step:
-        raise RunError(NO_START)
-    return model, run.job.source, run.snapshots[0].checkpoint()
-
-
-def training(source: Source) -> tuple[Recipe, Corpus, Checkpoint]:
-    """`training_of`, with a sentence for the page where there is no text."""
+def source_of(asked: PageRequest) -> tuple[Checkpoint, Corpus | None, Recipe, Corpus]:
+    """The shown model, its whole text, None for its recipe's own, and what `training_of` makes of both. Raises
+    BertCoreError where it cannot be trained again."""
+    model, run = asked.checkpoint, asked.pretraining
+    corpus = run.job.source if run and run.job else None
     try:
-        return training_of(*source)
+        return model, corpus, *training_of(model, corpus)
     except CorpusError:
         raise CorpusError(NO_TEXT) from None
 
@@ -168,20 +155,17 @@ def teach(asked: PageRequest) -> None:
     space = asked.visitor
     with _starting:  # two presses at once
         space.refuse_if_active()
-        kept, source = _kept.setdefault(space, {}), source_of(asked)
-        if any(each.is_active for each in kept.values()):
+        if (before := _kept.get(space)) and before.is_active:
             raise RunError(f"“{NAME}” has not ended. Stop it before you start another.")
-        recipe, text, _ = training(source)
-        for gone in kept.keys() - {*asked.workspaces.shipped_names, *space.runs, *space.models}:
-            del kept[gone]
-        kept[asked.key] = new = Teaching(text, recipe.seed)
+        model, corpus, recipe, text = source_of(asked)
+        _kept[space] = new = Teaching(asked.key, text, recipe.seed)
     # Without the context of the request: that ends, and its page may go.
-    threading.Thread(target=contextvars.Context().run, args=(new.work, asked, source), daemon=True).start()
+    threading.Thread(target=contextvars.Context().run, args=(new.work, asked, model, corpus), daemon=True).start()
 
 
 def stop_teaching(asked: PageRequest) -> None:
-    for each in [*_kept.get(asked.space, {}).values()]:
-        each.stop()
+    if kept := _kept.get(asked.space):
+        kept.stop()
 
 
 def taught_value(asked: PageRequest) -> dict[str, Any]:
@@ -198,8 +182,8 @@ def news(asked: PageRequest, done: int) -> dict[str, Any]:
 
 
 def before(asked: PageRequest) -> dict[str, Any]:
-    recipe, text, start = training(source_of(asked))
-    job, sentences = prepare(recipe, text, device=asked.workspaces.service.device, start=start), sentences_of(text)
+    model, _, recipe, text = source_of(asked)
+    job, sentences = prepare(recipe, text, device=asked.workspaces.service.device, start=model), {*text.sentences}
     trainings = SEEDS * (1 + len(sentences))
     seconds = trainings * job.seconds(recipe.training.total_steps)
     told = {"sentences": len(sentences), "seeds": SEEDS, "trainings": trainings, "seconds": seconds}
@@ -213,18 +197,19 @@ def results(asked: PageRequest, kept: Teaching) -> dict[str, Any]:
         return {}
     question, words = asked.question, mask_words(asked.checkpoint, asked.question)[1]
     shown = shown_mask(question, words) if words else None
-    of_pair = [w for w, (texts, _) in enumerate(found.words) if texts == question.texts]
-    asks = of_pair if shown is None else [w for i, w in enumerate(of_pair) if i == words[shown].index]
+    asks = [w for w, (texts, _) in enumerate(found.words) if texts == question.texts]
+    if shown is not None:
+        asks = [w for i, w in enumerate(asks) if i == words[shown].index]
     known = [w for w in asks if found.words[w][1].is_known]
     value = {
         "masks": [MASK if each.index is None else each.word.text for each in words],
         "mask": shown,
         "said": [each.format(seeds=SEEDS, errors=STANDARD_ERRORS) for each in HOW],
-        "notes": [*[OFF] * bool(question.heads_off(asked.checkpoint)), *found.notes, *problems(found)],
+        "notes": [*[OFF] * bool(question.heads_off(asked.checkpoint)), *found.notes],
         "map": map_of(found, kept.text),
     }
     if not known:
-        return value | {"missing": NO_WORD if of_pair else NOT_ASKED}
+        return value | {"missing": NOT_ASKED}
     rows = told(found.scores[..., known].mean(-1, keepdim=True))
     numbers = [f"{i}" for i, mark in enumerate(rows["marks"], 1) if mark == 1]
     early = EARLY.format(SEEDS) if None in rows["marks"] else NONE
@@ -239,11 +224,6 @@ def told(scores: Tensor) -> dict[str, Any]:
     marks[(scores[1:] - scores[:1]).isnan().any(1)] = torch.nan
     named = {"falls": falls, "errors": errors, "marks": marks}
     return {name: finite(each.flatten().tolist()) for name, each in named.items()}
-
-
-def problems(found: Taught) -> list[str]:
-    reasons = " ".join([*dict.fromkeys(found.problems.values())][:MOST_SHOWN])
-    return [f"Trainings that failed: {len(found.problems)}. {reasons}"] * bool(reasons)
 
 
 def map_of(found: Taught, text: Corpus) -> dict[str, Any]:
@@ -274,18 +254,16 @@ def taught_rows(value: dict[str, Any]) -> list[Row]:
 
 def taught_code(asked: PageRequest) -> str:
     """Python code that trains again and prints the falls of the question's words."""
-    model, corpus, start = source_of(asked)
-    recipe, _, _ = training((model, corpus, start))
-    options, lines, texts = "", list[str](), asked.question.texts
+    model, corpus, recipe, _ = source_of(asked)
+    lines, texts, own = list[str](), asked.question.texts, ""
     if corpus is not None and recipe.corpus.file is None:
         kind = "pairs" if corpus.kind == "pairs" else "lines"
-        lines, options = [HERE, f'corpus = read_corpus("my-text.txt", kind="{kind}")'], ", corpus"
-    if start is not None:
-        lines, options = [*lines, f"start = load_checkpoint({recipe.start!r})"], f"{options}, start=start"
+        lines, own = [HERE, f'corpus = read_corpus("my-text.txt", kind="{kind}")'], ", corpus"
     return python_code(
-        asked.checkpoint,
+        model,
         *lines,
-        f"*_, found = taught(checkpoint{options}, texts=[{texts!r}])",
+        f"*_, found = taught(checkpoint{own}, texts=[{texts!r}])",
+        "falls, errors = falls_of(found.scores)",
         f"words = [w for w, (texts, _) in enumerate(found.words) if texts == {texts!r}]",
-        "[(found.words[w][1].text, found.falls[:, w], found.errors[:, w]) for w in words]",
+        "[(found.words[w][1].text, falls[:, w], errors[:, w]) for w in words]",
     )

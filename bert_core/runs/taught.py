@@ -40,41 +40,22 @@ class Taught:
 
     sentences: S, each once. words: W, each with the sentences in which it was hidden, alone. seeds: N. scores: the
     log-probability of each word, (1 + S, N, W), natural; first after training on the whole text, then without each
-    sentence; nan where no training has ended, and for a word that the vocabulary lacks. problems: why a training gave
-    nothing, by row and seed. notes: a sentence each."""
+    sentence; nan where no training has ended, and for a word that the vocabulary lacks. notes: a sentence each."""
 
     sentences: tuple[str, ...]
     words: tuple[tuple[Texts, Word], ...]
     seeds: tuple[int, ...]
     scores: Tensor
-    problems: dict[tuple[int, int], str]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def falls(self) -> Tensor:
-        """By how much each word's log-probability falls without each sentence, (S, W): see `falls_of`."""
-        return falls_of(self.scores)[0]
-
-    @property
-    def errors(self) -> Tensor:
-        """The standard errors of `falls`, (S, W)."""
-        return falls_of(self.scores)[1]
+    notes: tuple[str, ...]
 
 
 def falls_of(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean fall without each sentence over the seeds that have both numbers, and the standard error of that
-    difference of two means, (S, W) each; nan for the mean of none and the error of fewer than two.
-
-    scores: (1 + S, N, W)."""
-    whole, without = scores[:1].double(), scores[1:].double()
-    falls = whole - without
-    count = (~falls.isnan()).sum(1)
-
-    def variance(values: Tensor) -> Tensor:
-        known = values.where(~falls.isnan(), torch.nan)
-        return (known - known.nanmean(1, keepdim=True)).square().nansum(1) / (count - 1)
-
-    return falls.nanmean(1), ((variance(whole) + variance(without)) / count).sqrt()
+    """By how much the log-probabilities of `Taught` fall without each sentence: the mean over the seeds that have both
+    numbers, and its standard error, (S, W) each; nan for the mean of none and the error of fewer than two."""
+    falls = (scores[:1] - scores[1:]).double()
+    means, count = falls.nanmean(1), (~falls.isnan()).sum(1)
+    squares = (falls - means[:, None]).square().nansum(1)
+    return means, (squares / (count * (count - 1))).sqrt()
 
 
 def taught(
@@ -83,9 +64,7 @@ def taught(
     texts: Sequence[Texts] = (),
     *,
     seeds: int = SEEDS,
-    start: Checkpoint | None = None,
-    device: str = "auto",
-    train: Callable[[Recipe, Corpus, Checkpoint], Checkpoint] | None = None,
+    train: Callable[[Recipe, Corpus], Checkpoint] | None = None,
     turn: AbstractContextManager[object] | None = None,
 ) -> Iterator[Taught]:
     """Train a model again without each sentence of its text, and yield what is known after each of the (1 + S) * seeds
@@ -94,64 +73,53 @@ def taught(
     The words are those of all neighbours of the text, and of a sentence alone in its document, as far as the model
     reads so long a pair; each is hidden alone. texts: more of one or two sentences. corpus: the text that the model was
     trained on, None for its recipe's own; what its training held out is not left out. seeds: so many from that of the
-    recipe on. start: the model from which its training began, where that had no random weights. device: see
-    `choose_device`. train: trains in another way, with such a recipe and text, from such a model. turn: is held while a
-    trained model is asked about one pair.
+    recipe on. train: trains in another way, with such a recipe and text. turn: is held while a trained model is asked
+    about one pair.
 
-    Raises ConfigError for a model without a recipe and more than MOST_SENTENCES sentences, other BertCoreErrors for an
-    unusable text, and InputError where no word can be asked. A training that fails is one of the `problems`."""
-    recipe, text, start = training_of(checkpoint, corpus, start)
-    sentences, train, turn = sentences_of(text), train or functools.partial(_train, device), turn or nullcontext()
-    again = len(text.sentences) - len(sentences)
+    Raises ConfigError for a model without a recipe, or whose training went on from another one, and for more than
+    MOST_SENTENCES sentences, other BertCoreErrors for an unusable text, and InputError where no word can be asked. Why
+    a training gave nothing is one of the notes."""
+    recipe, text = training_of(checkpoint, corpus)
+    sentences, turn = tuple(dict.fromkeys(text.sentences)), turn or nullcontext()
+    train = train or functools.partial(_train, checkpoint)
     words, notes = _words(checkpoint, [*dict.fromkeys([*pairs_of(text), *texts])])
-    found = Taught(
-        sentences=sentences,
-        words=words,
-        seeds=tuple(range(recipe.seed, recipe.seed + seeds)),
-        scores=torch.full((1 + len(sentences), seeds, len(words)), torch.nan),
-        problems={},
-        notes=(*notes, *[f"Sentences that stand in the text again, left out everywhere: {again}."] * bool(again)),
-    )
-    for n, seed in enumerate(found.seeds):
-        for row, left in enumerate([None, *sentences]):
-            try:
-                less = text if left is None else without(text, left)
-                model = train(recipe.with_seed(seed), less, start)
-            except BertCoreError as error:
-                found = replace(found, problems={**found.problems, (row, n): str(error)})
-            else:
-                found = replace(found, scores=found.scores.clone())
-                found.scores[row, n] = torch.tensor(_ask(model, words, turn))
-            yield found
+    if again := len(text.sentences) - len(sentences):
+        notes.append(f"Sentences that stand in the text again, left out everywhere: {again}.")
+    scores = torch.full((1 + len(sentences), seeds, len(words)), torch.nan)
+    for n, row in itertools.product(range(seeds), range(len(scores))):
+        try:
+            model = train(recipe.with_seed(recipe.seed + n), without(text, sentences[row - 1]) if row else text)
+            asked = torch.tensor(_ask(model, words, turn))
+        except BertCoreError as error:
+            notes.append(f"Training {n * len(scores) + row + 1} gave nothing: {error}")
+        else:
+            scores = scores.clone()
+            scores[row, n] = asked
+        yield Taught(sentences, words, tuple(range(recipe.seed, recipe.seed + seeds)), scores, tuple(notes))
 
 
-def training_of(
-    checkpoint: Checkpoint, corpus: Corpus | None = None, start: Checkpoint | None = None
-) -> tuple[Recipe, Corpus, Checkpoint]:
-    """The recipe with which a model is trained again, the text that it was trained on, and the model from which
-    `prepare` starts: `start` or, for random weights, itself. Errors as for `taught`."""
+def training_of(checkpoint: Checkpoint, corpus: Corpus | None = None) -> tuple[Recipe, Corpus]:
+    """The recipe with which a model is trained again, of which `prepare` takes the sizes and the tokenizer as `start`,
+    and the text that it was trained on. Errors as for `taught`."""
     if checkpoint.recipe is None or "task" in checkpoint.recipe:
         raise ConfigError(f"The model {checkpoint.name} has no recipe of a training on a text; choose one that has.")
     recipe = Recipe.from_dict(checkpoint.name, checkpoint.recipe)
+    if recipe.start and not recipe.random_weights:
+        raise ConfigError(
+            f"The training of this model went on from the model {recipe.start}, which may have read these sentences. "
+            "Choose one that began with random weights."
+        )
     source = corpus or recipe.source()
     if source.labels is not None:
         raise ConfigError("This text has labelled pairs, of which no sentence can be left out alone; choose another.")
-    if recipe.start is None or recipe.random_weights:
-        recipe, start = recipe.replace(start=checkpoint.name, random_weights=True), checkpoint
-    elif start is None:
-        raise ConfigError(f"The training of this model went on from the model {recipe.start}, which is needed again.")
     text = parts_of(recipe, source.first(recipe.corpus.most_documents)).train
-    if (count := len(sentences_of(text))) > MOST_SENTENCES:
+    if (count := len({*text.sentences})) > MOST_SENTENCES:
         raise ConfigError(
             f"The text has {count:,} different sentences; the limit is {MOST_SENTENCES}, because the model is trained "
             "again without each of them. Train it on a shorter text."
         )
     whole = recipe.corpus.replace(validation_share=0.0, test_share=0.0, most_documents=None)
-    return recipe.replace(corpus=whole), text, start
-
-
-def sentences_of(text: Corpus) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text.sentences))
+    return recipe.replace(corpus=whole, start=checkpoint.name, random_weights=True), text
 
 
 def pairs_of(text: Corpus) -> list[Texts]:
@@ -167,8 +135,8 @@ def without(text: Corpus, left: str) -> Corpus:
     return replace(text, documents=kept)
 
 
-def _train(device: str, recipe: Recipe, text: Corpus, start: Checkpoint) -> Checkpoint:
-    training = Training(prepare(recipe, text, device=device, start=start))
+def _train(start: Checkpoint, recipe: Recipe, text: Corpus) -> Checkpoint:
+    training = Training(prepare(recipe, text, start=start))
     for _ in training:
         pass
     return training.newest.checkpoint()
@@ -195,6 +163,6 @@ def _ask(model: Checkpoint, words: Sequence[tuple[Texts, Word]], turn: AbstractC
     scores: list[float] = []
     for texts in dict.fromkeys(texts for texts, _ in words):
         with turn:
-            swept = sweep(model, *texts, top_k=1).words  # all words of the pair, in the order of `_words`
+            swept = sweep(model, *texts, top_k=1)  # all words of the pair, in the order of `_words`
         scores += [each.own.log_probability if each.own else math.nan for each in swept]
     return scores

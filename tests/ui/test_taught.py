@@ -75,7 +75,7 @@ def test_a_visitor_trains_without_each_sentence_and_reads_each_word(asked, capsy
         "the mean of the pair's words"
     )
     elsewhere = taught_value(of(asked, pair="", hidden=()))
-    assert "Only neighbours of the text" in elsewhere["missing"]
+    assert "of neighbours in the text" in elsewhere["missing"]
     typed = taught_value(of(asked, text="my [MASK] is juliet", hidden=()))
     assert "falls" not in typed
     assert taught_value(of(asked, off=((0, 1),)))["notes"][0].startswith("The models that are trained here have all")
