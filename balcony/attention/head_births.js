@@ -15,7 +15,7 @@ import { PATTERNS } from "./head_grid.js";
 import { colourOf } from "./head_lines.js";
 import { choose, draw, drawn, headsOf, nearest } from "./heads.js";
 
-/** @typedef {{step: number, before: number | null, layer: number, head: number, target: string}} Birth before: null if it is there from the first kept step on */
+/** @typedef {{step: number, layer: number, head: number, target: string}} Birth */
 /** @typedef {{parts: [done: number, of: number], kept: number[], targets: string[], above: number[][][][], limits: number[][][], costs: number[][][], curve: [number, number | null][], births: Birth[], fall: [number, number] | null, said: string, notes: string[], error?: string, trains?: boolean}} Births see `births` in balcony/attention/head_births.py */
 
 const INPUT = ["model", "newest", "text", "pair", "hidden"];
@@ -106,15 +106,15 @@ class HeadBirths {
   /** @param {Births} value */
   draw(value) {
     this.value = value;
-    const born = value.births.filter(({ before }) => before !== null);
+    const { births } = value;
     const names = value.targets.map((name) => {
-      const { length } = born.filter(({ target }) => target === name);
+      const { length } = births.filter(({ target }) => target === name);
       return /** @type {[string, string]} */ ([name, `${PATTERNS[name]}${length ? `: ${length} born` : ""}`]);
     });
-    options(this.target, names, this.isChosen ? this.target.value : born[0]?.target);
+    options(this.target, names, this.isChosen ? this.target.value : births[0]?.target);
     if (!this.panel.isConnected) fill(this.root, this.panel);
     fill(this.said, value.said && el("p", value.said), notes(value.notes));
-    fill(this.born, value.births.length > 0 && this.table(value));
+    fill(this.born, births.length > 0 && this.table(value));
     this.chart.show().catch(console.warn);
   }
 
@@ -122,12 +122,12 @@ class HeadBirths {
   table({ births, costs, kept }) {
     const rows = births
       .slice(0, MOST)
-      .map(({ step, before, layer, head, target }) => [
+      .map(({ step, layer, head, target }) => [
         [
           button(headName([layer, head]), () => look([layer, head], step), { class: "b-path" }),
           el("small", PATTERNS[target]),
         ],
-        before === null ? "at the first kept step" : `${count(step)}, not yet at ${count(before)}`,
+        count(step),
         costs.length === kept.length ? signed(costs[kept.length - 1][layer][head], 3) : "…",
       ]);
     const head = ["Head", "Born at step", "Cost at the last step"],
@@ -149,7 +149,7 @@ class HeadBirths {
     });
     const ofHead = (/** @type {[number, number]} */ [layer, head]) => {
       const birth = births.find((each) => each.layer === layer && each.head === head && each.target === targets[t]),
-        at = birth && birth.before !== null ? kept.indexOf(birth.step) : -1,
+        at = birth ? kept.indexOf(birth.step) : -1,
         isChosen = `${[layer, head]}` === chosen,
         line = { color: birth ? colourOf(layer * heads + head) : grey, width: isChosen ? 3 : birth ? 2 : 1 };
       const more = { customdata: kept.map((step) => [[layer, head], step]), opacity: birth || isChosen ? 1 : 0.4 },

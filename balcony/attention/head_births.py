@@ -105,19 +105,16 @@ def births(asked: PageRequest) -> dict[str, Any]:
 
 def conclusion(steps: Sequence[int], found: Sequence[HeadBirth], fall: tuple[int, int] | None) -> str:
     """Whether heads are born when the loss falls, or why that cannot be said."""
-    born = [birth for birth in found if birth.before is not None]
     if not found:
         return NONE_BORN
-    if not born:
-        return f"No head is born later than the first kept step, at which {len(found)} have a pattern."
     if fall is None:
         return (
             f"Whether heads are born when the loss falls cannot be said: it takes {FEWEST} kept steps and a loss that "
             f"falls; this run has {len(steps)} such steps."
         )
-    inside, chance = coincidence(steps, born, fall)
+    inside, chance = coincidence(steps, found, fall)
     first, last = (f"{step:,}" for step in fall)
-    steep = f"The loss falls most steeply from step {first} to {last}. Heads born then: {inside} of {len(born)}"
+    steep = f"The loss falls most steeply from step {first} to {last}. Heads born then: {inside} of {len(found)}"
     if not inside:
         return f"{steep}. The two do not coincide."
     chances = f"{steep}. By chance, as many would be in {chance:.0%} of cases"

@@ -1,7 +1,5 @@
 """When heads are born, by hand and in runs that learn nothing; where the loss falls; how often both would coincide."""
 
-import math
-
 import pytest
 import torch
 from helpers import make_model
@@ -31,15 +29,14 @@ def patterns(*series: list[float]) -> list[HeadPatterns]:
 def test_a_head_is_born_where_it_comes_to_stay_above_its_limit():
     found = patterns(
         [0.0, 0.5, 0.3, 0.41, 0.9, 0.7],  # it was above once, and came to stay at step 4
-        [0.6, 0.6, 0.6, 0.6, 0.6, 0.6],  # from the first kept step on
+        [0.6, 0.6, 0.6, 0.6, 0.6, 0.6],  # from the first kept step on: it is not born in this run
         [0.0, 0.0, 0.5, 0.6, 0.6, 0.39],  # it lost its pattern
         [0.0, 0.0, 0.0, 0.0, 0.0, 0.9],  # one step is not staying
         [0.0, 0.0, 0.0, 0.0, 0.5, 0.5],
     )
     assert head_births(STEPS, found) == [
-        HeadBirth(0, None, 0, 1, "previous"),
-        HeadBirth(4, 2, 0, 0, "previous"),
-        HeadBirth(8, 4, 0, 4, "previous"),
+        HeadBirth(4, 0, 0, "previous"),
+        HeadBirth(8, 0, 4, "previous"),
     ]
     assert head_births(STEPS[:1], found[:1]) == head_births([], []) == []
     with pytest.raises(InputError, match="6 steps and the patterns of 5"):
@@ -52,7 +49,7 @@ def test_no_head_is_born_where_nothing_is_learned(service: TrainingService, tiny
     steps = [each.step for each in run.snapshots]
     texts = "Oh Congratulations, Juliet", "Thank you Romeo"
     kept = [head_patterns(each.checkpoint(), *texts) for each in run.snapshots]
-    assert [birth for birth in head_births(steps, kept) if birth.before is not None] == []
+    assert head_births(steps, kept) == []
     assert steepest_fall(steps, [(row.step, row.mlm_loss) for row in run.history()]) is None
     # And in other random weights at each step.
     config = tiny_config.replace(hidden_size=48, num_attention_heads=12)
@@ -70,30 +67,28 @@ def test_patterns_are_what_names_are_made_of(tiny_checkpoint):
     ).held.flatten(2).any(0).any(1).tolist()
 
 
-def test_the_fall_is_where_the_loss_falls_at_least_half_as_fast_as_at_its_steepest():
+def test_the_fall_is_the_shortest_way_over_half_of_the_whole():
     steps = [*range(FEWEST), 20, 40, 80, 160, 320]  # closer together at the start, as a run keeps them
-    level = {10: 3.0, 11: 2.0, 12: 1.0}  # the mean loss until the kept step of that number: it falls by 1 at each
-    means = [3.0 if place < 10 else level.get(place, 1.0) for place in range(1, len(steps))]
+    level = {9: 2.9, 10: 2.6, 11: 1.4, 12: 1.1}  # the mean loss until the kept step of that number
+    means = [3.0 if place < 9 else level.get(place, 1.0) for place in range(1, len(steps))]
     rows = [
         (step, mean + (0.1 if step % 2 else -0.1) * (last - first > 1))  # noise that goes out of the mean
         for mean, first, last in zip(means, steps, steps[1:])
         for step in range(first + 1, last + 1)
     ]
-    # Central differences of the means: 0.5 from 9 to 20, 1 to 40, 0.5 to 80, else 0. Averaged over five: 0.3 from 8 on,
-    # 0.4, 0.4, 0.4, and 0.3 from 80 to 160; before and after that 0.1, less than half of 0.4.
-    assert steepest_fall(steps, rows) == (8, 160)
+    assert steepest_fall(steps, rows) == (20, 40), "1.2 of 2.0"
+    slower = [(step, loss + 0.5 * (step > 20)) for step, loss in rows]
+    assert steepest_fall(steps, slower) == (9, 40), "2.9 to 1.9, which is more than half of 1.5; no single step is"
     assert steepest_fall(steps[: FEWEST - 1], rows) is None, "too few kept steps"
     assert steepest_fall(steps, [row for row in rows if row[0] != 5]) is None, "a loss is missing"
     assert steepest_fall(steps, [(step, 4 - loss) for step, loss in rows]) is None, "it rises"
+    assert steepest_fall(steps, [(step, 10 + loss) for step, loss in rows]) is None, "by less than a fifth"
 
 
 def test_chance_moves_all_births_together():
     steps = [*range(0, 22, 2)]  # ten ways from one kept step to the next
-    births = [HeadBirth(step, step - 2, 0, 0, "next") for step in (6, 8)]
+    births = [HeadBirth(step, 0, 0, "next") for step in (6, 8)]
     assert coincidence(steps, births, (4, 8)) == (2, 0.1)
     assert coincidence(steps, births[:1], (4, 8)) == (1, 0.2)
     assert coincidence(steps, births, (6, 10)) == (1, 0.3)
     assert coincidence(steps, births, (12, 16)) == (0, 1.0)
-    there = HeadBirth(0, None, 0, 1, "next")
-    inside, chance = coincidence(steps, [there], (0, 4))
-    assert (inside, math.isnan(chance)) == (0, True), "it was there before"

@@ -70,13 +70,12 @@ def test_the_code_of_a_run_finds_its_births(workspaces, space, run, capsys):
 
 
 def born(*steps: int) -> list[HeadBirth]:
-    return [HeadBirth(step, step - 1, 0, 0, "next") for step in steps]
+    return [HeadBirth(step, 0, 0, "next") for step in steps]
 
 
 def test_one_sentence_says_whether_a_fall_and_births_coincide():
     steps = range(41)
     assert conclusion(steps, [], (3, 5)) == NONE_BORN
-    assert "at which 1 have a pattern" in conclusion(steps, [HeadBirth(0, None, 0, 0, "next")], (3, 5))
     assert "cannot be said: it takes 10 kept steps" in conclusion(range(5), born(3), None)
     assert conclusion(steps, born(9), (3, 5)).endswith("born then: 0 of 1. The two do not coincide.")
     assert conclusion(steps, born(4), (3, 4)).endswith("in 2% of cases: fall and births coincide.")
