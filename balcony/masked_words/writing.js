@@ -8,7 +8,7 @@ import { ask, question, replace } from "../frame/question.js";
 
 /** @import { Child } from "../parts/elements.js" */
 /** @typedef {{tokens: string[], probabilities: number[], hidden: number[]}} Round of each mask; the numbers of those that are hidden again */
-/** @typedef {{runs: [first: number, last: number][], longest: number, by_chance: number, inside: number, is_whole: boolean}} Copied what stands in the training text */
+/** @typedef {{runs: [first: number, last: number][], longest: number, inside: number}} Copied what stands in the training text */
 /**
  * @typedef {object} Writing
  * @property {"write"} kind
@@ -35,17 +35,10 @@ const UNKNOWN_TEXT =
 /** @param {Writing} value */
 function told({ copied, places }) {
   if (!copied) return UNKNOWN_TEXT;
-  const { inside, longest, by_chance: chance, is_whole: isWhole } = copied;
-  return [
-    inside
-      ? `${inside} of the ${places.length} tokens written stand word for word in the training text, in runs of two words or more.`
-      : "No two neighbouring words, one of them written here, stand so in the training text.",
-    inside ? `The longest run has ${longest} words.` : "",
-    `In random orders, the longest run of the same words has ${chance.toFixed(1)} on average.`,
-    isWhole ? "" : "Only the text of this run was searched, not that of the model it began with.",
-  ]
-    .filter(Boolean)
-    .join(" ");
+  const { inside, longest } = copied;
+  return inside
+    ? `${inside} of the ${places.length} tokens written stand word for word in the training text, in runs of two words or more. The longest run has ${longest} words.`
+    : "No two neighbouring words, one of them written here, stand so in the training text.";
 }
 
 /**

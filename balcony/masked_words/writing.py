@@ -12,7 +12,7 @@ from balcony.parts.controls import control
 from balcony.parts.export import Row, python_code
 from balcony.server.probe_lock import probe_lock
 from bert_core.data.encoding import EncodedCorpus, encode_corpus
-from bert_core.data.tokenizer import MASK
+from bert_core.data.tokenizer import MASK, PREFIX
 from bert_core.errors import InputError
 from bert_core.probes.unmasking import copied, unmask
 from bert_core.runs.recipe import Recipe
@@ -49,22 +49,22 @@ def writing_value(asked: PageRequest) -> dict[str, Any]:
         writing = unmask(checkpoint, *given.texts, rounds=question.rounds, temperature=degree, seed=seed)
     value = dataclasses.asdict(writing) | {"kind": WRITE, "seed": seed if degree else None, "copied": None}
     value["places"] = value.pop("masks")  # the other closer views call the masked words so
-    text, is_whole = training_text(asked)
-    if text:
-        found = copied(checkpoint, writing, text)
-        inside = sum(any(first <= mask < last for first, last in found.runs) for mask in writing.masks)
-        value["copied"] = dataclasses.asdict(found) | {"inside": inside, "is_whole": is_whole}
+    if text := training_text(asked):
+        runs = copied(checkpoint, writing, text)
+        inside = sum(any(first <= mask < last for first, last in runs) for mask in writing.masks)
+        words = [sum(not token.startswith(PREFIX) for token in writing.tokens[first:last]) for first, last in runs]
+        value["copied"] = {"runs": runs, "inside": inside, "longest": max(words, default=0)}
     return value
 
 
-def training_text(asked: PageRequest) -> tuple[EncodedCorpus | None, bool]:
-    """The text that the shown model was trained on, None where it is not here, and whether there was no other one."""
+def training_text(asked: PageRequest) -> EncodedCorpus | None:
+    """All text that the shown model was trained on, None where it is not here."""
     if run := asked.pretraining:
-        return run.job.batches.encoded if run.job else None, run.recipe.start is None
+        return run.job.batches.encoded if run.job and run.recipe.start is None else None
     recipe = asked.checkpoint.recipe
     if asked.key not in asked.workspaces.shipped_names or not recipe or not recipe["corpus"]["file"]:
-        return None, False
-    return encode_corpus(Recipe.from_dict(asked.key, dict(recipe)).source(), asked.checkpoint.tokenizer), True
+        return None
+    return encode_corpus(Recipe.from_dict(asked.key, dict(recipe)).source(), asked.checkpoint.tokenizer)
 
 
 def writing_rows(value: dict[str, Any]) -> list[Row]:

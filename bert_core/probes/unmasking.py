@@ -2,11 +2,10 @@
 
 Shapes: T tokens of the input, N [MASK]s, V vocabulary."""
 
-import random
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import fmean
 
 import numpy as np
 import torch
@@ -14,14 +13,12 @@ import torch
 from bert_core.config import check_seed
 from bert_core.data.encoding import EncodedCorpus
 from bert_core.data.sentences import UNSPACED
-from bert_core.data.tokenizer import MASK, PREFIX, SPECIAL_TOKENS, special_ids
+from bert_core.data.tokenizer import MASK, PREFIX, SPECIAL_TOKENS, UNK, special_ids
 from bert_core.errors import InputError
-from bert_core.probes.forward import announce, word_scores
+from bert_core.probes.forward import word_scores
 from bert_core.probes.masked_words import find_masks
 from bert_core.probes.reading import row_of, token_text
 from bert_core.storage.checkpoint import Checkpoint
-
-_ORDERS = 20
 
 
 @dataclass(frozen=True)
@@ -37,13 +34,6 @@ class Writing:
     masks: tuple[int, ...]  # N positions
     rounds: tuple[Round, ...]
     texts: tuple[str, str]  # the sentences, as the tokenizer decodes them
-
-
-@dataclass(frozen=True)
-class Copied:
-    runs: tuple[tuple[int, int], ...]  # [first, last) tokens of each, two words or more, the longest run first
-    longest: int  # words of the longest run, 1 where there is none
-    by_chance: float  # the same for all words in a random order, the mean of 20
 
 
 def unmask(
@@ -75,7 +65,6 @@ def unmask(
     if never.all(1).any():
         raise InputError("The vocabulary of this model has no word that can be written; choose another model.")
     hidden, sure, found, R = [*range(N)], [0.0] * N, list[Round](), min(rounds, N)
-    announce(checkpoint, [len(ids)] * R)
     for left in reversed(range(R)):
         asked = [masks[number] for number in hidden]
         for position in asked:
@@ -96,39 +85,29 @@ def unmask(
     return Writing(tuple(vocabulary[token] for token in ids), tuple(masks), tuple(found), (first, second))
 
 
-def copied(checkpoint: Checkpoint, writing: Writing, corpus: EncodedCorpus, *, seed: int = 0) -> Copied:
-    """Which runs of words, each with a written one, stand word for word in the documents of a text.
+def copied(checkpoint: Checkpoint, writing: Writing, corpus: EncodedCorpus) -> list[tuple[int, int]]:
+    """The runs of two words or more, each with a written one, that stand word for word in the documents of a text:
+    [first, last) tokens of each, from left to right, each as long as it can be.
 
-    corpus: of the checkpoint's tokenizer. An unknown word is like no other one. seed: of the random orders."""
-    numbers = checkpoint.tokenizer.get_vocab()
-    pieces = np.zeros(len(numbers) + 1, bool)  # which tokens continue a word; the last one is for -1
-    pieces[[number for token, number in numbers.items() if token.startswith(PREFIX)]] = True
-    text = np.insert(corpus.ids.astype(np.int32), corpus.offsets[corpus.document_offsets[1:]], -1)
-    starts = [i for i, token in enumerate(writing.tokens) if i == 0 or not token.startswith(PREFIX)]
-    spans = [*pairwise([*starts, len(writing.tokens)])]
-    words = [[-2 if t in SPECIAL_TOKENS else numbers[t] for t in writing.tokens[a:b]] for a, b in spans]
-    places = {word[0]: np.flatnonzero(text == word[0]) for word in words}
-
-    def reach(words: list[list[int]], start: int) -> int:
-        """How many words from this one on stand in the text one after another, 1 without a second one."""
-        at = places[words[start][0]]
-        for count, word in enumerate(words[start:]):
-            for token in word:
-                at = at[text[at] == token] + 1
-            at = at[~pieces[text[at]]]  # where the word ends too
-            if not len(at):
-                return max(1, count)
-        return len(words) - start
-
-    lengths = [reach(words, start) for start in range(len(words))]
-    runs, longest = list[tuple[int, int]](), 1
-    for start in sorted(range(len(words)), key=lambda start: -lengths[start]):
-        first, last = spans[start][0], spans[start + lengths[start] - 1][1]
-        is_free = all(last <= a or b <= first for a, b in runs)
-        if lengths[start] > 1 and is_free and any(first <= mask < last for mask in writing.masks):
+    corpus: of the checkpoint's tokenizer. An unknown word is like no other one."""
+    tokenizer = checkpoint.tokenizer
+    names = np.array([token_text(tokenizer, number) for number in range(tokenizer.get_vocab_size())], dtype=object)
+    names[special_ids(tokenizer)[UNK]] = "\n"
+    ends = pairwise(corpus.offsets[corpus.document_offsets].tolist())
+    text = "\n".join(f" {_spelled(names[corpus.ids[first:last]])} " for first, last in ends)
+    bounds = [i for i, token in enumerate(writing.tokens) if not token.startswith(PREFIX)] + [len(writing.tokens)]
+    words = [_spelled(writing.tokens[first:last]) for first, last in pairwise(bounds)]
+    runs, start = list[tuple[int, int]](), 0
+    for end in range(1, len(words) + 1):
+        if end < len(words) and f" {' '.join(words[start : end + 1])} " in text:
+            continue
+        first, last = bounds[start], bounds[end]
+        if end > start + 1 and any(first <= mask < last for mask in writing.masks):
             runs.append((first, last))
-            longest = max(longest, lengths[start])
-    known, generator = [word for word in words if word != [-2]], random.Random(seed)
-    orders = (generator.sample(known, len(known)) for _ in range(_ORDERS))
-    by_chance = [max((reach(order, start) for start in range(len(order))), default=1) for order in orders]
-    return Copied(tuple(runs), longest, fmean(by_chance))
+        start = end
+    return runs
+
+
+def _spelled(tokens: Iterable[str]) -> str:
+    """Tokens with a space between two words, and none before a piece of one."""
+    return " ".join(tokens).replace(f" {PREFIX}", PREFIX)

@@ -40,15 +40,16 @@ def test_what_stands_in_the_text_of_a_run_and_of_a_shipped_model(service, worksp
     run = finished(service.start(recipe, seed=0))
     later = finished(service.start(recipe, start=run.snapshots[-1].checkpoint()))
     blank = dataclasses.replace(ASKED, text="", pair="", hidden=(), length=12, rounds=8)
-    for each, is_whole in ((run, True), (later, False)):
+    for each in (run, later):
         space.add_run(each)
         value = look_closer(PageRequest(workspaces, space, dataclasses.replace(blank, model=each.id)))[CLOSER]
-        assert value["copied"]["longest"] <= 3  # hardly trained
-        assert value["copied"]["is_whole"] == is_whole
+        if each is run:
+            assert value["copied"]["longest"] <= 3  # hardly trained
+        else:
+            assert value["copied"] is None, "it went on from another model, which had a text of its own"
     shipped = Workspaces(service, {"romeo-juliet": lambda: load_checkpoint(CHECKPOINTS / "romeo-juliet")})
     value = look_closer(PageRequest(shipped, space, blank))[CLOSER]
     assert value["copied"]["longest"] == value["copied"]["inside"] == 12
-    assert value["copied"]["by_chance"] < 4
     assert math.prod(value["rounds"][-1]["probabilities"]) > 0.1
 
 
