@@ -1,7 +1,6 @@
 """The models that come with the program."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ import balcony.app
 from bert_core import attention, encode, fill_mask, load_checkpoint, next_sentence
 from bert_core.probes.exam import exam
 from bert_core.probes.reading import unknown_words
-from bert_core.probes.stages import follow
+from bert_core.probes.stages import follow, without_heads
 from bert_core.runs.recipe import load_recipe
 from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import Checkpoint
@@ -120,10 +119,10 @@ def test_the_english_model_separates_a_next_sentence_from_another() -> None:
     assert follows > next_sentence(checkpoint, asked, "The species is found in the rivers of Brazil.")
 
 
-def chance_of(checkpoint: Checkpoint, texts: tuple[str, str], word: str, **changes: Any) -> float:
-    """Of a word at the [MASK], with some parts of the model set to zero."""
+def chance_of(checkpoint: Checkpoint, texts: tuple[str, str], word: str) -> float:
+    """Of a word at the [MASK]."""
     position = follow(checkpoint, *texts).tokens.index("[MASK]")
-    scores = follow(checkpoint, *texts, position=position, **changes).words["log_probabilities"]
+    scores = follow(checkpoint, *texts, position=position).words["log_probabilities"]
     return scores[checkpoint.tokenizer.token_to_id(word)].exp().item()
 
 
@@ -158,10 +157,11 @@ def test_the_numbers_of_the_lessons() -> None:
     to_separators = maps.weights[1, :, :, separators].sum(-1).mean(1)  # for each head of layer 2
     assert to_separators[5] > 0.5
     assert maps.weights[1, 0].diagonal(-1).mean() > 0.5
-    shares = [chance_of(english, hidden, "head", heads_off=off) for off in ((), [(1, 5)], [(1, 0)])]
+    shares = [chance_of(without_heads(english, off), hidden, "head") for off in ((), [(1, 5)], [(1, 0)])]
     assert [round(share, 2) for share in shares] == [0.09, 0.06, 0.02]
     masked = (first, second.replace("Juliet", "[MASK]"))
-    less = [chance_of(dialogue, masked, "juliet", zeroed=[part]) for part in ((0, 2), (1, 2), (0, 0), (1, 0))]
+    cut = (without_heads(dialogue, [], [part]) for part in ((0, 2), (1, 2), (0, 0), (1, 0)))
+    less = [chance_of(each, masked, "juliet") for each in cut]
     assert less[0] < 0.01
     assert [round(share, 2) for share in less[1:]] == [0.32, 0.79, 0.79]
     texts = ["he sat on the bank of the river", "she took her money to the bank"]

@@ -2,8 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import torch
-
 from balcony.frame.masking import mask_words, maskable, shown_mask
 from balcony.frame.question import Head, Question
 from balcony.parts.export import Row, python_code
@@ -12,7 +10,7 @@ from balcony.parts.swaps import chosen_swap, swapped
 from balcony.server.probe_lock import probe_lock
 from bert_core.errors import InputError
 from bert_core.probes.reading import encode_text
-from bert_core.probes.stages import BAND, PatchMap, parts_of, patch_map, stands_out, without_heads
+from bert_core.probes.stages import BAND, parts_of, patch_map, stands_out, without_heads
 from bert_core.storage.checkpoint import Checkpoint
 
 TEXT = (
@@ -27,7 +25,6 @@ LIMITS = (
 NOT_HERE = "This needs a model that guesses hidden words; choose another one above."
 NO_MASK = "No word is hidden. Click a word above: the model then predicts it, and this shows what its answer hangs on."
 NO_OTHER = "No other word stands there. Type one."
-PARTS = tuple(range(first, first + 4) for first in range(0, 16, 4))  # seeds of random sentences, with a turn each
 
 Carry = tuple[tuple[str, str | None], str, int, int]  # what `carrying` takes: source, kind, layer, index
 
@@ -80,7 +77,7 @@ def ends_of(question: Question, passes: Passes) -> dict[str, Any]:
 
 def patch_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     """What the view shows: the words whose place others can take; once one is chosen, the two texts and answers; and
-    the map, or under "refused" why there is none. It is computed in parts, between which others have their turn."""
+    the map, or under "refused" why there is none."""
     if checkpoint.head or "mlm" in checkpoint.missing:
         return {"hint": NOT_HERE}
     if not question.text.strip() or not mask_words(checkpoint, question)[1]:
@@ -92,23 +89,21 @@ def patch_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     checkpoint = without_heads(checkpoint, *less_of(checkpoint, question))
     with probe_lock:
         passes = passes_of(checkpoint, question)
-    ends, found = ends_of(question, passes), list[PatchMap]()
+    ends = ends_of(question, passes)
     value |= {"place": passes.place, "words": passes.words, "answers": ends["answers"] or ["", ""]}
     value |= {"notes": unknown_note(checkpoint, *passes.words, *value["answers"])}
     if not passes.words[0]:
         return value | {"refused": NO_OTHER}
-    for seeds in PARTS:
-        try:
-            with probe_lock:
-                found.append(patch_map(checkpoint, passes.source, passes.target, random_sentences=seeds, **ends))
-        except InputError as error:
-            return value | {"refused": str(error)}
-    first = found[0]
-    value |= {"answers": first.words, "tokens": first.tokens, "both": first.answers.tolist(), "random": 0}
+    try:
+        with probe_lock:
+            found = patch_map(checkpoint, passes.source, passes.target, **ends)
+    except InputError as error:
+        return value | {"refused": str(error)}
+    value |= {"answers": found.words, "tokens": found.tokens, "both": found.answers.tolist()}
     for kind in ("state", "head"):
-        fractions, random = getattr(first, f"{kind}s"), torch.cat([getattr(each, f"random_{kind}s") for each in found])
+        fractions, random = getattr(found, f"{kind}s"), getattr(found, f"random_{kind}s")
         numbers = {"fractions": fractions, "means": random.mean(0), "bands": BAND * random.std(0)}
-        numbers |= {"out": stands_out(fractions, random), "answers": getattr(first, f"{kind}_answers")}
+        numbers |= {"out": stands_out(fractions, random), "answers": getattr(found, f"{kind}_answers")}
         value |= {kind: {name: each.tolist() for name, each in numbers.items()}, "random": len(random)}
     return value
 

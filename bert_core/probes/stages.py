@@ -11,11 +11,11 @@ from fnmatch import fnmatchcase
 import torch
 from torch import Tensor
 
-from bert_core.data.tokenizer import MASK, special_ids, token_id
+from bert_core.data.tokenizer import MASK, special_ids
 from bert_core.errors import InputError, quoted
 from bert_core.model import Watch
 from bert_core.probes.forward import STATES, Numbers, batches, both, log_probabilities, numbers_of, run, word_scores
-from bert_core.probes.masked_words import find_masks, rate_guess
+from bert_core.probes.masked_words import at_mask, find_masks
 from bert_core.probes.reading import Row, encode_text, row_of, token_text
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -47,15 +47,14 @@ _OF_A_LAYER = {
 # The parts of a layer besides its heads. Without a residual, LayerNorm gets the block's output alone. The last two are
 # of the embeddings, and count as parts of layer 0 alone.
 _OF_PARTS = {
-    "attention": "hook_attn_out",
-    "attention residual": "hook_resid_mid",
-    "feed-forward": "hook_mlp_out",
-    "feed-forward residual": "hook_resid_post",
+    "attention": "blocks.{}.hook_attn_out",
+    "attention residual": "blocks.{}.hook_resid_mid",
+    "feed-forward": "blocks.{}.hook_mlp_out",
+    "feed-forward residual": "blocks.{}.hook_resid_post",
     "position vectors": "embed.hook_pos_embed",
     "segment vectors": "embed.hook_token_type_embed",
 }
 PARTS = tuple(_OF_PARTS)
-_HEADS = "*.attn.hook_z"  # names of what the heads hand on
 _LIKELY = 5  # guesses of each text, of which two are compared
 LEAST_DIFFERENCE = 0.1  # in nats, of which a fraction is shown
 BAND, _LEAST_FRACTION = 2, 0.01  # standard deviations of what random sentences bring back, and a fraction beside them
@@ -106,15 +105,12 @@ def follow(
     layer: int = 0,
     position: int | None = None,
     attending: int = 0,
-    heads_off: Heads = (),
-    zeroed: Collection[tuple[int, int]] = (),
 ) -> Stages:
     """Follow one or two sentences, or a row of a task (`inputs` of what `task_rows` returns), through a model.
 
     layer: the layer, from 0, whose inner numbers are returned. position: of the token at which words are scored, where
-    [CLS] is 0. attending: the token whose attention in all layers is returned. heads_off: heads whose output is set to
-    zero. zeroed: the same for other parts, (layer, index in PARTS). Raises InputError for an empty or too long text, or
-    if one of these does not exist."""
+    [CLS] is 0. attending: the token whose attention in all layers is returned. Raises InputError for an empty or too
+    long text, or if one of these does not exist."""
     L = checkpoint.config.num_hidden_layers
     ids, segments = row = row_of(encode_text(checkpoint, text, text_pair)) if isinstance(text, str) else text
     if not 0 <= layer < L:
@@ -123,7 +119,7 @@ def follow(
         if not 0 <= number < len(ids):
             raise InputError(f"The text has {len(ids)} tokens, and no token {number}.")
     names = [*STATES, "embed.*", f"blocks.{layer}.*", "*.hook_pattern", "pooler.*", "nsp_logits"]
-    found = numbers_of(without_heads(checkpoint, heads_off, zeroed), row, names)
+    found = numbers_of(checkpoint, row, names)
     outputs = [found[f"blocks.{number}.hook_normalized_resid_post"] for number in range(L)]
     rows = [found[f"blocks.{number}.attn.hook_pattern"][:, attending] for number in range(L)]
     states = torch.stack([found["hook_full_embed"], *outputs])
@@ -149,43 +145,30 @@ def follow(
 
 def without_heads(checkpoint: Checkpoint, heads: Heads, zeroed: Collection[tuple[int, int]] = ()) -> Checkpoint:
     """The checkpoint with some heads switched off for every probe: what they hand on is 0. Its weights stay, also in a
-    file. zeroed: other parts, see `follow`. Raises InputError for a head or a part that is missing."""
+    file. zeroed: other parts, (layer, index in PARTS). Raises InputError for a head or a part that is missing."""
     L, H = checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads
     if not set(zeroed) <= {*parts_of(L)}:
         raise InputError(f"A part to set to zero is a layer below {L} and one of {len(PARTS)} parts, both from 0.")
-    scales = {f"blocks.{layer}.attn.hook_z": torch.ones(H, 1) for layer in range(L)}
     for layer, head in heads:
         if not (0 <= layer < L and 0 <= head < H):
             raise InputError(f"The model has {L} layers of {H} heads, and no head {head + 1} in layer {layer + 1}.")
-        scales[f"blocks.{layer}.attn.hook_z"][head] = 0
+    off, block = {_OF_PARTS[PARTS[part]].format(layer) for layer, part in zeroed}, torch.empty(0)
 
-    def switch_off(name: str, number: Tensor) -> Tensor:
-        return number * scales[name].to(number) if name in scales else number  # (B, T, H, d)
+    def watch(name: str, number: Tensor) -> Tensor:
+        nonlocal block  # the last one's output: a sum without its residual is the block that came just before it
+        if here := [head for layer, head in heads if name == f"blocks.{layer}.attn.hook_z"]:
+            number = number.index_fill(2, torch.tensor(here, device=number.device), 0)  # (B, T, H, d)
+        if name.endswith(("hook_attn_out", "hook_mlp_out", "hook_pos_embed", "hook_token_type_embed")):
+            block = number = number * (name not in off)
+        return block if name in off else number
 
-    watch = both(switch_off, _zeroed(zeroed)) if zeroed else switch_off
     return dataclasses.replace(checkpoint, watch=both(checkpoint.watch, watch))
 
 
 def parts_of(layers: int) -> list[tuple[int, int]]:
     """The parts of a model that can be set to zero, (layer, index in PARTS)."""
     hooks = enumerate(_OF_PARTS.values())
-    return [(layer, part) for part, hook in hooks for layer in range(1 if hook.startswith("embed.") else layers)]
-
-
-def _zeroed(parts: Collection[tuple[int, int]]) -> Watch:
-    """A watch that sets parts, (layer, index in PARTS), to 0."""
-    hooks, block = [*_OF_PARTS.values()], torch.empty(0)
-    off = {
-        hooks[part] if hooks[part].startswith("embed.") else f"blocks.{layer}.{hooks[part]}" for layer, part in parts
-    }
-
-    def watch(name: str, activation: Tensor) -> Tensor:
-        nonlocal block  # the last one's output: a sum without its residual is the block that came just before it
-        if name.endswith(("hook_attn_out", "hook_mlp_out", "hook_pos_embed", "hook_token_type_embed")):
-            block = activation = activation * (name not in off)
-        return block if name in off else activation
-
-    return watch
+    return [(layer, part) for part, hook in hooks for layer in range(layers if "{}" in hook else 1)]
 
 
 def activations(
@@ -239,7 +222,7 @@ def patch_map(
     *,
     answers: tuple[str, str] | None = None,
     mask: int = 0,
-    random_sentences: Collection[int] = range(16),
+    random_sentences: int = 16,
 ) -> PatchMap:
     """Which states of one text bring its answer into the pass of another (activation patching, Vig et al. 2020).
 
@@ -247,9 +230,9 @@ def patch_map(
     head hands on, is carried alone from the first into the second, and all that comes later follows from it. In a
     BERT, these are all tokens of the next layers. answers: two words, of which the difference of the logits at a [MASK]
     is measured, of their first tokens; None takes, of what is likely in one of the texts, the word that gains most by
-    the source and the one that loses most. mask: number of the [MASK], from 0. random_sentences: seeds of sentences
-    with random words around the same special tokens; what their states bring back, any state does, see `stands_out`.
-    Raises InputError for texts of different length, a difference that changes by less than 0.1, and as `rate_guess`."""
+    the source and the one that loses most. mask: number of the [MASK], from 0. random_sentences: so many with random
+    words around the same special tokens; what their states bring back, any state does, see `stands_out`. Raises
+    InputError for texts of different length, a difference that changes by less than 0.1, and as `rate_guess`."""
     texts = [_two(source), _two(target)]
     (there, masks), (here, places) = (find_masks(checkpoint, *each, mask) for each in texts)
     if len(there) != len(here) or masks[mask] != places[mask]:
@@ -260,11 +243,7 @@ def patch_map(
     rows, position = [row_of(there), row_of(here)], places[mask]
     L, H, T = checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads, len(here)
     scores = torch.stack(word_scores(checkpoint, rows, [[position]] * 2, lambda _, scores: scores[0]))
-    if answers is None:
-        ids = _gaining_and_losing(*scores)
-    else:
-        rated = [rate_guess(checkpoint, word, *texts[1], mask=mask) for word in answers]
-        ids = [token_id(checkpoint.tokenizer, each.pieces[0]) for each in rated]
+    ids = [at_mask(checkpoint, *texts[1], mask, word)[2][0] for word in answers or ()] or _gaining_and_losing(*scores)
     own, words = scores[:, ids], [token_text(checkpoint.tokenizer, number) for number in ids]
     before, after = (own[:, 0] - own[:, 1]).tolist()  # the differences of the logits in the source and in the target
     if abs(before - after) < LEAST_DIFFERENCE:
@@ -272,18 +251,15 @@ def patch_map(
             f"The logits of {quoted(words[0])} and {quoted(words[1])} differ by {before:.2f} in one text and by "
             f"{after:.2f} in the other; a fraction of less than {LEAST_DIFFERENCE} would be noise. Choose other words."
         )
-    sources = [rows[0], *(_random_row(checkpoint, rows[1], seed) for seed in random_sentences)]
-    every = [_states(checkpoint, row) for row in sources]
-    asked = [at for at in every[0] if at[0] == "head" or at[1] < L or at[2] == position]  # others change no answer
-    carried, found = [states[at] for states in every for at in asked], torch.empty(len(every) * len(asked), 2)
+    sources = [rows[0], *(_random_row(checkpoint, rows[1], seed) for seed in range(random_sentences))]
+    carried = [state for row in sources for state in _states(checkpoint, row).values()]
+    found = torch.empty(len(carried), 2)
     for group, inputs in batches(checkpoint, [rows[1]] * len(carried)):
-        at_mask = torch.arange(len(group)) * T + position
-        output = run(checkpoint, inputs, at_mask, _carried([carried[number] for number in group]))
+        at_masks = torch.arange(len(group)) * T + position
+        output = run(checkpoint, inputs, at_masks, _carried([carried[number] for number in group]))
         found[group] = log_probabilities(checkpoint, output.prediction_logits)[:, ids].cpu()
-    by_sentence = found.view(len(every), -1, 2)
-    states = own[1].expand(len(every), L + 1, T, 2).clone()
-    states[:, :L], states[:, L, position] = by_sentence[:, : L * T].view(-1, L, T, 2), by_sentence[:, L * T]
-    heads = by_sentence[:, L * T + 1 :].view(-1, L, H, 2)
+    of_states, of_heads = found.view(len(sources), -1, 2).split([(L + 1) * T, L * H], 1)
+    states, heads = of_states.unflatten(1, (L + 1, T)), of_heads.unflatten(1, (L, H))
     back, back_of_heads = ((each[..., 0] - each[..., 1] - after) / (before - after) for each in (states, heads))
     return PatchMap(
         words=(words[0], words[1]),
@@ -345,13 +321,13 @@ def _random_row(checkpoint: Checkpoint, row: Row, seed: int) -> Row:
 
 def _states(checkpoint: Checkpoint, row: Row) -> dict[tuple[str, int, int], State]:
     """All that can be carried from a row, by kind, layer, and token or head: first the states, then the heads."""
-    found, numbers = dict[tuple[str, int, int], State](), numbers_of(checkpoint, row, [*STATES, _HEADS])
-    heads = [name for name in numbers if fnmatchcase(name, _HEADS)]
-    for layer, name in enumerate(name for name in numbers if name not in heads):  # (T, D)
-        found |= {("state", layer, i): (name, (i,), state) for i, state in enumerate(numbers[name])}
-    for layer, name in enumerate(heads):
-        each = numbers[name].unbind(1)  # H of (T, d)
-        found |= {("head", layer, i): (name, (slice(None), i), state) for i, state in enumerate(each)}
+    heads = [f"blocks.{layer}.attn.hook_z" for layer in range(checkpoint.config.num_hidden_layers)]
+    states, found = numbers_of(checkpoint, row, [*STATES, *heads]), dict[tuple[str, int, int], State]()
+    numbers = [states.pop(name) for name in heads]  # (T, H, d) each, and states (T, D)
+    for layer, (name, each) in enumerate(states.items()):
+        found |= {("state", layer, i): (name, (i,), state) for i, state in enumerate(each)}
+    for layer, (name, each) in enumerate(zip(heads, numbers)):
+        found |= {("head", layer, i): (name, (slice(None), i), state) for i, state in enumerate(each.unbind(1))}
     return found
 
 

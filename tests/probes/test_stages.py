@@ -18,7 +18,7 @@ from bert_core.model import BertForPreTraining
 from bert_core.probes.attention import answers
 from bert_core.probes.masked_words import fill_mask, layer_lens
 from bert_core.probes.sentence_pairs import next_sentence
-from bert_core.probes.stages import PARTS, activations, follow
+from bert_core.probes.stages import PARTS, activations, follow, without_heads
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 
 SHIPPED = Path(__file__).resolve().parents[2] / "checkpoints"
@@ -143,7 +143,7 @@ def test_it_agrees_with_the_other_probes_and_with_heads_off(tiny_checkpoint):
     off = [(0, 1), (1, 2)]
     answer, _ = answers(tiny_checkpoint, *TEXTS, position=position)
     _, expected = answers(tiny_checkpoint, *TEXTS, off=off, position=position, answer=answer)
-    less = follow(tiny_checkpoint, *TEXTS, position=position, heads_off=off)
+    less = follow(without_heads(tiny_checkpoint, off), *TEXTS, position=position)
     token = tiny_checkpoint.tokenizer.token_to_id(answer)
     assert less.words["log_probabilities"][token].exp().item() == pytest.approx(expected["word"], abs=1e-5)
     assert less.pair["probabilities"][IS_NEXT].item() == pytest.approx(expected["is_next"], abs=1e-5)
@@ -153,20 +153,20 @@ def test_it_agrees_with_the_other_probes_and_with_heads_off(tiny_checkpoint):
 def test_a_part_set_to_zero_adds_nothing(tiny_checkpoint):
     whole = follow(tiny_checkpoint, *TEXTS, layer=1)
     for part, (block, added) in enumerate([("projected", 1), ("attention_sum", 0), ("fed", 1), ("output_sum", 0)]):
-        numbers = follow(tiny_checkpoint, *TEXTS, layer=1, zeroed=[(1, part)]).layer
+        numbers = follow(without_heads(tiny_checkpoint, [], [(1, part)]), *TEXTS, layer=1).layer
         if added:
             assert numbers[block].abs().max() == 0, PARTS[part]
         else:
             assert torch.equal(numbers[block], numbers["projected" if part == 1 else "fed"]), PARTS[part]
         assert not torch.allclose(numbers["output"], whole.layer["output"])
-    first = follow(tiny_checkpoint, *TEXTS, layer=1, zeroed=[(0, 2)])
+    first = follow(without_heads(tiny_checkpoint, [], [(0, 2)]), *TEXTS, layer=1)
     assert not torch.allclose(first.states[1], whole.states[1])
 
 
 def test_position_and_segment_vectors_set_to_zero_are_left_out_of_the_sum(tiny_checkpoint):
     whole = follow(tiny_checkpoint, *TEXTS).embeddings
     for part, name, others in ((4, "position", ("word", "segment")), (5, "segment", ("word", "position"))):
-        found = follow(tiny_checkpoint, *TEXTS, zeroed=[(0, part)])
+        found = follow(without_heads(tiny_checkpoint, [], [(0, part)]), *TEXTS)
         assert not found.embeddings[name].any()
         assert whole[name].any()
         total = sum(whole[each] for each in others)
@@ -187,9 +187,6 @@ def test_a_model_without_output_heads_has_no_scores(tiny_checkpoint):
         ("hello", {"layer": 2}, "no layer 3"),
         ("hello", {"position": 3}, "3 tokens, and no token 3"),
         ("hello", {"attending": 3}, "3 tokens, and no token 3"),
-        ("hello", {"heads_off": [(0, 3)]}, "no head 4 in layer 1"),
-        ("hello", {"zeroed": [(0, 6)]}, "part to set to zero"),
-        ("hello", {"zeroed": [(1, 4)]}, "part to set to zero"),
         ("", {}, "no word"),
         ("you " * 40, {}, "the model reads 17"),
     ],
@@ -197,6 +194,12 @@ def test_a_model_without_output_heads_has_no_scores(tiny_checkpoint):
 def test_what_cannot_be_followed_is_refused(text, options, message, tiny_checkpoint):
     with pytest.raises(InputError, match=message):
         follow(tiny_checkpoint, text, **options)
+
+
+@pytest.mark.parametrize("part", [(0, 6), (1, 4)])
+def test_a_part_that_is_missing_is_refused(part, tiny_checkpoint):
+    with pytest.raises(InputError, match="part to set to zero"):
+        without_heads(tiny_checkpoint, [], [part])
 
 
 def test_a_wide_model_over_many_tokens_is_refused_before_its_weights_are_made(monkeypatch, tiny_checkpoint):
@@ -297,7 +300,7 @@ def test_the_embeddings_of_another_text_give_its_answers_and_a_function_makes_a_
 
     off = activations(tiny_checkpoint, *TEXTS, names=["logits"], patches={"blocks.0.attn.hook_z": without_head})
     position = follow(tiny_checkpoint, *TEXTS).tokens.index(MASK)
-    less = follow(tiny_checkpoint, *TEXTS, position=position, heads_off=[(0, 1)])
+    less = follow(without_heads(tiny_checkpoint, [(0, 1)]), *TEXTS, position=position)
     torch.testing.assert_close(off["logits"][position], less.words["logits"])
     uniform = activations(
         tiny_checkpoint,

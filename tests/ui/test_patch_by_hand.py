@@ -83,7 +83,7 @@ def test_every_stage_follows_the_pass_with_the_carried_state(english, capsys):
     found = patch_map(
         *(english, "the queen took [MASK] crown.", "the king took [MASK] crown."),
         answers=("her", "the"),
-        random_sentences=(),
+        random_sentences=0,
     )
     her = next(p for word, _, p in value["words"]["top"] if word == "her")
     assert her == pytest.approx(found.state_answers[1, 2, 0].exp().item(), abs=1e-5)
