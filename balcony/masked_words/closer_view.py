@@ -1,6 +1,7 @@
 """Closer views of masked words: layer by layer, explanations on trial, every word hidden once, and other words in the
 place of one."""
 
+from statistics import fmean
 from typing import Any
 
 from balcony.frame.masking import MaskedWord, mask_words, rated_guess, shown_mask
@@ -127,10 +128,12 @@ def sweep_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
             "pieces": list(entry.word.pieces),
             "rivals": [[list(guess) for guess in rivals] for rivals in entry.rivals],
         }
-        for entry in swept.words
+        for entry in swept
     ]
-    mean = f"{swept.mean_log_probability:.2f}".replace("-", "−")
-    caption = "The model knows none of these words." if mean == "nan" else SWEEP_HINT.format(mean=mean)
+    logs = [entry.own.log_probability for entry in swept if entry.own]
+    caption = "The model knows none of these words."
+    if logs:
+        caption = SWEEP_HINT.format(mean=f"{fmean(logs):.2f}".replace("-", "−"))
     return {"kind": SWEEP, "text": caption, "words": words}
 
 
@@ -179,7 +182,7 @@ def closer_code(checkpoint: Checkpoint, question: Question) -> str:
     if question.view == WRITE:
         return writing_code(checkpoint, question)
     if question.view == SWEEP:
-        function, options, fields = "sweep", "", ["words", "mean_log_probability"]
+        function, options, shown = "sweep", "", "[(each.word.text, each.own, each.rivals) for each in found]"
     else:
         masked, words = mask_words(checkpoint, question)
         if not words:
@@ -189,12 +192,12 @@ def closer_code(checkpoint: Checkpoint, question: Question) -> str:
         question, word = masked, words[shown_mask(question, words)]
         if question.view == EXPLAINED:
             return explained_code(checkpoint, question, word)
-        function, fields = "layer_lens", ["candidates", "probabilities", "ranks", "best"]
+        function, shown = "layer_lens", "found.candidates, found.probabilities, found.ranks, found.best"
         options = f", mask={word.mask}, words={lens_words(word, question.guess)!r}"
     return python_code(
         checkpoint,
         f"found = {function}(checkpoint, {question.texts_code}{options})",
-        ", ".join(f"found.{field}" for field in fields),
+        shown,
         off=question.heads_off(checkpoint),
     )
 

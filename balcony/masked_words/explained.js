@@ -224,7 +224,6 @@ export class Explanations {
   /** @param {Explained} value @param {any} of the question, if the answer is new */
   draw(value, of) {
     this.fewWords = value.words.length < FEWEST;
-    if (!value.words.length) return note("There is no other word to hide; type a longer sentence.");
     if (of) {
       this.trial = null;
       const ofText = partsOf(OF_TEXT, of);

@@ -172,7 +172,7 @@ def _guessed(checkpoint: Checkpoint, text: str, after: str | None) -> Iterator[t
     """Each word of a pair, and the likeliest pieces where they are not its own. Too long a pair has none."""
     swept: Sequence[SweptWord] = ()
     with contextlib.suppress(InputError):
-        swept = sweep(checkpoint, text, after, top_k=1).words
+        swept = sweep(checkpoint, text, after, top_k=1)
     for each in swept:
         guess = [likeliest[0][0] for likeliest in each.rivals]
         yield each.word.text, None if guess == list(each.word.pieces) else " ".join(guess)

@@ -9,15 +9,12 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from bert_core.config import check_seed
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
-from bert_core.model import seen
 from bert_core.probes.attention import rollout
 from bert_core.probes.forward import gradients, numbers_of, word_scores
 from bert_core.probes.masked_words import at_mask, each_masked, rated
@@ -30,7 +27,6 @@ ORDERS = 20  # random ones of a trial
 LEAST_WORDS = 5  # of a sentence drawn for a trial: fewer have hardly more orders than are drawn
 _POINTS = 20  # of a curve, beside its beginning
 _DRAWN = 50  # sentences looked at for each one that is wanted
-_NUMBERS = 2**24  # limit of one tensor
 
 
 @dataclass(frozen=True)
@@ -55,9 +51,7 @@ class Deletion:
     curves: Tensor  # (M, P) by the order of each method
     chance: Tensor  # (ORDERS, P) by random orders
     slower: Tensor  # (M,) how many random orders have a higher mean than the method
-    deviations: (
-        Tensor  # (M,) how much lower its mean is, in standard deviations of the random means; nan if these are 0
-    )
+    deviations: Tensor  # (M,) how much lower its mean is, in standard deviations of the random ones; nan if these are 0
 
 
 def explain(
@@ -71,7 +65,7 @@ def explain(
         to sum to 1, take the place of the weights in "rollout".
     "rollout": attention multiplied through the layers, the row of the [MASK] (Abnar & Zuidema 2020).
     "integrated": integrated gradients (Sundararajan et al. 2017) of log p by the word vectors, on the way from the text
-        with all N words hidden, by Gauss-Legendre quadrature with STEPS points. Positions and segments stay.
+        with all N words hidden, in the middle of STEPS equal steps. Positions and segments stay.
     "gradient": the gradient of log p by the word vectors, times these (Shrikumar et al. 2016).
 
     "norms" and "rollout" are parts of 1, in which a head that is switched off has no weight; the others are in nats and
@@ -85,13 +79,12 @@ def explain(
     both = torch.tensor([_masked(checkpoint, row, words)[0], row[0]], device=checkpoint.model.device)
     with torch.no_grad():
         start, end = table(both).cpu()  # (T, D)
-    nodes, weights = (torch.from_numpy(each).float()[:, None, None] for each in np.polynomial.legendre.leggauss(STEPS))
-    ways = torch.cat([torch.tensor([[[0.0]], [[1.0]]]), (nodes + 1) / 2])
+    ways = torch.tensor([0, 1, *((step + 0.5) / STEPS for step in range(STEPS))])[:, None, None]
     (hidden, shown, *_), slopes = gradients(checkpoint, row, start + ways * (end - start), positions, ids)
-    integrated = ((end - start) * (weights / 2 * slopes[2:]).sum(0)).sum(-1)
+    integrated = ((end - start) * slopes[2:].mean(0)).sum(-1)
     tokens = torch.stack([brought, attended, integrated, (end * slopes[1]).sum(-1)])
     of_words = [tokens[:, word.first : word.last].sum(1) for word in words]
-    shares = torch.cat([left_out[None], torch.stack(of_words, 1) if words else torch.zeros(len(tokens), 0)])
+    shares = torch.cat([left_out[None], torch.stack(of_words, 1)])
     return Explanation(
         answer=own.pieces,
         log_probability=own.log_probability,
@@ -112,35 +105,29 @@ def deletion(
     mask: int = 0,
     answer: str | None = None,
     shares: Tensor | None = None,
-    seed: int = 0,
 ) -> Deletion:
     """Put explanations on trial: hide words one after another, the largest share first, and follow log p (deletion,
     Petsiuk et al. 2018), beside ORDERS random orders.
 
     The lower the mean of log p, the better the explanation names the words that the guess needs to be seen. A random
     one is lower than all random orders once in ORDERS + 1 times. The trial favours "left_out", which hides words too.
-    shares: (M, N) of any methods, None for those of `explain`. seed: of the random orders. Above 20 words, several are
-    hidden at once. mask, answer and errors as for `explain`; InputError also without a word to hide and for shares of
-    another shape, ConfigError for a seed out of range."""
-    check_seed(seed)
+    shares: (M, N) of any methods, None for those of `explain`. Above 20 words, several are hidden at once. mask, answer
+    and errors as for `explain`; InputError also without a word to hide and for shares of another shape."""
     encoding, positions, ids, _ = at_mask(checkpoint, text, text_pair, mask, answer)
     words, row = each_masked(checkpoint, encoding, text, text_pair)[0], row_of(encoding)
-    if not (N := len(words)):
-        raise InputError("There is no other word to hide; type a longer sentence.")
+    N = len(words)
     if shares is None:
         shares = explain(checkpoint, text, text_pair, mask=mask, answer=answer).shares
     if shares.dim() != 2 or shares.shape[1] != N:
         raise InputError(f"The shares have the shape {tuple(shares.shape)}; it must be (methods, {N}), a row of each.")
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     orders = [*shares.argsort(dim=1, descending=True, stable=True)]
     orders += [torch.randperm(N, generator=generator) for _ in range(ORDERS)]
     points = min(N, _POINTS)
     counts = [round(N * point / points) for point in range(points + 1)]
-    sets = [[tuple(sorted(order[:count].tolist())) for count in counts] for order in orders]
-    every = list(dict.fromkeys(hidden for curve in sets for hidden in curve))
-    rows = [_masked(checkpoint, row, [words[number] for number in hidden]) for hidden in every]
-    logs = dict(zip(every, _scores(checkpoint, rows, positions, ids)))
-    curves = torch.tensor([[logs[hidden] for hidden in curve] for curve in sets], dtype=torch.float64)
+    hidden = [[words[number] for number in order[:count].tolist()] for order in orders for count in counts]
+    logs = _scores(checkpoint, [_masked(checkpoint, row, each) for each in hidden], positions, ids)
+    curves = torch.tensor(logs, dtype=torch.float64).view(len(orders), -1)
     means, chance = curves.mean(1).split([len(shares), ORDERS])
     spread = chance.std()
     return Deletion(
@@ -152,15 +139,11 @@ def deletion(
     )
 
 
-def trial_texts(checkpoint: Checkpoint, corpus: Corpus, *, count: int = 20, seed: int = 0) -> list[str]:
-    """At most `count` sentences of a text, each with one word hidden, to put explanations on trial.
-
-    They are drawn among those that fit the model and have LEAST_WORDS other words; the hidden word among the known
-    words of one piece."""
-    check_seed(seed)
-    drawing, sentences = random.Random(seed), list(dict.fromkeys(corpus.sentences))
-    found: list[str] = []
-    for text in drawing.sample(sentences, max(0, min(len(sentences), _DRAWN * count))):
+def trial_texts(checkpoint: Checkpoint, corpus: Corpus, *, count: int = 20) -> list[str]:
+    """At most `count` sentences of a text, each with one word hidden, to put explanations on trial: drawn among those
+    that fit the model and have LEAST_WORDS other words; the hidden word among the known words of one piece."""
+    drawing, sentences, found = random.Random(0), list(dict.fromkeys(corpus.sentences)), list[str]()
+    for text in drawing.sample(sentences, min(len(sentences), _DRAWN * count)):
         if len(found) == count:
             break
         if MASK in text or len(tokenize(checkpoint, text)) > checkpoint.config.max_position_embeddings:
@@ -183,20 +166,20 @@ def rank_correlations(shares: Tensor) -> Tensor:
 def _reaching(checkpoint: Checkpoint, row: Row) -> tuple[Tensor, Tensor]:
     """What reaches each token from each through all layers, (T, T): by the weights, and by the norms of what these
     bring."""
-    found = numbers_of(checkpoint, row, ["*.hook_pattern", "*.attn.hook_v"])
+    found = numbers_of(checkpoint, row, ["*.hook_pattern", "*.attn.hook_v", "*.attn.hook_z"])
     H, D = checkpoint.config.num_attention_heads, checkpoint.config.hidden_size
     weights, norms = [], []
     for number, layer in enumerate(checkpoint.model.bert.encoder.layer):
-        dense, ones = layer.attention.output.dense, torch.ones(1, 1, H, D // H)
-        on = seen(checkpoint.watch, f"blocks.{number}.attn.hook_z", ones)[0, 0, :, :1]  # 0 of heads switched off
-        weight, value = (found[f"blocks.{number}.attn.{name}"] for name in ("hook_pattern", "hook_v"))
-        weights.append(weight * on[:, :, None])
+        weight, value, context = (found[f"blocks.{number}.attn.hook_{name}"] for name in ("pattern", "v", "z"))
+        weights.append(weight * (context.abs().amax((0, 2)) > 0)[:, None, None])  # without heads that are switched off
+        dense = layer.attention.output.dense
         with torch.no_grad():  # of the unit vectors and of zero, which give the matrix of a layer with an adapter, too
             images = dense(torch.eye(D + 1, D, device=checkpoint.model.device)).cpu().float()
         matrix = (images[:-1] - images[-1]).view(H, D // H, D)
-        brought = torch.einsum("jhd,hde->hje", value, matrix)  # (H, T, D)
-        parts = weights[-1].split(max(1, _NUMBERS // brought[0].numel()), 1)
-        norms.append(torch.cat([torch.einsum("hij,hje->ije", part, brought).norm(dim=-1) for part in parts]))
+        brought = torch.einsum("jhd,hde->jhe", value, matrix)  # (T, H, D)
+        products = brought @ brought.transpose(1, 2)  # (T, H, H), of which squares of the norms of sums are made
+        squares = weights[-1] * torch.einsum("hij,jhk->kij", weights[-1], products)
+        norms.append(squares.sum(0).clamp(min=0).sqrt())
     scaled = [each / each.sum(1, keepdim=True).clamp(min=1e-30) for each in norms]
     return rollout(torch.stack(weights))[-1], rollout(torch.stack(scaled)[:, None])[-1]
 

@@ -177,15 +177,10 @@ def batches(checkpoint: Checkpoint, rows: Sequence[Row]) -> Iterator[tuple[list[
     widest = max(config.intermediate_size, 3 * config.hidden_size, config.num_attention_heads * T)
     numbers = max(T * widest, config.vocab_size)  # a row's largest tensor, or its word scores
     size = max(1, min(_ROWS, _NUMBERS // numbers))
-    announce(checkpoint, lengths)
+    before_passes.get()(_cost(checkpoint, torch.tensor(lengths), len(lengths)))
     for start in range(0, len(rows), size):
         group = order[start : start + size]
         yield group, padded(checkpoint, [rows[number] for number in group])
-
-
-def announce(checkpoint: Checkpoint, lengths: Sequence[int]) -> None:
-    """Tell `before_passes` what rows of so many tokens cost, with one scored position each."""
-    before_passes.get()(_cost(checkpoint, torch.tensor(lengths), len(lengths)))
 
 
 def padded(checkpoint: Checkpoint, rows: Sequence[Row]) -> Inputs:

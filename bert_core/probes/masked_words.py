@@ -55,34 +55,13 @@ class SweptWord:
     rivals: tuple[tuple[Guess, ...], ...]  # the likeliest tokens for each piece
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """Every word masked once, which gives a pseudo-log-likelihood of the text (Salazar et al. 2020)."""
-
-    words: tuple[SweptWord, ...]
-    mean_log_probability: float  # natural logarithm, over the words that the vocabulary has; nan if it has none
-
-
 def fill_mask(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5) -> list[list[Guess]]:
     """The likeliest tokens at each [MASK], in reading order: (token, probability), the best first.
 
     Raises InputError when there is no [MASK], the input is too long, or the model has no masked-word head."""
-    return _fill(checkpoint, [(text, text_pair)], top_k)[0]
-
-
-def fill_masks(checkpoint: Checkpoint, texts: Sequence[str], *, top_k: int = 5) -> list[list[list[Guess]]]:
-    """What `fill_mask` gives for each of several texts, in as few forward passes as fit. Its errors are the same."""
-    return _fill(checkpoint, [(text, None) for text in texts], top_k)
-
-
-def _fill(checkpoint: Checkpoint, texts: Sequence[tuple[str, str | None]], top_k: int) -> list[list[list[Guess]]]:
-    found = [find_masks(checkpoint, *each) for each in texts]
-
-    def guesses(_: int, scores: Tensor) -> list[list[Guess]]:
-        return [[*likeliest(checkpoint, row, top_k)] for row in scores]
-
-    rows, positions = [row_of(encoding) for encoding, _ in found], [masks for _, masks in found]
-    return word_scores(checkpoint, rows, positions, guesses)
+    encoding, masks = find_masks(checkpoint, text, text_pair)
+    [scores] = word_scores(checkpoint, [row_of(encoding)], [masks], lambda _, scores: scores)
+    return [[*likeliest(checkpoint, row, top_k)] for row in scores]
 
 
 def rate_guess(
@@ -126,22 +105,21 @@ def layer_lens(
     )
 
 
-def sweep(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5) -> Sweep:
+def sweep(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5) -> list[SweptWord]:
     """Mask each word of one or two sentences, one at a time, and rate it at its position. A [MASK] in the text stays.
 
-    Raises InputError for an empty or too long text."""
+    The log-probabilities give a pseudo-log-likelihood of the text (Salazar et al. 2020). Raises InputError for an empty
+    or too long text."""
     require(checkpoint, "mlm")
     encoding = encode_text(checkpoint, text, text_pair)
+    words, rows = each_masked(checkpoint, encoding, text, text_pair)
 
-    def swept(word: Word, scores: Tensor) -> SweptWord:
+    def swept(number: int, scores: Tensor) -> SweptWord:
+        word = words[number]
         own = rated(checkpoint, encoding.ids[word.first : word.last], scores) if word.is_known else None
         return SweptWord(word, own, tuple(likeliest(checkpoint, row, top_k) for row in scores))
 
-    words, rows = each_masked(checkpoint, encoding, text, text_pair)
-    positions = [range(word.first, word.last) for word in words]
-    entries = word_scores(checkpoint, rows, positions, lambda number, scores: swept(words[number], scores))
-    logs = [entry.own.log_probability for entry in entries if entry.own]
-    return Sweep(tuple(entries), sum(logs) / len(logs) if logs else math.nan)
+    return word_scores(checkpoint, rows, [range(word.first, word.last) for word in words], swept)
 
 
 def find_masks(checkpoint: Checkpoint, text: str, text_pair: str | None, mask: int = 0) -> tuple[Encoding, list[int]]:
@@ -178,8 +156,11 @@ def at_mask(
 def each_masked(
     checkpoint: Checkpoint, encoding: Encoding, text: str, text_pair: str | None
 ) -> tuple[list[Word], list[Row]]:
-    """The words of an input that are not special, and for each of them the row with it masked."""
+    """The words of an input that are not special, and for each of them the row with it masked. Raises InputError where
+    there are none."""
     words = [word for word in read_words(checkpoint, text, text_pair) if not word.is_special]
+    if not words:
+        raise InputError("There is no other word to hide; type a longer sentence.")
     return words, [masked_row(checkpoint, row_of(encoding), word.first, word.last) for word in words]
 
 

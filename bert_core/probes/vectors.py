@@ -1,6 +1,6 @@
 """Vectors of words and sentences: every layer's hidden states, and how similar they are.
 
-Shapes: L layers, T tokens, D hidden size, N occurrences or texts, B rows of a pass."""
+Shapes: L layers, T tokens, D hidden size, N occurrences or texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from bert_core.errors import InputError
-from bert_core.probes.forward import STATES, batches, hidden_states, numbers_of
+from bert_core.probes.forward import STATES, hidden_states, numbers_of
 from bert_core.probes.reading import MAX_CHARACTERS, encode_text, read_words, row_of
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -48,27 +48,17 @@ def encode(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> H
     return HiddenStates(encoding.tokens, hidden_states(checkpoint, encoding))
 
 
-@torch.no_grad()
 def sentence_vectors(checkpoint: Checkpoint, texts: Sequence[str], pooling: str = "cls") -> Tensor:
     """Texts as vectors of the last layer, (N, D) float32 on the CPU.
 
     pooling: "cls" takes the hidden state of the first token, "mean" the mean over all tokens, [CLS] and [SEP] among
-    them, but not padding (Reimers & Gurevych 2019, section 3). Texts share forward passes without affecting each other.
-    Raises InputError for an empty or too long text, or another pooling."""
+    them (Reimers & Gurevych 2019, section 3). Raises InputError for an empty or too long text, or another pooling."""
     if pooling not in POOLINGS:
         raise InputError(f"The pooling {pooling!r} is unknown; it can be one of: {', '.join(POOLINGS)}.")
-    rows = [row_of(encode_text(checkpoint, text)) for text in texts]
-    vectors = torch.empty(len(rows), checkpoint.config.hidden_size)
-    for group, (ids, mask, segments) in batches(checkpoint, rows):
-        output = checkpoint.model.bert(ids, mask, segments, watch=checkpoint.watch)
-        states, parts = output.last_hidden_state.float(), mask.float()  # (B, T, D), (B, T)
-        if pooling == "cls":
-            parts[:, 1:] = 0
-        vectors[group] = torch.einsum("bt,btd->bd", parts / parts.sum(1, keepdim=True), states).cpu()
-    return vectors
+    last = [encode(checkpoint, text).states[-1] for text in texts]  # (T, D) each
+    return torch.stack([state[0] if pooling == "cls" else state.mean(0) for state in last])
 
 
-@torch.no_grad()
 def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -> WordInContexts:
     """The vectors of every occurrence of a word in some texts, at every level, and how similar they are.
 

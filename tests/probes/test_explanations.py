@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 import transformers
@@ -64,11 +63,10 @@ def test_gradients_are_those_of_transformers_with_captums_definitions(piece_chec
         return torch.autograd.grad(log_p(vectors), vectors)[0]
 
     text, baseline = embeddings(ids).detach(), embeddings(hidden).detach()
-    # captum.attr: InputXGradient, and IntegratedGradients with method="gausslegendre"
+    # captum.attr: InputXGradient, and IntegratedGradients with method="riemann_middle"
     times_input = (text * slope(text)).sum(-1)
-    nodes, weights = np.polynomial.legendre.leggauss(STEPS)
-    alphas, sizes = 0.5 * (1 + nodes), 0.5 * weights
-    scaled = sum(size * slope(baseline + alpha * (text - baseline)) for alpha, size in zip(alphas, sizes))
+    alphas = [(step + 0.5) / STEPS for step in range(STEPS)]
+    scaled = sum(slope(baseline + alpha * (text - baseline)) for alpha in alphas) / STEPS
     integrated = ((text - baseline) * scaled).sum(-1)
     for name, tokens in (("gradient", times_input), ("integrated", integrated)):
         expected = torch.stack([tokens[word.first : word.last].sum() for word in found.words]).float()
@@ -185,7 +183,6 @@ def test_a_shared_model_keeps_its_gradients_and_its_state(tiny_checkpoint):
 def test_several_passes_of_gradients_give_the_same(tiny_checkpoint, monkeypatch):
     once = explain(tiny_checkpoint, *LONG)
     monkeypatch.setattr("bert_core.probes.forward._NUMBERS", 5000)
-    monkeypatch.setattr("bert_core.probes.explanations._NUMBERS", 500)
     torch.testing.assert_close(explain(tiny_checkpoint, *LONG).shares, once.shares)
 
 
@@ -216,15 +213,12 @@ def test_words_are_hidden_in_the_order_of_their_shares(tiny_checkpoint):
     assert trial.slower[0] == sum(mean > trial.curves[0].mean() for mean in means)
     assert trial.deviations[0] == pytest.approx((means.mean() - trial.curves[0].mean()) / means.std())
     assert torch.equal(deletion(tiny_checkpoint, *LONG, answer="juliet", shares=shares).chance, trial.chance)
-    assert not torch.equal(
-        deletion(tiny_checkpoint, *LONG, answer="juliet", shares=shares, seed=1).chance, trial.chance
-    )
 
 
 def test_random_explanations_are_no_better_than_chance_and_the_best_order_is(tiny_checkpoint):
     generator, passed, ahead = torch.Generator().manual_seed(5), [], []
-    for seed in range(8):
-        trial = deletion(tiny_checkpoint, *LONG, shares=torch.randn(40, 11, generator=generator), seed=seed)
+    for answer in (None, "juliet", "romeo", "great", "name", "thank", "you", "hello"):
+        trial = deletion(tiny_checkpoint, *LONG, shares=torch.randn(40, 11, generator=generator), answer=answer)
         passed.append((trial.slower == ORDERS).double().mean())
         ahead.append(trial.deviations.mean())
     assert torch.stack(passed).mean().item() == pytest.approx(1 / (ORDERS + 1), abs=0.04)
@@ -233,7 +227,7 @@ def test_random_explanations_are_no_better_than_chance_and_the_best_order_is(tin
     # Among many, the one that falls fastest: given as an explanation, it passes.
     many = torch.randn(300, 11, generator=generator)
     best = many[deletion(tiny_checkpoint, *LONG, shares=many).curves.mean(1).argmin()]
-    assert deletion(tiny_checkpoint, *LONG, shares=best[None], seed=3).slower.tolist() == [ORDERS]
+    assert deletion(tiny_checkpoint, *LONG, shares=best[None]).slower.tolist() == [ORDERS]
 
 
 def test_a_long_text_has_at_most_twenty_one_points(piece_checkpoint):
@@ -242,14 +236,12 @@ def test_a_long_text_has_at_most_twenty_one_points(piece_checkpoint):
     assert (len(trial.counts), trial.counts[0], trial.counts[-1]) == (21, 0, 24)
 
 
-def test_sentences_for_a_trial_are_drawn_by_the_seed_and_have_one_known_word_hidden(tiny_checkpoint):
+def test_sentences_for_a_trial_are_drawn_and_have_one_known_word_hidden(tiny_checkpoint):
     lines = [f"{a} {b} nice to meet you" for a in ("hello", "thank", "zebra") for b in ("romeo", "juliet")]
     corpus = Corpus([[*lines, "too few words here .", "you " * 40, "zyx abc def ghi jkl mno"]])
     found = trial_texts(tiny_checkpoint, corpus, count=4)
     assert len(set(found)) == 4
-    assert (
-        found == trial_texts(tiny_checkpoint, corpus, count=4) != trial_texts(tiny_checkpoint, corpus, count=4, seed=1)
-    )
+    assert found == trial_texts(tiny_checkpoint, corpus, count=4)
     assert len(trial_texts(tiny_checkpoint, corpus)) == 6
     for text in found:
         assert text.split().count(MASK) == 1
@@ -264,6 +256,7 @@ def test_sentences_for_a_trial_are_drawn_by_the_seed_and_have_one_known_word_hid
     [
         (lambda c: explain(c, "no mask"), r"There is no \[MASK\] in the text"),
         (lambda c: explain(c, "[MASK] you", answer="zebra"), "never learned the word 'zebra'"),
+        (lambda c: explain(c, "[MASK]"), "no other word to hide"),
         (lambda c: deletion(c, "[MASK]"), "no other word to hide"),
         (lambda c: deletion(c, "how [MASK] you", shares=torch.ones(1, 3)), r"must be \(methods, 2\)"),
     ],
@@ -271,9 +264,3 @@ def test_sentences_for_a_trial_are_drawn_by_the_seed_and_have_one_known_word_hid
 def test_what_cannot_be_explained_raises_one_sentence(tiny_checkpoint, probe, message):
     with pytest.raises(InputError, match=message):
         probe(tiny_checkpoint)
-
-
-def test_a_text_of_one_mask_has_no_shares(tiny_checkpoint):
-    found = explain(tiny_checkpoint, MASK)
-    assert (found.words, found.shares.shape) == ((), (len(METHODS), 0))
-    assert found.log_probability == pytest.approx(found.hidden, abs=1e-5)

@@ -106,9 +106,8 @@ def test_each_layer_of_the_lens_is_the_head_on_its_hidden_state(piece_checkpoint
 def test_the_sweep_masks_one_word_at_a_time(piece_checkpoint):
     text, pair = "Oh congratulations, Juliet", "How [MASK] you 你"
     result = sweep(piece_checkpoint, text, pair, top_k=3)
-    assert [entry.word.text for entry in result.words] == ["Oh", "congratulations", ",", "Juliet", "How", "you", "你"]
-    logs = []
-    for entry in result.words:
+    assert [entry.word.text for entry in result] == ["Oh", "congratulations", ",", "Juliet", "How", "you", "你"]
+    for entry in result:
         word = entry.word
         masks = " ".join(["[MASK]"] * len(word.pieces))
         texts = [text, pair]
@@ -125,8 +124,6 @@ def test_the_sweep_masks_one_word_at_a_time(piece_checkpoint):
         each = [dict(row)[piece] for piece, row in zip(word.pieces, own)]
         assert entry.own.probability == pytest.approx(math.prod(each), rel=1e-3)
         assert [row[rank - 1][0] for rank, row in zip(entry.own.ranks, own)] == list(word.pieces)
-        logs.append(sum(map(math.log, each)))
-    assert result.mean_log_probability == pytest.approx(sum(logs) / 6, rel=1e-4)
 
 
 def test_a_sweep_over_several_passes_gives_the_same(piece_checkpoint, monkeypatch):
@@ -134,13 +131,12 @@ def test_a_sweep_over_several_passes_gives_the_same(piece_checkpoint, monkeypatc
     once = sweep(piece_checkpoint, text)
     monkeypatch.setattr("bert_core.probes.forward._ROWS", 2)
     assert len(list(batches(piece_checkpoint, [([1], [0])] * 5))) == 3
-    assert sweep(piece_checkpoint, text).mean_log_probability == pytest.approx(once.mean_log_probability, rel=1e-4)
+    for entry, before in zip(sweep(piece_checkpoint, text), once, strict=True):
+        assert entry.own.log_probability == pytest.approx(before.own.log_probability, rel=1e-4)
 
 
 def test_words_that_the_model_never_learned_have_no_probability(tiny_checkpoint):
-    result = sweep(tiny_checkpoint, "zebra quark")
-    assert [entry.own for entry in result.words] == [None, None]
-    assert math.isnan(result.mean_log_probability)
+    assert [entry.own for entry in sweep(tiny_checkpoint, "zebra quark")] == [None, None]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from bert_core.data.tokenizer import MASK
 from bert_core.probes.attention import answers
 from bert_core.probes.explanations import METHODS, ORDERS
 from bert_core.probes.masked_words import rate_guess
-from bert_core.probes.stages import PARTS, follow, patch_map, stands_out
+from bert_core.probes.stages import PARTS, follow, patch_map, stands_out, without_heads
 from bert_core.probes.vectors import words_in_contexts
 from bert_core.runs.train import Training, prepare
 
@@ -107,7 +107,7 @@ def test_parts_set_to_zero():
     token = model.tokenizer.token_to_id("juliet")
 
     def share(*zeroed: tuple[int, int]) -> str:
-        words = follow(model, *texts, position=position, zeroed=zeroed).words
+        words = follow(without_heads(model, [], zeroed), *texts, position=position).words
         return percent(words["log_probabilities"][token].exp().item())
 
     fed, attended = PARTS.index("feed-forward"), PARTS.index("attention")

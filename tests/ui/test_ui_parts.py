@@ -497,7 +497,7 @@ def test_the_python_of_a_closer_view_gives_the_same_numbers(tiny_checkpoint: Che
         assert scope["trial"].counts == (0, 1, 2, 3, 4)
     else:
         assert [word["probability"] for word in shown["words"]] == [
-            pytest.approx(word.own.probability) if word.own else None for word in found.words
+            pytest.approx(word.own.probability) if word.own else None for word in found
         ]
     if kind != SWEEP:
         with pytest.raises(InputError, match="hidden word"):
