@@ -28,21 +28,20 @@ class Question:
     the hidden words, counted through both sentences; on the page None until it has chosen some. guess: a person's own
     guess. view: key of the closer view. mask: number of the mask that it shows. head: the one shown in detail.
     hide_special: leave out [CLS] and [SEP]. off: heads switched off. zeroed: other parts set to zero, (layer, index in
-    `bert_core.probes.stages.PARTS`). across: the head whose attention across the pair is shown, None for the mean.
-    start: first sentence of the matrix. choices: of which one follows the sentence. word, contexts: the word to follow
-    and sentences with it, None for an example. level: None for the model's last. pooling: "word", or how a vector of a
-    whole sentence is made, see `sentence_vectors`. place: number of the word in whose place other words stand in turn,
-    None for an example; swaps, answers: these words, and those that are rated at the shown mask. length: how many
-    [MASK]s stand behind the first sentence where the model writes; rounds, temperature (in tenths) and seed: see
-    `unmask`. token: the position followed through the stages, None for that of the shown mask; carried: (layer, token)
-    whose state, 0 for the embeddings, and carried_head: (layer, head) whose output is carried into that pass from the
-    one of the text with the first other word in that place; row: of the rows in which a fine-tuned model reads an
-    example, the followed one. first: index of the first shown pair of a batch; drawn: its step, and how often its masks
-    were drawn again, None for those of the step.
+    `bert_core.probes.stages.PARTS`). start: first sentence of the matrix. choices: of which one follows the sentence.
+    word, contexts: the word to follow and sentences with it, None for an example. level: None for the model's last.
+    pooling: "word", or how a vector of a whole sentence is made, see `sentence_vectors`. place: number of the word in
+    whose place other words stand in turn, None for an example; swaps, answers: these words, and those that are rated at
+    the shown mask. length: how many [MASK]s stand behind the first sentence where the model writes; rounds, temperature
+    (in tenths) and seed: see `unmask`. token: the position followed through the stages, None for that of the shown
+    mask; carried: (layer, token) whose state, 0 for the embeddings, and carried_head: (layer, head) whose output is
+    carried into that pass from the one of the text with the first other word in that place; row: of the rows in which a
+    fine-tuned model reads an example, the followed one. first: index of the first shown pair of a batch; drawn: its
+    step, and how often its masks were drawn again, None for those of the step.
 
-    Only the page reads these. stage: the one shown step by step. heads: how the views of heads are drawn. order: of the
-    rows of the matrix. lesson: name of the open one, "file" for one of a file. at: its step, from 0. recipe: how the
-    shown run is trained again, or why it cannot be.
+    Only the page reads these. stage: the one shown step by step. heads: how the views of heads are drawn. lesson: name
+    of the open one, "file" for one of a file. at: its step, from 0. recipe: how the shown run is trained again, or why
+    it cannot be.
     """
 
     text: str = ""
@@ -66,7 +65,6 @@ class Question:
     hide_special: bool = False
     off: tuple[Head, ...] = ()
     zeroed: tuple[Head, ...] = ()
-    across: Head | None = None
     start: int = 0
     choices: tuple[str, ...] | None = None
     word: str | None = None
@@ -81,7 +79,6 @@ class Question:
     drawn: tuple[int, int] | None = None
     stage: str = "map"
     heads: dict = field(default_factory=dict)
-    order: str = "text"
     lesson: str = ""
     at: int = 0
     recipe: dict | None = None

@@ -1,7 +1,6 @@
 // Every sentence of a text with every other: which follows which.
 
-import { select } from "../controls.js";
-import { draws, el, fill, showError, tools } from "../parts/elements.js";
+import { el, fill, showError, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { count, percent } from "../parts/numbers.js";
 import { ask, onPart, question, replace } from "../frame/question.js";
@@ -21,25 +20,13 @@ import { ask, onPart, question, replace } from "../frame/question.js";
  * @property {boolean} [beside] whether this is the model to compare with
  */
 
-const ORDERS = { text: "reading order", next: "P of the true next sentence", right: "fraction judged right" };
 const AXES = "Rows are first sentences, columns second ones.",
   HINT = "Point at a cell to read it, click it to put the pair into the boxes above.";
-const LARGEST = 44,
-  OF_WINDOW = 1 / 26; // of its height a cell has at most, so that a text of ten sentences is seen whole
 
 /** Whether a pair is judged wrong: null where the text has no label or the model no answer. @param {Matrix} value @param {number} i @param {number} j */
 function judgedWrong({ probabilities, pair_labels: labels }, i, j) {
   const p = probabilities[i][j];
   return p === null || labels[i][j] < 0 ? null : p >= 0.5 !== (labels[i][j] === 1);
-}
-
-/** The number that orders the rows, largest first; a row without one comes last. @param {Matrix} value @param {number} i */
-function rankOf(value, i) {
-  const { probabilities, pair_labels: labels } = value;
-  if (question.order === "next")
-    return Math.max(-1, ...probabilities[i].map((p, j) => (labels[i][j] === 1 ? (p ?? -1) : -1)));
-  const judged = labels.map((_, j) => judgedWrong(value, i, j)).filter((wrong) => wrong !== null);
-  return judged.length ? judged.filter((wrong) => !wrong).length / judged.length : -1;
 }
 
 /** What a cell of the matrix says. @param {Matrix} value @param {number} i @param {number} j */
@@ -57,84 +44,62 @@ function described(value, i, j) {
   ];
 }
 
-class PairMatrix {
+/** @type {View} */
+export function view(root) {
   /** @type {Matrix} */
-  value = /** @type {any} */ (null);
-  title = el("h3", { dir: "auto" });
-  notes = el("div.b-notes");
-  extent = el("output");
-  map = heatMap();
-  // All matrices of the page have the same order of rows, so that two models can be compared.
-  order = select("Rows by", Object.entries(ORDERS), (order) => ask({ order }));
-  start = el("input", {
-    type: "range",
-    min: 0,
-    step: 1,
-    "aria-label": "Where the window of sentences begins",
-    oninput: () => this.showExtent(),
-    onchange: () => ask({ start: Number(this.start.value) }),
-  });
-  moving = el("label", this.start, " ", this.extent);
+  let value;
+  const title = el("h3", { dir: "auto" }),
+    notes = el("div.b-notes"),
+    extent = el("output"),
+    map = heatMap();
+  const name = "Where the window of sentences begins",
+    onchange = () => ask({ start: Number(start.value) }),
+    start = el("input", { type: "range", min: 0, "aria-label": name, oninput: showExtent, onchange }),
+    moving = el("label", start, " ", extent),
+    panel = el("div.b-matrix", title, tools(moving), notes, map.element);
+  onPart(["text", "pair"], () => panel.isConnected && show());
 
-  /** @param {HTMLElement} root */
-  constructor(root) {
-    this.root = root;
-    const choices = tools(el("label", "Rows by ", this.order), this.moving);
-    this.panel = el("div.b-matrix", this.title, choices, this.notes, this.map.element);
-    onPart(["order", "text", "pair"], () => this.panel.isConnected && this.show());
+  function showExtent() {
+    const first = Number(start.value),
+      last = Math.min(value.total, first + value.size);
+    extent.textContent = `sentences ${first + 1} to ${last} of ${count(value.total)}`;
   }
 
-  /** @param {Matrix & {error?: string} | null} next */
-  draw(next) {
-    if (!next?.sentences) return showError(this.root, next);
-    const { caption, notes, total, size, start, beside } = (this.value = next);
-    fill(this.title, caption);
-    fill(
-      this.notes,
-      notes.map((sentence) => el("p", sentence)),
-    );
-    this.start.max = `${Math.max(0, total - size)}`;
-    this.start.value = `${start}`;
-    this.moving.hidden = total <= size || Boolean(beside);
-    this.showExtent();
-    if (!this.panel.isConnected) fill(this.root, this.panel);
-    this.show();
-  }
-
-  showExtent() {
-    const { total, size } = this.value,
-      first = Number(this.start.value);
-    this.extent.textContent = `sentences ${first + 1} to ${Math.min(total, first + size)} of ${count(total)}`;
-  }
-
-  show() {
-    const { value } = this,
-      { sentences, numbers, probabilities, pair_labels: labels, labels: names } = value,
-      rows = sentences.map((_, i) => i);
-    this.order.value = question.order;
-    if (["next", "right"].includes(question.order)) rows.sort((a, b) => rankOf(value, b) - rankOf(value, a));
-    const here = [rows.indexOf(sentences.indexOf(question.text)), sentences.indexOf(question.pair)];
-    this.map.draw({
-      rows: rows.map((i) => `${numbers[i]} ${sentences[i]}`),
+  function show() {
+    const { sentences, numbers, probabilities, pair_labels: labels, labels: names } = value,
+      here = [sentences.indexOf(question.text), sentences.indexOf(question.pair)];
+    map.draw({
+      rows: sentences.map((sentence, i) => `${numbers[i]} ${sentence}`),
       columns: numbers.map(String),
-      values: rows.flatMap((i) => probabilities[i]),
+      values: probabilities.flat(),
       measure: `P(${names[0]})`,
       ticks: [0, 0.25, 0.5, 0.75, 1],
-      get largest() {
-        return Math.min(LARGEST, OF_WINDOW * innerHeight);
-      },
+      largest: 44,
       letters: 36,
       axes: `${AXES} Outlined: ${names[0]} in the text. Crossed: judged wrong. Framed: the pair above.`,
       hint: HINT,
-      describe: (row, j) => described(value, rows[row], j),
-      label: `${this.title.textContent}: which follows which; the arrow keys go from cell to cell, Enter puts the pair into the boxes above`,
-      outlined: (row, j) => labels[rows[row]][j] === 1,
-      crossed: (row, j) => Boolean(judgedWrong(value, rows[row], j)),
+      describe: (i, j) => described(value, i, j),
+      label: `${title.textContent}: which follows which; the arrow keys go from cell to cell, Enter puts the pair into the boxes above`,
+      outlined: (i, j) => labels[i][j] === 1,
+      crossed: (i, j) => Boolean(judgedWrong(value, i, j)),
       here: here.includes(-1) ? null : /** @type {[number, number]} */ (here),
-      press: (row, j) => replace({ text: sentences[rows[row]], pair: sentences[j], hidden: [] }),
+      press: (i, j) => replace({ text: sentences[i], pair: sentences[j], hidden: [] }),
     });
   }
-}
 
-/** @type {View} */
-export const view = (root) => draws(new PairMatrix(root));
+  return function draw(/** @type {Matrix & {error?: string} | null} */ next) {
+    if (!next?.sentences) return showError(root, next);
+    value = next;
+    fill(title, value.caption);
+    fill(
+      notes,
+      value.notes.map((sentence) => el("p", sentence)),
+    );
+    start.max = `${Math.max(0, value.total - value.size)}`;
+    start.value = `${value.start}`;
+    moving.hidden = value.total <= value.size || Boolean(value.beside);
+    showExtent();
+    if (!panel.isConnected) fill(root, panel);
+    show();
+  };
+}

@@ -33,7 +33,7 @@ HINT = "Type or choose two sentences; the model judges whether the second follow
 ALL = "Every sentence with every other"
 
 
-VERDICT, ACROSS, MATRIX, BESIDE = "next-verdict", "next-across", "next-matrix", "next-other-matrix"  # elem_ids
+VERDICT, MATRIX, BESIDE = "next-verdict", "next-matrix", "next-other-matrix"  # elem_ids
 OTHER = "other"  # the verdict of the model to compare with
 
 
@@ -57,19 +57,17 @@ def lay_out(page: Page) -> None:
         with gr.Column(elem_id="next-one"):
             with gr.Column(elem_id="next-pair"):
                 view("next_sentence/verdict", elem_id=VERDICT)
-                view("next_sentence/across", elem_id=ACROSS)
             exporter(
                 *(page, "the pair"),
                 of="next-pair",
                 elem_id="next-download",
                 name="pair",
-                answer=judge_and_cross,
+                answer=judge_apart,
                 views=(VERDICT, OTHER),
                 rows=pairs.pair_rows,
                 code=code_of_pair,
             )
     page.answer("verdict", (*TEXTS, "other"), (VERDICT,), judge)
-    page.answer("across", (*TEXTS, "across"), (ACROSS,), cross)
     page.answer("matrix", (*MODEL, "other", "start"), (MATRIX, BESIDE), judge_all)
 
 
@@ -106,17 +104,10 @@ def judge_beside(asked: PageRequest) -> dict[str, Any]:
     return verdict_value(model.checkpoint, asked.question) | {"caption": caption(model), "notes": notes}
 
 
-def cross(asked: PageRequest) -> dict[str, Any]:
-    if not is_whole(asked.question):
-        return {ACROSS: None}
-    with probe_lock:
-        return {ACROSS: pairs.across_value(asked.checkpoint, asked.question)}
-
-
-def judge_and_cross(asked: PageRequest) -> dict[str, Any]:
-    """The verdict of each model, the first one with its attention across the pair."""
-    verdict, across = judge(asked)[VERDICT], cross(asked)[ACROSS]
-    return {OTHER: verdict.pop(OTHER, None), VERDICT: verdict | {"attention": across}}
+def judge_apart(asked: PageRequest) -> dict[str, Any]:
+    """The verdict of each model."""
+    verdict = judge(asked)[VERDICT]
+    return {OTHER: verdict.pop(OTHER, None), VERDICT: verdict}
 
 
 def judge_all(asked: PageRequest) -> dict[str, Any]:

@@ -149,7 +149,7 @@ def test_a_view_without_numbers_says_why_it_has_none(kind, value, said):
         file_text(kind, {"": value}, guess_rows)
 
 
-PAIR = Question("hello how are you", "i am romeo", hidden=(1,), head=(0, 1), across=(0, 1))
+PAIR = Question("hello how are you", "i am romeo", hidden=(1,), head=(0, 1))
 CODES = {
     "guesses": lambda model: guesses_code(model, PAIR),
     "lens": lambda model: closer_code(model, dataclasses.replace(PAIR, view=LENS)),

@@ -33,16 +33,15 @@ def test_a_question_is_read_as_the_page_sends_it():
         "zeroed": [[0, 2]],
         "carried": [1, 2],
         "carried_head": [0, 3],
-        "across": [0, 2],
         "contexts": ["a", "b"],
         "number": 7,
         "newest": 2,
         "heads": {"mode": "lines"},
     }
     found = Question.read(sent)
-    assert (found.hidden, found.off, found.head, found.across) == ((1, 4), ((0, 1), (1, 1)), (1, 0), (0, 2))
+    assert (found.hidden, found.off, found.head) == ((1, 4), ((0, 1), (1, 1)), (1, 0))
     assert (found.text, found.step, found.contexts) == ("hello", 3, ("a", "b"))
-    assert Question.read({**sent, "across": None, "contexts": None, "step": None}).contexts is None
+    assert Question.read({**sent, "contexts": None, "step": None}).contexts is None
 
 
 @pytest.mark.parametrize(
