@@ -1,28 +1,20 @@
 // The batch of a step: pairs or examples of a task as the model was given them, and its answers to what it was asked for.
-// The view follows the selected step; drawing other masks holds the step until a person selects another one.
+// The view follows the selected step.
 // Kinds of tokens do not differ by colour alone: each has its own border, and asked words name their kind.
 
-import { button, code, direction, disable, draws, el, fill, judged, tools, withTerms } from "../parts/elements.js";
-import { count, percent } from "../parts/numbers.js";
+import { button, code, direction, disable, el, fill, judged, own, tools, withTerms } from "../parts/elements.js";
+import { count, fixed, percent } from "../parts/numbers.js";
 import { ask, question } from "../frame/question.js";
-import { scrolling, table, toggle } from "../controls.js";
+import { scrolling, table } from "../controls.js";
 
 /** @typedef {{label: any, guess: any, probability?: number, loss: number, is_right: boolean | null, what?: "start" | "end", at?: number, guessed?: number, scores?: [name: string, logit: number, probability: number][], of?: number}} Asked of a row; at, guessed: positions of the true answer and of the model's; is_right: null for a number */
 /** @typedef {{number: number, of: number, step: number, with_answer: number[], from?: number, to?: number, before?: number, after?: number, shared?: number[]}} Window see `_window` in balcony/batch/task_rows.py */
 /** @typedef {{example: number, number: number | null, answer?: string, window?: Window, lost: number, asks: Asked[]} & Record<string, any>} TaskRow number: null for a window of another step */
 
-const OWN_MASKS = "The words that were asked in this step";
 const GATHERED = [
   "dim 0: output[i][j][k] = input[index[i][j][k]][j][k]",
   "dim 1: output[i][j][k] = input[i][index[i][j][k]][k]",
   "dim 2: output[i][j][k] = input[i][j][index[i][j][k]]",
-];
-const OF_PAIRS = ["These are the first pairs.", "These are the last pairs.", "Previous pairs", "Next pairs"];
-const OF_EXAMPLES = [
-  "These are the first examples.",
-  "These are the last examples.",
-  "Previous examples",
-  "Next examples",
 ];
 const QUIET = ["untouched", "special", "padding"]; // kinds of tokens that are not asked
 /** What is asked in each task, but numbers. @type {Record<string, string>} */
@@ -50,7 +42,7 @@ function token({ tokens, ids, kinds, guesses, asks = [], window }, at, end) {
       el("small.b-token-kind", kind),
       el("small", "true: ", el("bdi", guess.label)),
       judged("small", guess.is_right, el("bdi", said), likely),
-      el("small", `loss ${guess.loss.toFixed(2)}`),
+      el("small", `loss ${fixed(guess.loss)}`),
     ],
     asks.map(({ what, at: right, guessed, is_right: isRight }) => [
       what && right === at && el("small.b-token-kind", what),
@@ -102,7 +94,7 @@ function pair(row, number, label) {
 }
 
 /** An answer, or a number. @param {string | number} value */
-const shown = (value) => el("bdi", typeof value === "number" ? value.toFixed(2) : value);
+const shown = (value) => el("bdi", typeof value === "number" ? fixed(value) : value);
 
 /** What is asked of a row or of choices, and the model's answer. @param {Asked} asked @param {boolean} [isChoice] */
 function asked({ label, guess, probability, loss, is_right: isRight, what, scores = [], of = 0 }, isChoice) {
@@ -120,14 +112,14 @@ function asked({ label, guess, probability, loss, is_right: isRight, what, score
       said(guess),
       probability !== undefined && ` ${percent(probability)}`,
       "; ",
-      isRight === null ? `squared error ${loss.toFixed(2)}` : `loss ${loss.toFixed(2)}`,
+      isRight === null ? `squared error ${fixed(loss)}` : `loss ${fixed(loss)}`,
     ),
     scores.length > 0 &&
       !isChoice &&
       el(
         "p",
         "Scores: ",
-        scores.map(([name, logit, p], k) => [k > 0 && ", ", el("bdi", name), ` ${logit.toFixed(2)} (${percent(p)})`]),
+        scores.map(([name, logit, p], k) => [k > 0 && ", ", el("bdi", name), ` ${fixed(logit)} (${percent(p)})`]),
         rest > 0 && [" ", `and ${rest} less likely`],
       ),
   ];
@@ -165,7 +157,7 @@ function taskRow(row, k, rows) {
   const choice = rows.length > 1 && [
     el("strong", `Choice ${k + 1}`),
     label === `${k + 1}` && [" ", el("strong", "(right)")],
-    score && [": ", `score ${score[1].toFixed(2)} (${percent(score[2])})`],
+    score && [": ", `score ${fixed(score[1])} (${percent(score[2])})`],
   ];
   const about = window ? place(row, window) : choice;
   if (number === null) return el("details.b-preview-more", el("summary", about), lines(row));
@@ -238,103 +230,59 @@ function gathered({ rows, first, length, shapes, task }) {
   ];
 }
 
-function summary({ rows, right = [], step, again, task }) {
+/** @param {any} value always: the most frequent answer in training, and to how many of these questions it is right; of numbers their mean, and its mean squared error */
+function summary({ rows, step, task, always }) {
   const guesses = rows.flatMap((row) => [...Object.values(row.guesses), ...(row.asks ?? [])]),
     known = guesses.filter((guess) => guess.is_right).length,
-    kinds = right.map(([kind, some, all]) => `${kind} ${some} of ${all}`).join(", "),
-    mean = (/** @type {number[]} */ values) => values.reduce((sum, each) => sum + each, 0) / values.length,
-    loss = mean(guesses.map((guess) => guess.loss));
+    loss = fixed(guesses.reduce((sum, guess) => sum + guess.loss, 0) / guesses.length);
   const before = step
     ? `Batch of step ${count(step)}, with guesses of the model after the step`
     : "The first batch, with guesses of the untrained model";
-  const drawn = again ? `; masks drawn again (${again})` : "";
-  const labels = guesses.map(({ label }) => label),
-    often = (/** @type {string} */ word) => labels.filter((each) => each === word).length,
-    frequent = labels.reduce((one, other) => (often(other) > often(one) ? other : one), labels[0]);
-  if (task === "text-regression") {
-    const middle = mean(labels),
-      always = mean(labels.map((label) => (label - middle) ** 2)).toFixed(2);
-    return `${before}. Mean squared error of these examples ${loss.toFixed(2)}. Always answering ${middle.toFixed(2)}, their mean, would have ${always}.`;
-  }
-  const always =
-    task === "multiple-choice"
-      ? ` Always answering choice ${frequent}, the most frequent of them, would be right for ${often(frequent)}.`
-      : ` Always answering “${frequent}”, the most frequent of them, would be right for ${often(frequent)}.`;
-  const about = task ? QUESTIONS[task] : `asked words of these pairs right (${kinds}), mean loss`,
-    asks = ` ${known} of ${guesses.length} ${about} ${loss.toFixed(2)}.${always}`;
-  return `${before}${drawn}.${guesses.length ? asks : ""}`;
-}
-
-class Batch {
-  step = 0;
-  again = 0;
-  summary = el("p.b-batch-summary");
-  range = el("span.b-batch-range");
-  pairing = el("p.b-empty");
-  pairs = el("div.b-pairs");
-  key = el("div");
-  shapes = el("div.b-shapes");
-  insideName = el("summary");
-  inside = el("details.b-preview-more", this.insideName, this.shapes);
-  hint = el("p.b-empty");
-  back = button("◀", () => this.page(-1), { id: "batch-back", "aria-label": "Previous pairs" });
-  next = button("▶", () => this.page(1), { id: "batch-next", "aria-label": "Next pairs" });
-  own = button("The step's own masks", () => ask({ drawn: null }), { id: "batch-own" });
-
-  /** @param {HTMLElement} root @param {ViewContext} context */
-  constructor(root, { options }) {
-    this.options = options;
-    const hint = "Draw new masks for the same pairs, as a later step would",
-      draw = button("Draw again", () => ask({ drawn: [this.step, this.again + 1] }), {
-        id: "batch-again",
-        title: hint,
-      });
-    this.redraw = [draw, this.own]; // a task has no masks
-    const showIds = (/** @type {boolean} */ isTicked) => root.classList.toggle("has-ids", isTicked),
-      ids = toggle("Ids, segments and masks", showIds, { id: "batch-ids", checked: "" });
-    showIds(true);
-    this.tools = tools(this.back, this.range, this.next, draw, this.own, ids);
-    root.append(el("h2", withTerms("What does one training [[step]] look like?")), this.hint);
-    root.append(this.pairing, this.tools, this.summary, this.pairs, this.inside, this.key);
-  }
-
-  /** @param {number} by */
-  page(by) {
-    ask({ first: Math.max(0, question.first + by * this.options.pairs) });
-  }
-
-  draw(value) {
-    const { rows, label, pairs, first, step = 0, again = 0, task, text = "" } = value ?? {},
-      [firstOnes, lastOnes, previous, next] = task ? OF_EXAMPLES : OF_PAIRS;
-    this.tools.hidden = this.key.hidden = this.inside.hidden = !rows;
-    fill(this.hint, withTerms(value?.hint ?? this.options.hint));
-    fill(this.pairing, (label === "IsNext" || !rows) && withTerms(this.options.pairing));
-    if (!rows) {
-      this.summary.textContent = text;
-      fill(this.pairs);
-      return;
-    }
-    // This run has smaller batches than the one before.
-    if (!rows.length && first) return ask({ first: 0 });
-    Object.assign(this, { step, again });
-    this.summary.textContent = summary(value);
-    const examples = [...new Set(rows.map((row) => row.example))],
-      groups = task ? examples.map((each) => rows.filter((row) => row.example === each)) : rows,
-      last = first + groups.length;
-    this.range.textContent = `${task ? "Examples" : "Pairs"} ${first + 1} to ${last} of ${pairs}`;
-    disable(this.back, first === 0 && firstOnes, previous);
-    disable(this.next, last >= pairs && lastOnes, next);
-    for (const each of this.redraw) each.hidden = Boolean(task);
-    disable(this.own, again === 0 && "This is the batch of this step.", OWN_MASKS);
-    const drawn = groups.map((each, index) => (task ? example(each) : pair(each, first + index + 1, label))),
-      isQuiet = (/** @type {[string, string]} */ [kind]) => QUIET.includes(kind);
-    const named = value.legend.filter((entry) => !isQuiet(entry));
-    fill(this.pairs, named.length > 0 && el("div.b-batch-asked", legend(named)), drawn);
-    this.insideName.textContent = task ? "Shapes of the batch" : "Shapes, and how the asked words are gathered";
-    fill(this.shapes, gathered(value));
-    fill(this.key, legend(value.legend.filter(isQuiet)), !task && el("p.b-empty", this.options.why));
-  }
+  if (!guesses.length) return `${before}.`;
+  if (task === "text-regression")
+    return `${before}. Mean squared error of these examples ${loss}. Always answering ${fixed(always[0])}, the mean of the training examples, would have ${fixed(always[1])}.`;
+  const about = task ? QUESTIONS[task] : "asked words of these pairs right, mean loss";
+  return `${before}. ${known} of ${guesses.length} ${about} ${loss}. Always answering “${own(always[0])}” would be right for ${always[1]}.`;
 }
 
 /** @type {View} */
-export const view = (root, context) => draws(new Batch(root, context));
+export function view(root, { options }) {
+  const turn = (/** @type {number} */ by) => ask({ first: Math.max(0, question.first + by * options.pairs) }),
+    back = button("◀", () => turn(-1), { id: "batch-back" }),
+    next = button("▶", () => turn(1), { id: "batch-next" }),
+    range = el("span.b-batch-range"),
+    pages = tools(back, range, next),
+    [hints, pairs, shapes, key] = [el("div"), el("div.b-pairs"), el("div.b-shapes"), el("div")],
+    [said, insideName] = [el("p.b-batch-summary"), el("summary")],
+    inside = el("details.b-preview-more", insideName, shapes);
+  root.append(el("h2", withTerms("What does one training [[step]] look like?")), hints, pages, said, pairs, inside, key);
+
+  return function draw(/** @type {any} */ value) {
+    const { rows, first, label, task } = value ?? {};
+    // This run has smaller batches than the one before.
+    if (rows && !rows.length && first) return ask({ first: 0 });
+    pages.hidden = inside.hidden = !rows;
+    said.textContent = rows ? summary(value) : (value?.text ?? "");
+    if (!rows) return [hints, pairs, key].forEach((part) => fill(part));
+    const examples = [...new Set(rows.map((row) => row.example))],
+      groups = task ? examples.map((each) => rows.filter((row) => row.example === each)) : rows,
+      last = first + groups.length;
+    range.textContent = `${task ? "Examples" : "Pairs"} ${first + 1} to ${last} of ${value.pairs}`;
+    disable(back, first === 0 && "These are the first examples.", "Previous examples");
+    disable(next, last >= value.pairs && "These are the last examples.", "Next examples");
+    const isQuiet = (/** @type {[string, string]} */ [kind]) => QUIET.includes(kind),
+      named = value.legend.filter((entry) => !isQuiet(entry));
+    fill(
+      hints,
+      value.hints.map((hint) => el("p.b-empty", withTerms(hint))),
+    );
+    fill(
+      pairs,
+      named.length > 0 && el("div.b-batch-asked", legend(named)),
+      groups.map((each, k) => (task ? example(each) : pair(each, first + k + 1, label))),
+    );
+    insideName.textContent = task ? "Shapes of the batch" : "Shapes, and how the asked words are gathered";
+    fill(shapes, gathered(value));
+    fill(key, legend(value.legend.filter(isQuiet)), value.why && el("p.b-empty", value.why));
+  };
+}

@@ -81,13 +81,29 @@ def task_value(batches: TaskBatches, checkpoint: Checkpoint, step: int, shown: s
                 rows.append({**about, "number": at, **own})
     return {
         "task": task,
-        "hint": f"{HINTS[task]} {AFTER}",
+        "hints": [HINTS[task], AFTER],
         "pairs": len(groups),
         "length": batch.input_ids.shape[-1],
         "shapes": _shapes(batches, batch),
         "rows": rows,
+        "always": _always(batches, numbers) if numbers else None,
         "legend": [*LEGEND.get(task, []), *OF_EVERY],
     }
+
+
+def _always(batches: TaskBatches, numbers: list[int]) -> list[Any]:
+    """The most frequent answer to all examples, and to how many questions about these rows it is right; of numbers
+    their mean, and its mean squared error. Of answers in a text, it is the position of a token."""
+    shown = batches.rows_of(numbers)
+    every, asked = (
+        np.concatenate([row.target.ravel() for row in rows[:: batches.choices] if row.target is not None])
+        for rows in (batches.rows, shown)
+    )
+    if every.dtype == np.float32:
+        return [float(every.mean()), float(((asked - every.mean()) ** 2).mean())]
+    most = int(np.bincount(every).argmax())
+    name = _names(batches, shown[0])[most] if shown[0].offsets is None else f"({most})"
+    return [name, int((asked == most).sum())]
 
 
 def _questions(batches: TaskBatches, number: int, logits: np.ndarray) -> Iterator[dict[str, Any]]:

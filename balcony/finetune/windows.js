@@ -3,6 +3,7 @@
 import { scrolling, table } from "../controls.js";
 import { exporter } from "../parts/downloads.js";
 import { el, fill } from "../parts/elements.js";
+import { fixed } from "../parts/numbers.js";
 
 /** @import { ExportOptions } from "../parts/downloads.js" */
 
@@ -35,8 +36,8 @@ export function windowsPanel(options) {
           `${k + 1}`,
           el("td", el("bdi", one.answer)),
           `${one.start_token}–${one.end_token}`,
-          `${one.start_logit.toFixed(3)} + ${one.end_logit.toFixed(3)}`,
-          one.score.toFixed(3),
+          `${fixed(one.start_logit, 3)} + ${fixed(one.end_logit, 3)}`,
+          fixed(one.score, 3),
         ]),
       );
       const more = windows.some(({ count, candidates: { length } }) => count > length);

@@ -67,9 +67,6 @@ export function ask(update) {
   // What is switched off or carried belongs to the model that was shown.
   if ((update.model ?? question.model) !== question.model)
     update = { off: [], zeroed: [], carried: null, carried_head: null, ...update };
-  // Masks that are drawn again belong to one step.
-  if (["model", "step"].some((part) => part in update && update[part] !== question[part]))
-    update = { drawn: null, ...update };
   // A person's own guess belongs to the words that were hidden, and a state that is carried to its text and place.
   const text = (/** @type {any} */ value) => JSON.stringify(value),
     differs = (/** @type {string[]} */ ...parts) =>

@@ -36,8 +36,7 @@ class Question:
     (in tenths) and seed: see `unmask`. token: the position followed through the stages, None for that of the shown
     mask; carried: (layer, token) whose state, 0 for the embeddings, and carried_head: (layer, head) whose output is
     carried into that pass from the one of the text with the first other word in that place; row: of the rows in which a
-    fine-tuned model reads an example, the followed one. first: index of the first shown pair of a batch; drawn: its
-    step, and how often its masks were drawn again, None for those of the step.
+    fine-tuned model reads an example, the followed one. first: index of the first shown pair of a batch.
 
     Only the page reads these. stage: the one shown step by step. heads: how the views of heads are drawn. lesson: name
     of the open one, "file" for one of a file. at: its step, from 0. recipe: how the shown run is trained again, or why
@@ -76,7 +75,6 @@ class Question:
     carried_head: Head | None = None
     row: int = 0
     first: int = 0
-    drawn: tuple[int, int] | None = None
     stage: str = "map"
     heads: dict = field(default_factory=dict)
     lesson: str = ""

@@ -4,7 +4,7 @@ import { bar, bringIn, button, direction, el, fill, note, notes, roam, tools } f
 import { firstRight, NO_EARLIER_STEPS } from "../parts/first_right.js";
 import { count, percent } from "../parts/numbers.js";
 import { announce, latest, orError } from "../frame/page.js";
-import { ask, question, replace } from "../frame/question.js";
+import { ask, question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 import { guessFirst } from "../lessons/guess_first.js";
 
@@ -20,7 +20,6 @@ const headsOff = (off) => `${off} heads are off here, because you switched them 
 /** @typedef {[token: string, probability: number | null, rank: number | null]} Answer a piece of the hidden word; null: not known */
 /** @typedef {{answer: Answer | null, guesses: Guess[]}} Piece */
 /** @typedef {{word?: string, is_lacking: boolean, pieces: Piece[], own?: OwnGuess}} Mask is_lacking: the vocabulary lacks the hidden word */
-/** @typedef {(mask: number, piece: number, token: string) => void} Put puts a guess into the sentence */
 /**
  * @typedef {object} Guesses
  * @property {Mask[]} masks
@@ -71,20 +70,17 @@ function lookCloser(mask, guess) {
 /**
  * A guess, of which the closer view shows more: of a word of several pieces the first.
  * @param {Guess | Answer} guess @param {number | null | undefined} rank of what was hidden @param {string} hidden what that is
- * @param {number} mask @param {number} piece @param {Put | null} put
+ * @param {(() => void) | false} follow
  */
-function line([token, probability], rank, hidden, mask, piece, put) {
+function line([token, probability], rank, hidden, follow) {
   const word = el("bdi.b-guess-word", { title: token }, token);
-  const follow = () => lookCloser(mask, token),
-    path = { class: "b-path", "aria-label": `Look closer at ${token}` };
-  const insert = { class: "b-small b-put", "data-no-picture": "", "aria-label": `Insert ${token} into the sentence` };
+  const path = { class: "b-path", "aria-label": `Look closer at ${token}` };
   const mark = rank === 1 ? `✓ ${hidden}` : rank ? `${hidden}, rank ${count(rank)}` : hidden;
   return el(
     rank === undefined ? "li.b-guess" : "li.b-guess.is-own",
-    el("div", put && !piece ? button(word, follow, path) : word, rank !== undefined && el("div.b-mark", mark)),
+    el("div", follow ? button(word, follow, path) : word, rank !== undefined && el("div.b-mark", mark)),
     bar(probability ?? 0, "mlm"),
     el("span.b-number", probability === null ? "–" : percent(probability)),
-    put && button("insert", () => put(mask, piece, token), insert),
   );
 }
 
@@ -109,14 +105,15 @@ function ownLine({ word, error, pieces, probability, ranks }) {
   return el("p.b-own", "My guess ", el("bdi.b-hidden-word", word), judged);
 }
 
-/** @param {Mask} mask @param {number} number @param {Put | null} put */
-function card({ word, is_lacking: isLacking, pieces, own }, number, put) {
+/** @param {Mask} mask @param {number} number @param {boolean} canFollow whether the closer view is about this model */
+function card({ word, is_lacking: isLacking, pieces, own }, number, canFollow) {
   const hidden = pieces.length > 1 ? "the hidden piece" : "the hidden word";
   const lists = pieces.map((each, piece) => [
     pieces.length > 1 && el("h4", `Piece ${piece + 1} of ${pieces.length}`),
     roam(
-      ranked(each, (guess, rank) => line(guess, rank, hidden, number, piece, put)),
-      put && !piece ? 2 : 1,
+      ranked(each, (guess, rank) =>
+        line(guess, rank, hidden, canFollow && !piece && (() => lookCloser(number, guess[0]))),
+      ),
     ),
   ]);
   const title = el("h3", `Mask ${number + 1}`, word && [" for ", el("bdi.b-hidden-word", word)]);
@@ -124,9 +121,9 @@ function card({ word, is_lacking: isLacking, pieces, own }, number, put) {
   return el("section.b-card", keys, title, isLacking && note(LACKING), lists, own && ownLine(own), el("p.b-first"));
 }
 
-/** The model's answer. @param {Guesses} value @param {Put | null} put */
-function answered({ caption, hint, off, masks = [], sentences = [], error, notes: texts = [] }, put) {
-  const cards = masks.map((mask, number) => card(mask, number, put)),
+/** The model's answer. @param {Guesses} value @param {boolean} canFollow */
+function answered({ caption, hint, off, masks = [], sentences = [], error, notes: texts = [] }, canFollow) {
+  const cards = masks.map((mask, number) => card(mask, number, canFollow)),
     hasPieces = cards.some(({ textContent }) => textContent.includes("##"));
   return [
     caption && el("h3.b-caption", { dir: "auto" }, caption),
@@ -179,24 +176,15 @@ function guessing(masks, uncover) {
 }
 
 /**
- * The best guesses for each mask, with a bar and a button that puts a guess into the sentence.
+ * The best guesses for each mask, with a bar.
  * @type {View}
  */
 export function view(root, { options }) {
-  if (!options.canPut) return (value) => fill(root, value && answered(value, null)); // the model beside
+  if (!options.canFollow) return (value) => fill(root, value && answered(value, false)); // the model beside
   /** @type {Guesses | null} */
   let last = null;
   let covered = ""; // what the shown form asks
   const game = guessFirst("word", "masked-words", () => draw(last));
-
-  /** @type {Put} */
-  async function put(mask, piece, token) {
-    const { text, pair, hidden } = question;
-    const edited = await orError(answer("put", mask, piece, token));
-    if (question.text !== text || question.pair !== pair || question.hidden !== hidden) return;
-    if (edited.error) return root.append(note(edited.error, true));
-    replace(edited);
-  }
 
   /** Ask when the run learned the words, which takes much longer than its guesses. */
   const follow = latest(async (/** @type {Guesses} */ value, /** @type {string} */ model) => {
@@ -216,7 +204,7 @@ export function view(root, { options }) {
     if (covers && covers === covered) return; // what was typed stays
     covered = covers;
     const uncover = (/** @type {number[]} */ counts) => game.uncover(counts);
-    fill(root, game.line, covers ? guessing(masks, uncover) : answered(value, put));
+    fill(root, game.line, covers ? guessing(masks, uncover) : answered(value, true));
     if (!covers) value.tellFirst?.();
   }
   return draw;

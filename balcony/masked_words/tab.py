@@ -1,7 +1,6 @@
 """Masked words: hide words of a sentence and see the model's guesses for them, and what they depend on."""
 
 import contextlib
-import dataclasses
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +14,7 @@ from balcony.frame.page_request import PageRequest
 from balcony.frame.question import TEXTS, Question
 from balcony.frame.shown_model import caption
 from balcony.frame.tab import Tab
-from balcony.handlers import MALFORMED, on_error
+from balcony.handlers import on_error
 from balcony.masked_words.closer_view import LABELS, VIEWS, closer_code, closer_rows, closer_value
 from balcony.masked_words.explained import EXPLAINED, tried_value
 from balcony.masked_words.taught import TAUGHT, news, stop_teaching, taught_code, taught_value, teach
@@ -50,7 +49,7 @@ def lay_out(page: Page) -> None:
     with gr.Row(elem_classes="b-split", elem_id="masked-row"):
         with gr.Column(scale=5, min_width=340):
             with gr.Column(elem_id="masked-stage"):
-                view("masked_words/guesses", options={"canPut": True}, elem_id=GUESSES)
+                view("masked_words/guesses", options={"canFollow": True}, elem_id=GUESSES)
                 view("masked_words/guesses", elem_id=BESIDE)
             info = "Any word: its probability and rank at each mask."
             control("text", "guess", label="My guess", info=info, elem_id="masked-own")
@@ -82,7 +81,6 @@ def lay_out(page: Page) -> None:
                 rows=closer_rows,
                 code=code_of_view,
             )
-    page.answers.add("put", put)
     page.answers.add("first-right", first_right)
     page.answers.add("tried", tried_value)
     page.answers.add("taught", news)
@@ -102,17 +100,6 @@ TAB = Tab(
     compares=True,
     story=(1, "Now hide a word"),
 )
-
-
-def put(asked: PageRequest, mask: int, piece: int, guess: str) -> dict[str, Any]:
-    """The texts with a guess in them, and the words that stay hidden."""
-    question, checkpoint = asked.question, asked.checkpoint
-    words = mask_words(checkpoint, question)[1]
-    if not (0 <= mask < len(words) and 0 <= piece < len(words[mask].word.pieces)):
-        raise InputError(MALFORMED)
-    word = words[mask]
-    edited = put_guess(question, word, piece, guess[:200])
-    return {"text": edited.text, "pair": edited.pair, "hidden": still_hidden(checkpoint, question, edited, word)}
 
 
 def guess(asked: PageRequest) -> dict[str, Any]:
@@ -259,31 +246,6 @@ def beside_value(first: Checkpoint, other: Checkpoint, question: Question) -> di
     texts = (text.replace(MASK, " ") for text in question.texts if text)
     value["notes"] = unknown_note(other, *texts) + value["notes"]  # the words above are those of the first model
     return value
-
-
-def put_guess(question: Question, masked: MaskedWord, piece: int, token: str) -> Question:
-    """The question with a masked word of its texts, or one piece of it, replaced by a guess."""
-    word = masked.word
-    name = ("text", "pair")[word.sentence]
-    source = getattr(question, name)
-    start, end = word.start, word.end
-    if len(word.pieces) > 1:
-        cuts = [*word.cuts, len(word.text)]
-        start, end = word.start + cuts[piece], word.start + cuts[piece + 1]
-    if token.startswith("##") and len(token) > 2:
-        token = token[2:]
-        if start == word.start:  # the piece continues the word before it
-            start = len(source[:start].rstrip())
-    return dataclasses.replace(question, **{name: source[:start] + token + source[end:]})
-
-
-def still_hidden(checkpoint: Checkpoint, question: Question, edited: Question, put: MaskedWord) -> list[int]:
-    """Numbers of the words that stay hidden after a guess was put in: one for a typed [MASK] is a new word, after which
-    the others have other numbers."""
-    before, place = maskable(checkpoint, question), (put.word.sentence, put.word.start)
-    added = len(maskable(checkpoint, edited)) - len(before)
-    first = sum((word.sentence, word.start) < place for word in before)
-    return [index + added * (index >= first) for index in question.hidden if index != put.index]
 
 
 def guesses_code(checkpoint: Checkpoint, question: Question) -> str:

@@ -57,13 +57,12 @@ class PretrainingBatches:
         self._sampler = PairSampler(encoded, config, seed, needs_pairs)
         self.notes = self._sampler.notes  # what is cut or cannot be asked, one sentence each
         self._group = max(1, _MIN_ROWS // config.batch_size)
-        self._masks = 0
         self._last_group: tuple[int, tuple[Array, ...]] = (-1, ())
 
-    def copy(self, masks: int = 0) -> "PretrainingBatches":
-        """The same batches for another thread; both share the text. masks: 1, 2, ... mask other tokens than 0 does."""
+    def copy(self) -> "PretrainingBatches":
+        """The same batches for another thread; both share the text."""
         other = copy.copy(self)
-        other._masks, other._last_group = masks, (-1, ())
+        other._last_group = (-1, ())
         return other
 
     @property
@@ -90,8 +89,7 @@ class PretrainingBatches:
         longest = np.where(steps < self.short_steps, self.config.short_length or 0, self.config.sequence_length)
         sides, pair_labels = self._sampler.draw(steps, longest, rng)
         ids, segments, attended = self._lay_out(sides, longest.repeat(self.config.batch_size), rng)
-        mask_rng = generator(self.seed, BATCH_STREAM, group, self._masks) if self._masks else rng
-        shown, labels = self._mask(ids, attended, mask_rng)
+        shown, labels = self._mask(ids, attended, rng)
         return shown, segments, attended, labels, pair_labels
 
     def _lay_out(self, sides: Array, longest: Array, rng: np.random.Generator) -> tuple[Array, ...]:

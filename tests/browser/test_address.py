@@ -86,7 +86,6 @@ def a_question(draw: random.Random) -> dict[str, Any]:
         "carried_head": draw.choice([None, head()]),
         "row": number(9),
         "first": number(99),
-        "drawn": draw.choice([None, head()]),
         "stage": draw.choice(["map", "pieces", "weights"]),
         "lesson": draw.choice(["", "what-bert-learns"]),
         "at": number(9),

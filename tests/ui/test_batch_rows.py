@@ -6,7 +6,7 @@ import pytest
 import torch
 from helpers import numbers_of
 
-from balcony.batch.rows import interleaved, view_batch
+from balcony.batch.rows import interleaved, judged_rows
 from bert_core.config import DataConfig
 from bert_core.data.batches import IGNORED, Batch, PretrainingBatches
 from bert_core.data.encoding import encode_corpus
@@ -18,25 +18,26 @@ def batch(dialogue, word_tokenizer):
     return PretrainingBatches(encode_corpus(dialogue, word_tokenizer), word_tokenizer, config)[3]
 
 
-def test_every_position_has_its_kind(batch, word_tokenizer):
-    view = view_batch(batch, word_tokenizer)
+def test_every_position_has_its_kind(batch, tiny_checkpoint, word_tokenizer):
+    rows = judged_rows(batch, tiny_checkpoint)
     found = set()
     order = interleaved(batch.next_sentence_label)
     parts = (part[order] for part in (batch.input_ids, batch.labels, batch.attention_mask))
-    for row, shown, labels, attended in zip(view.rows, *parts, strict=True):
-        for i, (token, kind) in enumerate(zip(row.tokens, row.kinds)):
+    for row, shown, labels, attended in zip(rows, *parts, strict=True):
+        true = {int(position): guess["label"] for position, guess in row["guesses"].items()}
+        for i, (token, kind) in enumerate(zip(row["tokens"], row["kinds"], strict=True)):
             found.add(kind)
             assert token == word_tokenizer.id_to_token(int(shown[i]))
             assert (kind == "padding") == (not attended[i])
             assert (kind == "special") == (token in ("[CLS]", "[SEP]"))
-            assert (kind in ("masked", "replaced", "kept")) == (labels[i] != IGNORED) == (i in row.labels)
-            if i in row.labels:
-                assert row.labels[i] == word_tokenizer.id_to_token(int(labels[i]))
+            assert (kind in ("masked", "replaced", "kept")) == (labels[i] != IGNORED) == (i in true)
+            if i in true:
+                assert true[i] == word_tokenizer.id_to_token(int(labels[i]))
                 assert (kind == "masked") == (token == "[MASK]")
-                assert (kind == "kept") == (token == row.labels[i])
+                assert (kind == "kept") == (token == true[i])
     assert found == {"masked", "replaced", "kept", "untouched", "special", "padding"}
-    assert [row.is_next for row in view.rows] == [label == 0 for label in batch.next_sentence_label[order].tolist()]
-    assert [list(row.segments) for row in view.rows] == batch.token_type_ids[order].tolist()
+    assert [row["is_next"] for row in rows] == [label == 0 for label in batch.next_sentence_label[order].tolist()]
+    assert [row["segments"] for row in rows] == batch.token_type_ids[order].tolist()
 
 
 @pytest.mark.parametrize(
@@ -61,40 +62,36 @@ def test_both_kinds_of_pairs_are_interleaved(labels, shown):
         assert rows == sorted(rows), "each kind keeps its own order"
 
 
-def test_the_first_pairs_of_a_batch_are_of_both_kinds(batch, word_tokenizer):
+def test_the_first_pairs_of_a_batch_are_of_both_kinds(batch, tiny_checkpoint):
     assert batch.next_sentence_label.tolist() == [0] * 7 + [1] * 6, "as the sampler draws them"
-    first = view_batch(batch, word_tokenizer, slice(4)).rows
-    assert [row.is_next for row in first] == [True, False, True, False]
+    first = judged_rows(batch, tiny_checkpoint, slice(4))
+    assert [row["is_next"] for row in first] == [True, False, True, False]
 
 
 @pytest.mark.parametrize("size", [13, 9])  # 7 and 6 pairs of a kind, 7 and 2
 def test_the_judgement_is_that_of_training_without_dropout(batch, tiny_checkpoint, size):
     batch = Batch(*(getattr(batch, part.name)[:size] for part in dataclasses.fields(Batch)))
-    view = view_batch(batch, tiny_checkpoint.tokenizer)
-    judged = view.judge(tiny_checkpoint)
-    guesses = [guess for row in judged for guess in row.guesses]
+    rows = judged_rows(batch, tiny_checkpoint)
+    guesses = [guess for row in rows for guess in row["guesses"].values()]
     with torch.no_grad():
         mlm, nsp, mlm_accuracy, *_ = numbers_of(tiny_checkpoint.model, batch)
-    assert sum(guess.loss for guess in guesses) / len(guesses) == pytest.approx(float(mlm), rel=1e-4)
-    assert sum(guess.is_right for guess in guesses) / len(guesses) == pytest.approx(float(mlm_accuracy))
-    true = torch.tensor(
-        [judgement.is_next if row.is_next else 1 - judgement.is_next for row, judgement in zip(view.rows, judged)]
-    )
+    assert sum(guess["loss"] for guess in guesses) / len(guesses) == pytest.approx(float(mlm), rel=1e-4)
+    assert sum(guess["is_right"] for guess in guesses) / len(guesses) == pytest.approx(float(mlm_accuracy))
+    likely = [(row["is_next"], row["is_next_probability"]) for row in rows]
+    true = torch.tensor([p if is_next else 1 - p for is_next, p in likely])
     assert float(-true.log().mean()) == pytest.approx(float(nsp), rel=1e-4)
-    for row, judgement in zip(view.rows, judged):
-        assert [guess.position for guess in judgement.guesses] == sorted(row.labels)
-        for guess in judgement.guesses:
-            assert guess.is_right == (guess.token == row.labels[guess.position])
-            assert 0 < guess.probability <= 1
-    assert view.judge(tiny_checkpoint) == judged
+    for guess in guesses:
+        assert guess["is_right"] == (guess["token"] == guess["label"])
+        assert 0 < guess["probability"] <= 1
+    assert judged_rows(batch, tiny_checkpoint) == rows
 
 
 def test_a_part_of_a_batch_is_judged_as_in_the_whole(batch, tiny_checkpoint):
-    whole = view_batch(batch, tiny_checkpoint.tokenizer)
-    part = view_batch(batch, tiny_checkpoint.tokenizer, slice(5, 8))
-    assert (whole.shape[0], part.shape[0], len(part.rows)) == (13, 13, 3)
-    assert part.rows == whole.rows[5:8]
-    for judgement, alone in zip(whole.judge(tiny_checkpoint)[5:8], part.judge(tiny_checkpoint), strict=True):
-        assert alone.is_next == pytest.approx(judgement.is_next, abs=1e-5)
-        assert [guess.loss for guess in alone.guesses] == pytest.approx([g.loss for g in judgement.guesses], abs=1e-4)
-    assert view_batch(batch, tiny_checkpoint.tokenizer, slice(13, 17)).rows == ()
+    whole, part = judged_rows(batch, tiny_checkpoint), judged_rows(batch, tiny_checkpoint, slice(5, 8))
+    assert (len(whole), len(part)) == (13, 3)
+    for row, alone in zip(whole[5:8], part, strict=True):
+        assert (alone["ids"], alone["number"]) == (row["ids"], row["number"])
+        assert alone["is_next_probability"] == pytest.approx(row["is_next_probability"], abs=1e-5)
+        losses = [[guess["loss"] for guess in each["guesses"].values()] for each in (alone, row)]
+        assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+    assert judged_rows(batch, tiny_checkpoint, slice(13, 17)) == []

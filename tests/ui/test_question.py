@@ -9,8 +9,7 @@ from torch.testing import assert_close
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import LONGEST, SCHEMA, Question
 from balcony.frame.shown_model import choices, comparisons, description, repeated_run, shown_model
-from balcony.handlers import MALFORMED, own
-from balcony.masked_words.tab import put
+from balcony.handlers import own
 from balcony.server.workspace import NOT_YOURS, Workspace
 from balcony.server.workspaces import Workspaces
 from bert_core import load_recipe
@@ -185,11 +184,3 @@ def test_the_lists_name_models_and_steps(workspaces: Workspaces, space: Workspac
     other = workspaces.enter(None)
     with pytest.raises(BertCoreError, match=NOT_YOURS):
         workspaces.model(other, run.id)
-
-
-@pytest.mark.parametrize(("mask", "piece"), [(1, 0), (-1, 0), (0, 1), (0, -1)])
-def test_a_guess_for_a_mask_that_is_not_there_is_refused(workspaces: Workspaces, space: Workspace, mask, piece):
-    asked = PageRequest(workspaces, space, Question("hello how are you", hidden=(0,)))
-    assert put(asked, 0, 0, "dear")["text"] == "dear how are you"
-    with pytest.raises(InputError, match=MALFORMED):
-        put(asked, mask, piece, "dear")

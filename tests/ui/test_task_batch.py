@@ -171,6 +171,21 @@ def test_windows_follow_each_other_and_say_where_the_answer_is(tiny_checkpoint: 
     assert max(of for *_, of in seen) > 6
 
 
+def test_the_answer_to_compare_with_is_the_most_frequent_of_the_training_examples(tiny_checkpoint: Checkpoint) -> None:
+    run = trained(tiny_checkpoint, TASKS["text-classification"])
+    value = task_value(run.job.batches, run.after, 1, slice(99))
+    labels = [example.label for example in run.job.batches.data.examples]
+    shown = [each["label"] for row in value["rows"] for each in row["asks"]]
+    answer, right = value["always"]
+    assert labels.count(answer) == max(map(labels.count, labels))
+    assert right == shown.count(answer)
+    run = trained(tiny_checkpoint, TASKS["text-regression"])
+    value = task_value(run.job.batches, run.after, 1, slice(99))
+    labels = [example.label for example in run.job.batches.data.examples]
+    shown = np.array([each["label"] for row in value["rows"] for each in row["asks"]])
+    assert value["always"] == pytest.approx([np.mean(labels), ((shown - np.mean(labels)) ** 2).mean()])
+
+
 def test_a_later_piece_of_a_word_has_no_tag(tiny_config: Any, pieces: Any) -> None:
     checkpoint = Checkpoint(make_model(tiny_config.replace(vocab_size=60)), pieces)
     words = ("romeo", "team", "juliets", "a")
@@ -212,7 +227,7 @@ def test_the_python_code_draws_the_same_batch(
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     exec(batch_code(asked), names)
-    value = batch_value(space, run, None, 0, 0)
+    value = batch_value(space, run, None, 0)
     rows = {row["number"]: row["ids"] for row in value["rows"] if row["number"] is not None}
     ids = names["batch"].input_ids.flatten(0, -2).tolist()
     assert {number: ids[number] for number in rows} == rows

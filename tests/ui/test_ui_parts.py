@@ -27,9 +27,7 @@ from balcony.masked_words.tab import (
     guess_rows,
     guesses_code,
     guesses_value,
-    put_guess,
     save_closer,
-    still_hidden,
 )
 from balcony.models.tab import model_facts, name_in_files, open_files
 from balcony.next_sentence.tab import verdict_value
@@ -114,21 +112,6 @@ def test_a_hidden_word_stays_hidden_wherever_an_edit_moves_it(
 ) -> None:
     before = words_value(tiny_checkpoint, Question("hello my name", "how are you"), None) | {"hidden": [0, 2, 5]}
     assert words_value(tiny_checkpoint, Question(text, pair), before)["hidden"] == hidden
-
-
-def test_a_guess_replaces_the_word_or_its_piece(pieces: Checkpoint) -> None:
-    asked = Question("Say Unkind please", "say [MASK] kind", hidden=(0, 1))
-    say, unkind, typed = mask_words(pieces, asked)[1]
-    assert put_guess(asked, say, 0, "please").texts == ("please Unkind please", asked.pair)
-    assert put_guess(asked, unkind, 0, "say").texts == ("Say saykind please", asked.pair)
-    assert put_guess(asked, unkind, 1, "##s").texts == ("Say Uns please", asked.pair)
-    assert put_guess(asked, typed, 0, "un").texts == (asked.text, "say un kind")
-    assert put_guess(asked, typed, 0, "##s").texts == (asked.text, "says kind")
-    assert still_hidden(pieces, asked, put_guess(asked, say, 0, "please"), say) == [1]
-    hidden = dataclasses.replace(asked, hidden=(0, 4))
-    typed = mask_words(pieces, hidden)[1][1]
-    assert still_hidden(pieces, hidden, put_guess(hidden, typed, 0, "un"), typed) == [0, 5], "un is a new word"
-    assert still_hidden(pieces, hidden, put_guess(hidden, typed, 0, "##s"), typed) == [0, 4]
 
 
 def test_a_guess_of_ones_own_gets_as_many_masks_as_it_has_pieces(pieces: Checkpoint) -> None:
