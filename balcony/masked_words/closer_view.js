@@ -1,6 +1,5 @@
 // Masked words in detail: layer by layer, explained, each word hidden once, or others in the place of one.
 
-import { bars } from "../parts/row.js";
 import { tint } from "../colours.js";
 import { keepingFocus, scrolling, table } from "../controls.js";
 import { bar, button, direction, el, fill, note, notes, own, roam, tools, withTerms } from "../parts/elements.js";
@@ -11,11 +10,11 @@ import { Explanations } from "./explained.js";
 import { taughtView } from "./taught.js";
 import { writing } from "./writing.js";
 
-/** @import { Writing } from "./writing.js" */
+/** @import { Child } from "../parts/elements.js" */
 
 /** @typedef {{masks?: string[], mask?: number, text: string}} Common the masked words, the shown one, an explanation */
 /** @typedef {{best: [token: string, probability: number], rank: number, cells: number[]}} LensRow of a layer */
-/** @typedef {{kind: "lens", candidates: string[], watched: string, rows: LensRow[], size: number, words: [token: string, probability: number][]}} Lens */
+/** @typedef {{kind: "lens", candidates: string[], watched: string, rows: LensRow[], size: number}} Lens size: of the vocabulary */
 /**
  * @typedef {object} Swept A word that was hidden once.
  * @property {string} word
@@ -26,7 +25,7 @@ import { writing } from "./writing.js";
  */
 /** @typedef {{kind: "sweep", words: Swept[]}} Sweep */
 /** @typedef {{kind: "swap", places: [index: number, word: string][], place: number, answers: string[], rows: {word: string, cells: (number | null)[]}[], notes: string[]}} Swap */
-/** @typedef {Common & {error?: string} & (Lens | import("./explained.js").Explained | Sweep | Swap | Writing | {kind: "" | "taught"})} Closer */
+/** @typedef {Common & {error?: string, kind: string}} Closer */
 
 const LEAST = 1e-38; // float32 has hardly a smaller probability; its logarithm is finite
 const HINT =
@@ -47,7 +46,7 @@ const sentences = (words, item) =>
   });
 
 /** @param {Lens} value */
-function lens({ rows, candidates, watched, words, size }) {
+function lens({ rows, candidates, watched, size }) {
   const names = candidates.map((name) => (name === watched ? hiddenWord(name) : el("bdi", name))),
     head = ["", "Best guess", ["Rank of ", hiddenWord(watched)], ...names];
   const lines = rows.map(({ best, rank, cells }, layer) => [
@@ -61,24 +60,15 @@ function lens({ rows, candidates, watched, words, size }) {
     said = `${right} a [[chance level|uniform guess]] has ln ${count(size)} = ${Math.log(size).toFixed(4)}.`;
   const layers = { tab: "step-by-step", stage: "layers", token: null },
     follow = button("Follow it step by step", () => openTab(layers));
-  const all = words.length < size ? `The likeliest ${words.length} of` : "All";
   return [
     scrolling("Layer by layer", table(head, lines, { numbers: 2, class: "b-table is-narrow" })),
-    bars(
-      `${all} ${size} words: `,
-      words.map(([, probability]) => probability),
-      { names: words.map(([word]) => word) },
-    ).box,
     tools(follow),
     el("p.b-empty", withTerms(said), " ", withTerms(HINT)),
   ];
 }
 
-/**
- * The sentences by colour, and the guesses for the clicked word below them.
- * @param {Sweep} value @param {number} open index of the clicked word @param {(index: number) => void} press
- */
-function sweep({ words }, open, press) {
+/** The sentences by colour, and the guesses for the clicked word below them. @param {Sweep} value */
+function sweep({ words }) {
   const rivals = el("div.b-rivals", { "aria-live": "polite" });
   const buttons = words.map(({ word, probability }, index) => {
     const small = el("small.b-number", probability === null ? "unknown" : percent(probability)),
@@ -88,7 +78,6 @@ function sweep({ words }, open, press) {
 
   /** @param {number} index */
   function show(index) {
-    press(index);
     buttons.forEach((item, k) => (item.ariaPressed = `${k === index}`));
     const guess = (/** @type {[string, number]} */ [token, probability], /** @type {number} */ rank) => [
       rank > 0 && ", ",
@@ -104,7 +93,6 @@ function sweep({ words }, open, press) {
   const name = "Words by how likely they are",
     lines = sentences(words, (word) => buttons[words.indexOf(word)]),
     group = roam(el("div", { role: "group", "aria-label": name }, lines));
-  if (open < buttons.length) show(open);
   return el("div", group, rivals);
 }
 
@@ -132,27 +120,26 @@ function masks(names, shown) {
 
 /** @type {View} */
 export function view(root) {
-  const taught = taughtView();
-  let open = Infinity; // index of the clicked word
-  let words = "";
   const explanations = new Explanations();
+  /** @type {Record<string, (value: any, of: any) => Child>} */
+  const views = {
+    lens,
+    sweep,
+    swap,
+    taught: taughtView(),
+    explained: (value, of) => explanations.draw(value, of),
+    write: (value) => writing(value, sentences),
+  };
 
   return function draw(/** @type {Closer | null} */ value, /** @type {any} */ of) {
     if (!value) return;
-    const now = value.kind === "sweep" ? value.words.map(({ word }) => word).join(" ") : "";
-    if (now !== words) open = Infinity;
-    words = now;
+    const { kind, masks: names = [], mask, error, text } = value;
     keepingFocus(root, () =>
       fill(
         root,
-        value.masks && value.masks.length > 1 && masks(value.masks, value.mask),
-        value.kind === "lens" && lens(value),
-        value.kind === "explained" && explanations.draw(value, of),
-        value.kind === "sweep" && sweep(value, open, (index) => (open = index)),
-        value.kind === "swap" && swap(value),
-        value.kind === "taught" && taught(value),
-        value.kind === "write" && writing(value, sentences),
-        value.error ? note(value.error, true) : value.text && el("p.b-empty", value.text),
+        names.length > 1 && masks(names, mask),
+        views[kind]?.(value, of),
+        error ? note(error, true) : text && el("p.b-empty", text),
       ),
     );
   };

@@ -1,6 +1,7 @@
 """Closer views of masked words: layer by layer, explanations on trial, every word hidden once, and other words in the
 place of one."""
 
+from collections.abc import Callable, Iterable, Iterator
 from statistics import fmean
 from typing import Any
 
@@ -21,21 +22,19 @@ from balcony.parts.notes import unknown_note
 from balcony.parts.swaps import chosen_swap, swapped
 from bert_core.data.tokenizer import MASK, UNK
 from bert_core.errors import InputError
-from bert_core.probes.masked_words import fill_mask, layer_lens, sweep
+from bert_core.probes.masked_words import layer_lens, sweep
 from bert_core.probes.reading import tokenize
 from bert_core.storage.checkpoint import Checkpoint
 
 LENS, SWEEP, SWAP = "lens", "sweep", "swap"
-VIEWS = (LENS, EXPLAINED, SWEEP, SWAP, WRITE, TAUGHT)
 LABELS = {
     LENS: "Layer by layer",
     EXPLAINED: "Which words it depends on",
     SWEEP: "Every word once",
     SWAP: "Other words in one place",
-    TAUGHT: "Which sentence taught it",
     WRITE: "Write by unmasking",
+    TAUGHT: "Which sentence taught it",
 }
-MOST_BARS = 200
 NOT_KNOWN = "This model does not know “{hidden}”, so the view follows its likeliest guess, “{answer}”. "
 SWEEP_HINT = (
     "Each word was hidden once; the stronger the colour, the likelier the model finds the word. Click a word to see "
@@ -67,7 +66,7 @@ def closer_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
 
 def lens_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> dict[str, Any]:
     """Layers, each with its best guess, the candidates' probabilities and the rank of the watched word: of a guess that
-    was pressed or typed, else of the hidden word. words: the likeliest of all `size` tokens after the last layer."""
+    was pressed or typed, else of the hidden word. size: of the vocabulary."""
     asked = lens_words(word, masked.guess)
     lens = layer_lens(checkpoint, *masked.texts, mask=word.mask, words=asked)
     tokens = {each: _token(checkpoint, each, lens.candidates) for each in asked}
@@ -86,7 +85,6 @@ def lens_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> di
         "watched": watched,
         "rows": rows,
         "size": checkpoint.tokenizer.get_vocab_size(),
-        "words": fill_mask(checkpoint, *masked.texts, top_k=MOST_BARS)[word.mask],
     }
 
 
@@ -158,23 +156,37 @@ def swap_value(checkpoint: Checkpoint, question: Question, words: list[MaskedWor
     }
 
 
+def lens_rows(value: dict[str, Any]) -> Iterator[Row]:
+    for layer, row in enumerate(value["rows"]):
+        for token, probability in zip(value["candidates"], row["cells"]):
+            yield {"layer": layer, "token": token, "probability": probability}
+
+
+def sweep_rows(value: dict[str, Any]) -> Iterator[Row]:
+    for word in value["words"]:
+        numbers = {name: word[name] for name in ("probability", "log_probability")}
+        yield {"sentence": word["sentence"] + 1, "word": word["word"], **numbers}
+
+
+def swap_rows(value: dict[str, Any]) -> Iterator[Row]:
+    for row in value["rows"]:
+        for answer, probability in zip(value["answers"], row["cells"]):
+            yield {"word": row["word"], "answer": answer, "probability": probability}
+
+
+ROWS: dict[str, Callable[[dict[str, Any]], Iterable[Row]]] = {
+    LENS: lens_rows,
+    EXPLAINED: explained_rows,
+    SWEEP: sweep_rows,
+    SWAP: swap_rows,
+    WRITE: writing_rows,
+    TAUGHT: taught_rows,
+}
+
+
 def closer_rows(value: dict[str, Any]) -> list[Row]:
-    """The numbers of `closer_value` as rows, none when it shows none."""
-    if value["kind"] == TAUGHT:
-        return taught_rows(value)
-    if value["kind"] == WRITE:
-        return writing_rows(value)
-    if value["kind"] == LENS:
-        layers = [zip(value["candidates"], row["cells"]) for row in value["rows"]]
-        return [{"layer": i, "token": token, "probability": p} for i, row in enumerate(layers) for token, p in row]
-    if value["kind"] == SWAP:
-        rows = [(row["word"], zip(value["answers"], row["cells"])) for row in value["rows"]]
-        return [{"word": word, "answer": answer, "probability": p} for word, cells in rows for answer, p in cells]
-    if value["kind"] == EXPLAINED:
-        return [*explained_rows(value)]
-    names = ("sentence", "word", "probability", "log_probability")
-    found = [{name: word[name] for name in names if name in word} for word in value.get("words", ())]
-    return [row | {"sentence": row["sentence"] + 1} for row in found]
+    """The numbers of a closer view as rows, none when it shows none."""
+    return [*ROWS[value["kind"]](value)] if value["kind"] else []
 
 
 def closer_code(checkpoint: Checkpoint, question: Question) -> str:

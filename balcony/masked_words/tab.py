@@ -15,7 +15,7 @@ from balcony.frame.question import TEXTS, Question
 from balcony.frame.shown_model import caption
 from balcony.frame.tab import Tab
 from balcony.handlers import on_error
-from balcony.masked_words.closer_view import LABELS, VIEWS, closer_code, closer_rows, closer_value
+from balcony.masked_words.closer_view import LABELS, closer_code, closer_rows, closer_value
 from balcony.masked_words.explained import EXPLAINED, tried_value
 from balcony.masked_words.taught import TAUGHT, news, stop_teaching, taught_code, taught_value, teach
 from balcony.masked_words.writing import PARTS, WRITE, lay_out_controls, writing_value
@@ -64,7 +64,7 @@ def lay_out(page: Page) -> None:
                 code=lambda asked: guesses_code(asked.checkpoint, asked.question),
             )
         with gr.Column(scale=7, min_width=340, elem_id="masked-beside"):
-            choices = [(key, LABELS[key]) for key in VIEWS]
+            choices = [*LABELS.items()]
             control("radio", "view", label="A closer view", choices=choices, elem_id="masked-kind")
             with gr.Row(elem_id="masked-swap"):
                 control("lines", "swaps", label="Words to put there, one per line", elem_id=SWAPS)

@@ -17,7 +17,7 @@ from browser_steps import (
 )
 from playwright.sync_api import Page, expect
 
-from balcony.masked_words.closer_view import VIEWS
+from balcony.masked_words.closer_view import LABELS
 from balcony.step_by_step.tab import STAGES
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
 
@@ -122,7 +122,7 @@ def test_every_stage_and_closer_view_is_translated(page: Page) -> None:
     page.set_viewport_size({"width": 1600, "height": 900})
     page.locator("#language").select_option("zh-CN")
     views = [{"tab": "step-by-step", "stage": key} for key, *_ in STAGES]
-    views += [{"tab": "masked-words", "view": view} for view in VIEWS]
+    views += [{"tab": "masked-words", "view": view} for view in LABELS]
     found = {}
     for view in views:
         show(page, **FIRST, **view)

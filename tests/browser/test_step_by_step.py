@@ -224,10 +224,6 @@ def test_stages_follow_the_arrow_keys_and_show_the_models_numbers(shared: Page, 
     assert shown[2::3] == pytest.approx(weights.tolist(), abs=1e-4)
     expect_seen(card, "The weights sum to 1.0000")
     expect(card.locator("tr").first).to_be_in_viewport(ratio=0.99)  # the rest is rounding
-    card.get_by_role("slider").first.press("ArrowUp")
-    assert numbers(card.locator("tbody").text_content()) != shown  # computed in the browser, so at once
-    card.get_by_role("button", name="Reset").click()
-    assert numbers(card.locator("tbody").text_content()) == pytest.approx(shown, abs=1e-4)
     steps.locator("button[aria-current=step]").press("ArrowRight")
     expect(title).to_have_text("5 Weights: layer 2, head 1")
     steps.get_by_role("button", name="Back").click()
