@@ -8,7 +8,7 @@
 import { plain } from "../parts/elements.js";
 
 const ATTRIBUTES = ["title", "aria-label", "aria-valuetext", "placeholder", "alt", "data-name", "text"];
-const NOT_OURS = "[translate=no], bdi:not([translate]), .textpoint, td.filename, code, pre, script, style"; // a person's words, a model's, a program's
+const NOT_OURS = "[translate=no], bdi:not([translate]), td.filename, code, pre, script, style"; // a person's words, a model's, a program's
 const OWN = /\u2068[^\u2069]*\u2069/g; // a person's words within a text, see `own` in balcony/handlers.py
 const FIRST_SIGN = 0xe000; // of Unicode's signs without a meaning: one stands for each of these words
 const SIGNS = /[\ue000-\uf8ff]/g;

@@ -2,8 +2,6 @@
 sentences."""
 
 import itertools
-import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,8 +32,7 @@ HINT = (
     "in the words around it. A whole sentence has one vector of the last layer, the sentence vector: the mean of the "
     "vectors of all its [[token|tokens]], or the one at [[[CLS]]]. Near means a cosine near 1, which like words give "
     "as well as a like subject; no training asked for it. The mean mostly does better, because [CLS] was trained only "
-    "to tell whether B follows A. The points are these vectors, projected onto the two directions in which they differ "
-    "most (principal components)."
+    "to tell whether B follows A."
 )
 WORD_VECTORS, EMBEDDINGS = "Word vectors alone", "Embeddings"
 ONE_WORD = "word"
@@ -49,7 +46,6 @@ MOST_EXAMPLES = 3
 MOST_READ = 200  # sentences from the start of the text
 MOST_SENTENCES = 100
 CONTEXT = 16  # characters shown on each side of the word
-TELLING, LONGEST_NAME = 2, 28  # words that name a point, and letters of its name
 BANK = (
     "bank",
     [
@@ -60,7 +56,7 @@ BANK = (
     ],
 )
 
-FACTS, COSINE, POINTS = "context-facts", "context-cosine", "context-points"  # elem_ids
+FACTS, COSINE = "context-facts", "context-cosine"  # elem_ids
 NOTES = "context-notes"
 WORD, SENTENCES, LEVEL = "context-word", "context-sentences", "context-level"
 
@@ -75,15 +71,11 @@ def lay_out(page: Page) -> None:
         with gr.Column(scale=2, min_width=300):
             control("slider", "level", label="Level", most=MOST_LEVELS, elem_id=LEVEL)
             view("train/facts", elem_id=FACTS)
-    with gr.Row(elem_classes="b-split", elem_id="context-stage"):
-        with gr.Column(scale=1, min_width=320):
-            view("words_in_context/similarity_map", elem_id=COSINE)
-        with gr.Column(scale=1, min_width=320):
-            view("words_in_context/points", elem_id=POINTS)
+    view("words_in_context/similarity_map", elem_id=COSINE)
     view("train/facts", elem_id=NOTES)
     exporter(
         *(page, "the similarities"),
-        of="context-stage",
+        of=COSINE,
         elem_id="context-download",
         name="similarities",
         answer=show,
@@ -94,7 +86,7 @@ def lay_out(page: Page) -> None:
     )
     hint(with_terms(HINT))
     reads = (*TEXTS, "word", "contexts", "level", "pooling")
-    page.answer("contexts", reads, (FACTS, NOTES, COSINE, POINTS), show)
+    page.answer("contexts", reads, (FACTS, NOTES, COSINE), show)
 
 
 TAB = Tab(
@@ -122,7 +114,7 @@ def filled(asked: PageRequest) -> tuple[str, list[str], int]:
 
 
 def show(asked: PageRequest) -> dict[str, Any]:
-    """The facts, both pictures of the chosen level, and what the controls show where the person did not set them."""
+    """The facts, the map of the chosen level, and what the controls show where the person did not set them."""
     chosen, lines, at = filled(asked)
     last, pooling = asked.checkpoint.config.num_hidden_layers + 1, asked.question.pooling
     level = {"first": at, "most": last, "names": [level_name(number) for number in range(last + 1)]}
@@ -130,12 +122,12 @@ def show(asked: PageRequest) -> dict[str, Any]:
     is_word = pooling == ONE_WORD
     shown: tuple[dict[str, Any] | None, ...]
     if not any(line.strip() for line in lines) or (is_word and not chosen.strip()):
-        shown = no_facts(notes=[EMPTY if is_word else NO_SENTENCES]), None, None, None
+        shown = no_facts(notes=[EMPTY if is_word else NO_SENTENCES]), None, None
     elif is_word:
         shown = contexts_value(asked.checkpoint, chosen, lines, at)
     else:
         shown = sentences_value(asked.checkpoint, lines, pooling)
-    return {**controls, **dict(zip((FACTS, NOTES, COSINE, POINTS), shown))}
+    return {**controls, **dict(zip((FACTS, NOTES, COSINE), shown))}
 
 
 def given(asked: PageRequest) -> tuple[Checkpoint, str, list[str], int, str]:
@@ -189,7 +181,7 @@ def course(alone: str, last: str) -> str:
 
 
 def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], level: int) -> tuple[dict[str, Any], ...]:
-    """The values of the facts view, the notes, the heat map and the chart for one level."""
+    """The values of the facts view, the notes and the heat map for one level."""
     with probe_lock:
         found = words_in_contexts(checkpoint, word, sentences)
     texts = [sentences[occurrence.text] for occurrence in found.occurrences]
@@ -209,36 +201,12 @@ def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], leve
     return (
         {"facts": facts, "notes": says},
         no_facts(notes=notes),
-        *pictures(level_name(level), labels, texts, found.cosine[level], found.vectors[level]),
+        map_value(level_name(level), labels, texts, found.cosine[level]),
     )
 
 
-def pictures(
-    title: str, labels: list[str], texts: list[str], cosine: Tensor, vectors: Tensor
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The values of the heat map and of the chart, in which labels are shown on hover and names beside the points."""
-    points = [[round(x, 4) for x in point] for point in plane(vectors).tolist()]
-    return (
-        {"title": f"{title}: cosine similarity", "labels": labels, "texts": texts, "cosine": cosine.tolist()},
-        {
-            "title": f"{title}: the vectors in two dimensions",
-            "labels": labels,
-            "names": telling(texts),
-            "points": points,
-        },
-    )
-
-
-def plane(vectors: Tensor) -> Tensor:
-    """Vectors (N, D) projected onto their first two principal components, (N, 2); a component that is missing gives 0.
-
-    The sign of a component has no meaning, so its largest entry is made positive."""
-    exact = vectors.double()  # in float32, rounding would make equal vectors differ
-    centred = exact - exact.mean(0)
-    directions = torch.linalg.svd(centred, full_matrices=False).Vh[:2]  # (2, D), or fewer
-    largest = directions.gather(1, directions.abs().argmax(1, keepdim=True))
-    points = centred @ (directions * largest.sign()).T
-    return torch.nn.functional.pad(points, (0, 2 - points.shape[1])).float()
+def map_value(title: str, labels: list[str], texts: list[str], cosine: Tensor) -> dict[str, Any]:
+    return {"title": f"{title}: cosine similarity", "labels": labels, "texts": texts, "cosine": cosine.tolist()}
 
 
 def sentences_value(checkpoint: Checkpoint, sentences: list[str], pooling: str) -> tuple[dict[str, Any], ...]:
@@ -246,28 +214,16 @@ def sentences_value(checkpoint: Checkpoint, sentences: list[str], pooling: str) 
     if len(sentences) > MOST_SENTENCES:
         raise InputError(f"There are {len(sentences):,} sentences; this view compares {MOST_SENTENCES}. Remove some.")
     with probe_lock:
-        vectors = sentence_vectors(checkpoint, sentences, pooling)
-    cosine, facts = cosines(vectors), [["Sentences", f"{len(sentences)}"]]
+        cosine = cosines(sentence_vectors(checkpoint, sentences, pooling))
+    facts = [["Sentences", f"{len(sentences)}"]]
     if len(sentences) > 1:
         facts.append(["Mean similarity", f"{cosine[~torch.eye(len(sentences), dtype=torch.bool)].mean():.2f}"])
     notes = unknown_note(checkpoint, *sentences) + alone_note(checkpoint, "", EACH_ALONE)
     return (
         {"facts": facts, "notes": [] if len(sentences) > 1 else [NO_SENTENCES]},
         no_facts(notes=notes),
-        *pictures("Whole sentences", sentences, sentences, cosine, vectors),
+        map_value("Whole sentences", sentences, sentences, cosine),
     )
-
-
-def telling(texts: list[str]) -> list[str]:
-    """A few words of each text that tell it from the others: those that the fewest texts have, the longest first."""
-    split = [re.findall(r"\w+", text) for text in texts]
-    having = Counter(word for words in split for word in {each.lower() for each in words})
-    names = []
-    for words in split:
-        rarest = sorted(set(words), key=lambda word: (having[word.lower()], -len(word), words.index(word)))[:TELLING]
-        name = " ".join(sorted(rarest, key=words.index))
-        names.append(name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…")
-    return names
 
 
 def contexts_rows(value: dict[str, Any]) -> Iterator[Row]:

@@ -19,11 +19,11 @@ def page(shared: Page, complaints: list[str]) -> Page:
 
 def test_a_word_is_compared_in_several_sentences(page: Page) -> None:
     show(page, "words-in-context", **FIRST)
-    facts, title = page.locator("#context-facts"), page.locator("#context-points .gtitle")
+    facts, title = page.locator("#context-facts"), page.locator("#context-cosine h3")
     word = page.locator("#context-word input, #context-word textarea")
     expect(facts).to_contain_text("Occurrences2")
     expect(word).to_have_value("juliet")
-    expect(title).to_have_text("Layer 2: the vectors in two dimensions")
+    expect(title).to_have_text("Layer 2: cosine similarity")
     expect_seen(page.locator("#context-level"), "Layer 2")
     expect_seen(facts, re.compile(r"The mean similarity falls from 1\.00 \(the word alone\) to 0\.\d\d \(last layer\)"))
     expect_seen(page.locator("#sentence-hint"), "The sentences below are compared.")
@@ -36,9 +36,9 @@ def test_a_word_is_compared_in_several_sentences(page: Page) -> None:
     words_of(page).filter(has_text="Romeo").first.click()
     expect(facts).to_contain_text("Occurrences3")
     expect(word).to_have_value("Romeo")
-    expect(page.locator("#context-points .points path")).to_have_count(3)
+    expect(page.locator("#context-cosine .b-map-word")).to_have_count(6)
     page.locator("#context-level input").fill("0")
-    expect(title).to_have_text("Word vectors alone: the vectors in two dimensions")
+    expect(title).to_have_text("Word vectors alone: cosine similarity")
     expect_seen(page.locator("#context-level"), "Word vectors alone")
     expect(facts).to_contain_text("Mean similarity1.00")
     page.locator("#context-sentences textarea").fill(f"Thank you Romeo\n{MARKUP}")
@@ -57,7 +57,7 @@ def test_whole_sentences_are_compared_with_each_other(page: Page) -> None:
     show(page, "words-in-context", **FIRST)
     facts, sentences = page.locator("#context-facts"), page.locator("#context-sentences textarea")
     expect_seen(facts, "Occurrences2")
-    expect_seen(page.locator("#context-points .textpoint").first, re.compile("1 [a-zA-Z]{3}"))
+    expect_seen(page.locator("#context-cosine .b-map-word").first, re.compile("1 [a-zA-Z]{3}"))
     top, below = (page.locator(part).bounding_box() for part in ("#context-sentences", "#context-cosine"))
     assert top is not None
     assert below is not None

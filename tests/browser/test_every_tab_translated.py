@@ -29,7 +29,7 @@ DRAWN = {
     "masked-words": "#masked-closer table",
     "next-sentence": "#next-matrix .b-map svg",
     "attention": "#attention-map .b-map svg",
-    "words-in-context": "#context-points .points path",
+    "words-in-context": "#context-cosine .b-map svg",
     "fine-tune": "#task-facts dl",
     "step-by-step": "#steps h3",
     "models": "#model-facts dl",

@@ -200,11 +200,11 @@ def test_without_the_chart_library_the_page_says_so(page: Page, complaints: list
     expect(page.locator("#run-curves [role=alert]")).to_be_in_viewport()
     press_save(page, "#curves-png")
     expect_seen(page.locator("#messages").get_by_role("alert"), "The chart library did not load", in_window=True)
-    show(page, "words-in-context", **FIRST)
-    expect(page.locator("#context-points [role=alert]")).to_be_visible()
+    show(page, "masked-words", **FIRST, view="explained")
+    expect(page.locator("#masked-closer [role=alert]")).to_be_visible()
     page.unroute_all()
     page.reload()
-    expect(page.locator("#context-points .points path").first).to_be_visible()
+    expect(page.locator("#masked-closer .js-line").first).to_be_visible()
     open_tab(page, "Train")
     page.wait_for_function("document.querySelector('#run-curves')?.data?.length")
     expect(page.locator("#run-curves [role=alert]")).to_have_count(0)
@@ -347,7 +347,7 @@ def test_what_a_person_wrote_is_never_translated(chinese: Page, tmp_path: Path) 
         "masked-words": "#masked-closer table",
         "next-sentence": "#next-matrix .b-map svg",
         "attention": "#attention-map .b-map svg",
-        "words-in-context": "#context-points .points path",
+        "words-in-context": "#context-cosine .b-map svg",
         "step-by-step": "#steps h3",
         "models": "#model-facts dl",
     }

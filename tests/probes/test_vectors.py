@@ -7,7 +7,6 @@ import torch
 import transformers
 from helpers import make_model
 
-from balcony.words_in_context.tab import plane
 from bert_core.config import BertConfig
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import InputError
@@ -140,39 +139,3 @@ def test_a_word_is_not_found_inside_another_and_unknown_words_differ(tiny_checkp
 def test_words_that_cannot_be_compared_are_refused(tiny_checkpoint, word, texts, message):
     with pytest.raises(InputError, match=message):
         words_in_contexts(tiny_checkpoint, word, texts)
-
-
-def test_the_plane_keeps_the_largest_differences():
-    generator = torch.Generator().manual_seed(4)
-    vectors = torch.randn(7, 5, generator=generator) * torch.tensor([1.0, 9.0, 2.0, 5.0, 1.0]) + 3
-    points = plane(vectors)
-    variances, directions = torch.linalg.eigh(torch.cov(vectors.double().T))
-    torch.testing.assert_close(points.double().var(0), variances[[-1, -2]], rtol=1e-4, atol=0)
-    assert points.sum(0).abs().max() < 1e-4
-    for column, direction in zip(points.T, (directions[:, -1], directions[:, -2])):
-        direction = direction * direction[direction.abs().argmax()].sign()
-        torch.testing.assert_close(
-            column.double(), (vectors.double() - vectors.double().mean(0)) @ direction, rtol=0, atol=1e-5
-        )
-    # Nearly equal vectors give nearly equal points: no component changes its sign.
-    assert (plane(vectors + 1e-3 * torch.randn(7, 5, generator=generator)) - points).abs().max() < 0.1
-
-
-@pytest.mark.parametrize(
-    "vectors",
-    [
-        torch.ones(1, 5),
-        torch.ones(4, 5),
-        torch.full((7, 5), 0.1),
-        torch.zeros(3, 5),
-        torch.tensor([[1.0], [3.0], [2.0]]),
-    ],
-    ids=["one", "the same", "the same with rounding", "nothing", "one number"],
-)
-def test_the_plane_of_few_or_equal_vectors_is_finite(vectors):
-    points = plane(vectors)
-    assert points.shape == (len(vectors), 2)
-    assert points.isfinite().all()
-    assert points[:, 1].abs().max() < 1e-6
-    if (vectors == vectors[0]).all():
-        assert points.abs().max() == 0

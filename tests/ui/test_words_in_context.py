@@ -21,7 +21,6 @@ from balcony.words_in_context.tab import (
     first_example,
     sentences_value,
     snippet,
-    telling,
 )
 from bert_core import load_checkpoint, save_checkpoint
 from bert_core.config import CHECKPOINTS
@@ -33,8 +32,8 @@ SENTENCES = ["Hello, Romeo!", "", "thank you romeo, <b>romeo</b>"]
 
 
 @pytest.mark.parametrize(("level", "named"), [*enumerate(["Word vectors alone", "Embeddings", "Layer 1", "Layer 2"])])
-def test_occurrences_are_counted_and_both_pictures_show_the_level(level, named, tiny_checkpoint):
-    facts, notes, cosine, points = contexts_value(
+def test_occurrences_are_counted_and_the_map_shows_the_level(level, named, tiny_checkpoint):
+    facts, notes, cosine = contexts_value(
         tiny_checkpoint, "romeo", ["Hello, Romeo!", "", "thank you", "thank you romeo", "thank you"], level
     )
     assert dict(facts["facts"])["Occurrences"] == dict(facts["facts"])["Sentences"] == "2"
@@ -43,9 +42,8 @@ def test_occurrences_are_counted_and_both_pictures_show_the_level(level, named, 
     assert facts["notes"] == [course(shown["Word vectors alone"], shown["Last layer"])]
     assert notes["notes"] == [EACH_ALONE]
     assert dict(facts["facts"])["Mean similarity"] == f"{cosine['cosine'][0][1]:.2f}"
-    assert len(points["points"]) == len(cosine["cosine"]) == len(cosine["labels"]) == 2
+    assert len(cosine["cosine"]) == len(cosine["labels"]) == 2
     assert cosine["title"].startswith(named)
-    assert points["title"].startswith(named)
 
 
 def test_the_level_changes_what_is_shown(tiny_checkpoint):
@@ -74,11 +72,11 @@ def test_a_sentence_says_what_the_similarities_mean_in_both_directions():
 
 
 def test_unknown_words_and_a_single_occurrence_are_noted(tiny_checkpoint):
-    facts, notes, _, points = contexts_value(tiny_checkpoint, "quark", ["hello quark"], 1)
+    facts, notes, cosine = contexts_value(tiny_checkpoint, "quark", ["hello quark"], 1)
     assert facts["notes"] == [ONE_OCCURRENCE]
     assert "quark" in notes["notes"][0]
     assert "Mean similarity" not in dict(facts["facts"])
-    assert points["points"] == [[0, 0]]
+    assert cosine["cosine"] == [[pytest.approx(1)]]
 
 
 def test_files_and_python_give_the_same_similarities(tiny_checkpoint, tmp_path):
@@ -113,11 +111,11 @@ def test_a_snippet_shows_a_little_on_both_sides():
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_whole_sentences_are_compared_by_their_vectors(pooling, tiny_checkpoint, tmp_path):
     texts = ["Hello, Romeo!", "thank you romeo", "how are you"]
-    facts, _, cosine, points = sentences_value(tiny_checkpoint, texts, pooling)
+    facts, _, cosine = sentences_value(tiny_checkpoint, texts, pooling)
     vectors = sentence_vectors(tiny_checkpoint, texts, pooling)
     expected = (vectors[0] @ vectors[1] / vectors[0].norm() / vectors[1].norm()).item()
     assert cosine["cosine"][0][1] == pytest.approx(expected, abs=1e-5)
-    assert (dict(facts["facts"])["Sentences"], len(points["points"]), cosine["labels"]) == ("3", 3, texts)
+    assert (dict(facts["facts"])["Sentences"], cosine["labels"]) == ("3", texts)
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     named = dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model"))
     rows = contexts_rows(cosine)
@@ -148,7 +146,3 @@ def test_the_example_is_bank_where_the_model_knows_it_and_its_two_meanings_lie_a
             checkpoint=model, corpus=Corpus.from_text("any text\n", "lines"), question=Question(contexts=tuple(lines))
         )
         assert filled(asked)[:2] == (found, lines)
-
-
-def test_points_are_named_by_the_words_that_tell_them_apart():
-    assert telling(BANK[1]) == ["river steep", "lake green", "lent money", "paid interest"]
