@@ -255,7 +255,15 @@ export function view(root, { options }) {
     [hints, pairs, shapes, key] = [el("div"), el("div.b-pairs"), el("div.b-shapes"), el("div")],
     [said, insideName] = [el("p.b-batch-summary"), el("summary")],
     inside = el("details.b-preview-more", insideName, shapes);
-  root.append(el("h2", withTerms("What does one training [[step]] look like?")), hints, pages, said, pairs, inside, key);
+  root.append(
+    el("h2", withTerms("What does one training [[step]] look like?")),
+    hints,
+    pages,
+    said,
+    pairs,
+    inside,
+    key,
+  );
 
   return function draw(/** @type {any} */ value) {
     const { rows, first, label, task } = value ?? {};
