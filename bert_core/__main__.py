@@ -44,7 +44,6 @@ from bert_core.storage.hub import fetch_checkpoint, is_hub_name
 from bert_core.storage.weights import CONFIG
 from bert_core.tasks.examples import TASKS, TaskData, load_task, read_parts
 from bert_core.tasks.prediction import in_words, predict, review, task_of
-from bert_core.tasks.question_answering import QuestionAnswering, squad_ids
 from bert_core.tasks.tables import ColumnsError
 from bert_core.tasks.task import Example, names_of
 from bert_core.training.distributed import LostProcess, any_wants_to_stop, joined, rank
@@ -145,10 +144,6 @@ _OPTIONS: dict[str, _Option] = {
         "names of the header, or numbers from 1, for example review,sentiment; default: usual names",
     ),
     "--separator": (_TEXT, "of columns, such as ; or tab or space; default: tab, _!_, comma or semicolon, as found"),
-    "--format": (
-        {"choices": ("lines", "squad"), "default": "lines"},
-        "lines of JSON, or what SQuAD's evaluation reads",
-    ),
     "--seed": ({"type": int}, "of all that is drawn; default: the recipe's, else 0"),
     "--encoding": ({"choices": ENCODINGS}, "of the text; default: UTF-8, or what is found"),
     "--device": ({"default": "auto"}, "cpu, cuda, mps, or cuda:1 for the second GPU; by default cuda if there is one"),
@@ -214,7 +209,7 @@ def _add_using(add: Callable[..., Any]) -> None:
     add(
         "predict",
         _predict,
-        ["model", "--input", *_TABLE, "--output", "--format"],
+        ["model", "--input", *_TABLE, "--output"],
         "apply a fine-tuned model to examples",
         "Each line of the input after its header gets a line of JSON, null if it is empty; of a file with a word a "
         "line, and of SQuAD's JSON, each sentence or question.",
@@ -573,14 +568,11 @@ def _read_examples(options: argparse.Namespace, *, labelled: bool) -> tuple[Chec
 
 def _predict(options: argparse.Namespace) -> None:
     checkpoint, data = _read_examples(options, labelled=False)
-    is_squad, examples, head = options.format == "squad", data.examples, checkpoint.head
-    if is_squad and data.task != QuestionAnswering.name:
-        raise ConfigError(f"--format squad is for {QuestionAnswering.name}; this model does {data.task}.")
-    ids = squad_ids(examples, data.name) if is_squad else []
+    examples, head = data.examples, checkpoint.head
     found = predict(checkpoint, examples, tell=_tell)
     answers = (data.kind.as_json(each, guess, head.labels if head else ()) for each, guess in zip(examples, found))
     lines = (None if i in data.blanks else next(answers) for i in range(len(found) + len(data.blanks)))
-    _write_lines([dict(zip(ids, (each.label for each in found)))] if is_squad else lines, options.output)
+    _write_lines(lines, options.output)
 
 
 def _evaluate(options: argparse.Namespace) -> None:

@@ -16,7 +16,7 @@ from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskParts
 from bert_core.tasks.prediction import Judged, Review, predict, review, task_of
 from bert_core.tasks.task import Example, Prediction
-from bert_core.tasks.token_classification import entities, spans_of
+from bert_core.tasks.token_classification import places
 
 MOST_SHOWN = 12  # examples
 MOST_BARS = 8
@@ -124,7 +124,7 @@ def labelled(example: Example) -> dict[str, Any]:
     text = example.texts[0]
     value: dict[str, Any] = {"text": text[:LONGEST_SHOWN]}
     if example.words is not None:
-        return value | {"true": cut(text, tagged(example, example.label or ()))}
+        return value | {"true": cut(text, places(example, example.label or ()))}
     value["label"] = in_words(example, example.label) or NOTHING
     if isinstance(example.label, int):
         return value | {"choices": list(example.texts[1:])}
@@ -164,7 +164,7 @@ def tried_value(asked: PageRequest) -> dict[str, Any]:
 def prediction_value(example: Example, found: Prediction, labels: Sequence[str]) -> dict[str, Any]:
     """A prediction: "guess" in words, "bars" with the likeliest answers, "marked" with the parts of a text."""
     if example.words is not None:
-        return {"marked": cut(example.texts[0], tagged(example, found.label))}
+        return {"marked": cut(example.texts[0], places(example, found.label))}
     if found.answers:
         best, context = found.answers[0], example.texts[1]
         bars = [[answer.text or NOTHING, round(answer.probability, 6)] for answer in found.answers[:MOST_BARS]]
@@ -174,12 +174,6 @@ def prediction_value(example: Example, found: Prediction, labels: Sequence[str])
     likeliest = sorted(zip(names, found.probabilities), key=lambda each: -each[1])[:MOST_BARS]
     bars = [[name, round(probability, 6)] for name, probability in likeliest]
     return {"guess": in_words(example, found.label), "bars": bars}
-
-
-def tagged(example: Example, tags: Sequence[str]) -> list[Span]:
-    """The entities that tags mark, in characters."""
-    spans = spans_of(example)
-    return [(kind, spans[first][0], spans[after - 1][1]) for kind, first, after in entities(tags)]
 
 
 def cut(text: str, marks: Sequence[Span]) -> Pieces:

@@ -145,15 +145,6 @@ class QuestionAnswering(Task):
         return {**({"id": example.name} if example.name else {}), **best, "n_best": n_best}
 
 
-def squad_ids(examples: Sequence[Example], name: str) -> list[str]:
-    """The id of each question, by which SQuAD's own evaluation knows its answer. Raises CorpusError unless each has one
-    of its own. name: of their file."""
-    ids = [each.name for each in examples]
-    if "" in ids or len({*ids}) < len(ids):
-        raise CorpusError(f"{name} has questions without an id of their own; SQuAD's evaluation needs one for each.")
-    return ids
-
-
 def best_answers(
     context: str, windows: Parts, best: int = 20, longest: int = 30, may_be_missing: bool = False
 ) -> list[Answer]:

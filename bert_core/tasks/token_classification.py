@@ -101,9 +101,9 @@ class TokenClassification(Task):
         }
 
     def as_json(self, example: Example, found: Prediction, labels: Sequence[str]) -> Json:
-        [text], spans = example.texts, spans_of(example)
-        places = [(kind, spans[first][0], spans[after - 1][1]) for kind, first, after in entities(found.label)]
-        listed = [{"type": kind, "text": text[a:b], "start": a, "end": b} for kind, a, b in places]
+        [text] = example.texts
+        marks = places(example, found.label)
+        listed = [{"type": kind, "text": text[a:b], "start": a, "end": b} for kind, a, b in marks]
         return {"entities": listed, "words": list(example.words or ()), "tags": list(found.label)}
 
 
@@ -116,14 +116,14 @@ def divided(text: str, tokenizer: Tokenizer) -> Example:
     return Example((text,), words=tuple(text[start:end] for start, end in ends.values()))
 
 
-def spans_of(example: Example) -> list[tuple[int, int]]:
-    """The first character of each word in the text, and that after its last one."""
-    [text], end, spans = example.texts, 0, []
+def places(example: Example, tags: Sequence[str]) -> list[Entity]:
+    """The entities that tags mark in a text: the type, the first character, and that after the last one."""
+    [text], end, spans = example.texts, 0, list[tuple[int, int]]()
     for word in example.words or ():
         start = text.index(word, end)
         end = start + len(word)
         spans.append((start, end))
-    return spans
+    return [(kind, spans[first][0], spans[after - 1][1]) for kind, first, after in entities(tags)]
 
 
 def _texts(file: TaskFile) -> list[Example]:

@@ -44,7 +44,7 @@ from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetunin
 from bert_core.runs.run import Run
 from bert_core.tasks.examples import TASKS, TaskData, TaskParts
 from bert_core.tasks.task import Example, Prediction
-from bert_core.tasks.token_classification import spans_of
+from bert_core.tasks.token_classification import places
 
 QUICK = {"epochs": 1, "batch_size": 20}
 
@@ -227,7 +227,8 @@ def test_a_run_shown_at_a_step_answers_with_that_step(workspaces, space, tiny_ch
 
 
 def test_a_text_is_cut_where_it_is_marked() -> None:
-    assert spans_of(Example(("In New York",), None, ("In", "New", "York"))) == [(0, 2), (3, 6), (7, 11)]
+    example = Example(("In New York",), None, ("In", "New", "York"))
+    assert places(example, ("O", "B-place", "I-place")) == [("place", 3, 11)]
     assert cut("In New York.", [("place", 3, 11)]) == [["In ", ""], ["New York", "place"], [".", ""]]
     assert cut("Anna", [("person", 0, 4)]) == [["Anna", "person"]]
     assert cut("none", []) == [["none", ""]]
