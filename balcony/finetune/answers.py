@@ -16,7 +16,7 @@ from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskParts
 from bert_core.tasks.prediction import Judged, Review, predict, review, task_of
 from bert_core.tasks.task import Example, Prediction
-from bert_core.tasks.token_classification import places
+from bert_core.tasks.token_classification import entities, places
 
 MOST_SHOWN = 12  # examples
 MOST_BARS = 8
