@@ -30,9 +30,7 @@ _LARGE, _FASTER = {"cpu": 1e10, "cuda": 3e11}, 1.2
 _SHARE, _SHARE_OF_TENSOR_CORES = 0.5, 0.2
 _SECONDS_PER_LAYER = 1e-3  # of a step, beside its products
 _MEASURED_ROWS, _TRIES = 1024, 5
-# An estimate of the operations a second of a GPU without memory for a measurement, and of Apple's: many threads ask for
-# it, and only one at a time may use MPS.
-_GPU_RATE = 1e12
+_GPU_RATE = 1e12  # operations a second of a GPU without memory for a measurement: an estimate
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
@@ -40,16 +38,15 @@ _trimmed = time.monotonic()  # when free memory was last given back
 
 
 def choose_device(device: str) -> str:
-    """The device to work on: "cuda", "cuda:1" and so on, "mps" or "cpu". "auto" takes CUDA where there is one that
-    works, else the CPU, and MPS never. Raises ConfigError for a missing one."""
+    """The device to work on: "cuda", "cuda:1" and so on, or "cpu". "auto" takes CUDA where there is one that works.
+    Raises ConfigError for a missing one."""
     # A ZeroGPU Space lends its GPU to forked workers only; a background thread never sees it.
     has_cuda = torch.cuda.is_available() and not os.environ.get("SPACES_ZERO_GPU")
     if device == "auto":
         return "cuda" if has_cuda and not gpu_fault() else "cpu"
     gpus = ["cuda", *(f"cuda:{number}" for number in range(torch.cuda.device_count()))] if has_cuda else []
-    devices = ["cpu", *gpus] + ["mps"] * torch.backends.mps.is_available()
-    if device not in devices:
-        raise ConfigError(f"The device {quoted(device)} is not available here; there is: {', '.join(devices)}.")
+    if device not in ("cpu", *gpus):
+        raise ConfigError(f"The device {quoted(device)} is not available here; there is: {', '.join(['cpu', *gpus])}.")
     if device in gpus and (fault := gpu_fault(device)):
         raise ConfigError(f"The GPU cannot be used ({fault}); choose the device cpu.")
     return device
@@ -178,10 +175,10 @@ class Cost:
         return self._least + self.operations / (share * self._rate(precision))
 
     def _rate(self, precision: str) -> float:
-        with contextlib.suppress(torch.OutOfMemoryError):
-            if self._device != "mps":
-                return _rate(self._device, precision, self.threads, *self._product)
-        return _GPU_RATE
+        try:
+            return _rate(self._device, precision, self.threads, *self._product)
+        except torch.OutOfMemoryError:
+            return _GPU_RATE
 
 
 @cache

@@ -110,10 +110,6 @@ class Run:
         """The held-out curve after its first `since` points; empty where nothing is held out."""
         return self._evaluations[since:]
 
-    def __repr__(self) -> str:
-        done = f"step {self.steps_done:,} of {self.recipe.training.total_steps:,}"
-        return f"<Run {self.id[:6]}, {self.recipe.title}: {self.status}, {done}>"
-
     def progress(self) -> Progress:
         """How far the run is now."""
         with self._changed:
@@ -194,7 +190,7 @@ class Run:
         if (training := self.training) is None:
             save_checkpoint((self.best or self.snapshots[-1]).checkpoint(), folder)
         else:
-            shown, state = self._ask(lambda: training.to_save(self._history))
+            shown, state = self._ask(training.to_save)
             save_checkpoint(shown.checkpoint(), folder, also=state.write)
 
     def keep_step(self, step: int) -> None:
@@ -302,13 +298,13 @@ class Run:
 
     # --- For the service alone ----------------------------------------------------------------------------------------
 
-    def begin(self, training: Training, history: Sequence[StepRow]) -> None:
-        """Train from now on. history: the rows of the steps that are done."""
+    def begin(self, training: Training) -> None:
+        """Train from now on."""
         with self._changed:
             if self.status not in ENDED:
                 self.training, self.job, self.recipe, self.stage = training, training.job, training.recipe, ""
                 training.kept_steps, self._events = self._kept_steps, iter(training)
-                self._history, self._evaluations = list(history), list(training.points)
+                self._history, self._evaluations = list(training.history), list(training.points)
                 self._publish(training.newest)
                 self._resume()
                 self.obey()  # what came while it was in the queue

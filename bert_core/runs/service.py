@@ -28,7 +28,6 @@ from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskParts
 
 TICK_SECONDS = 0.5  # the longest time that a thread waits for a change
-PREPARING = 20  # bytes of memory for each byte of a text while it is prepared
 
 # What a run learns from: None for the recipe's own, a function for a text that takes long to read.
 Source = Corpus | TaskParts | Callable[[], Corpus | TaskParts] | None
@@ -224,13 +223,12 @@ class TrainingService:
             progress("reading the text")
             source = source()
         run.text_bytes = source.nbytes if source is not None else 0
-        if self._reserve(run, PREPARING * run.text_bytes):
-            job = prepare(run.recipe, source, device=self.device, start=start, progress=progress)
-            check_limits(job, run.limits)
-            if self._reserve(run, job.training_bytes):
-                progress("drawing the initial weights")
-                run.begin(Training(job, saved, run.may_step), saved.history if saved else ())
-        if run.lacking:
+        job = prepare(run.recipe, source, device=self.device, start=start, progress=progress)
+        check_limits(job, run.limits)
+        if self._reserve(run, job.training_bytes):
+            progress("drawing the initial weights")
+            run.begin(Training(job, saved, run.may_step))
+        else:
             run.stage, run.text_bytes = "", 0
 
     def _train_next(self) -> None:
@@ -270,7 +268,7 @@ class TrainingService:
 
 def _describe_device(device: str, asked: str) -> str:
     if device != "cpu":
-        return torch.cuda.get_device_name(device) if device.startswith("cuda") else "Apple GPU"
+        return torch.cuda.get_device_name(device)
     cores = processor_cores()
     idle = " (ZeroGPU lends no GPU to training)" if os.environ.get("SPACES_ZERO_GPU") else ""
     if asked == "auto" and (fault := gpu_fault()):  # a person who asks for the CPU leaves the GPU alone

@@ -4,10 +4,8 @@ A training knows neither threads nor commands: pausing is not asking for the nex
 
 import dataclasses
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 from bert_core.data.corpus import Corpus
@@ -23,7 +21,7 @@ from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.prediction import review, verdict
 from bert_core.tasks.task import Metrics
-from bert_core.training.distributed import lost_process, rank
+from bert_core.training.distributed import rank
 from bert_core.training.objective import StepRow, read_rows, until_divergence
 
 SLICE_SECONDS = 0.03
@@ -33,10 +31,6 @@ SNAPSHOT_GROWTH = 1.1  # a step this many times that of the last snapshot gets o
 
 # The rows of the steps of a slice, a copy of the weights, or the numbers of the newest copy on held-out data.
 Event = Sequence[StepRow] | Snapshot | StepRow
-
-# Two threads that work at once on Apple's MPS can abort the process. This lock comes after all others: a thread that
-# holds it waits for none.
-_mps = threading.RLock()
 
 
 def prepare(
@@ -74,28 +68,28 @@ class Training:
     Rows come a slice of SLICE_SECONDS at a time, a step where that takes longer; the snapshot of a step comes before
     its row. A slice without rows gives the control back in the middle of an evaluation, or because `may_step`, which
     is asked before each step, has refused one. The first of several processes evaluates. Raises RunError when the loss
-    stops being a number, LostProcess when another process has ended, after the rows before it.
+    stops being a number, after the rows before it.
 
-    state: to continue from. Snapshots of a model on MPS are on the CPU, so that no other thread asks that device."""
+    state: to continue from."""
 
     def __init__(
         self, job: Job, state: TrainingState | None = None, may_step: Callable[[], bool] = lambda: True
     ) -> None:
-        self._may_step, self._turn = may_step, _mps if job.device == "mps" else nullcontext()
+        self._may_step = may_step
         self._step_seconds = SLICE_SECONDS  # in the last slice, with the wait for the device
         self.kept_steps: set[int | None] = set()  # of which a snapshot is taken in any case
+        self.history: list[StepRow] = list(state.history) if state else []  # of all steps
         self.points: list[StepRow] = list(state.evaluations) if state else []  # the held-out curve
         self.best: Snapshot | None = None  # of a task
         keep_memory()
-        with self._turn:
-            self.trainer = job.trainer()
-            self.job = dataclasses.replace(job, start=None)
-            if state:
-                self.trainer.restore(state.trainer)
-                if state.best and self._best_step:
-                    job.load(self.trainer.model, state.best)
-                    self.best = self.copy(self._best_step)
-                job.load(self.trainer.model, state.model)
+        self.trainer = job.trainer()
+        self.job = dataclasses.replace(job, start=None)
+        if state:
+            self.trainer.restore(state.trainer)
+            if state.best and self._best_step:
+                job.load(self.trainer.model, state.best)
+                self.best = self.copy(self._best_step)
+            job.load(self.trainer.model, state.model)
         self.take_snapshot()
 
     def __iter__(self) -> Iterator[Event]:
@@ -105,12 +99,13 @@ class Training:
             if self.is_trained:
                 give_back_memory()
                 return
-            rows, problem = self._slice()
-            if rows and not problem and self._is_snapshot_due:
+            rows, divergence = self._slice()
+            if rows and not divergence and self._is_snapshot_due:
                 yield self.take_snapshot()
+            self.history += rows
             yield rows
-            if problem:
-                raise problem
+            if divergence:
+                raise RunError(divergence)
 
     @property
     def recipe(self) -> Recipe | FinetuningRecipe:
@@ -154,33 +149,24 @@ class Training:
         """Whether a slice ends at this step, because it needs a snapshot."""
         return self.is_trained or self._is_evaluated_step or self.trainer.step in self.kept_steps
 
-    def _slice(self) -> tuple[list[StepRow], Exception | None]:
-        """Train for a slice. Returns the rows and what ends the training after them."""
-        started, pending, problem = time.monotonic(), list[StepRow](), None
-        while not self.is_trained:
-            try:
-                if not self._may_step():
-                    break
-                with self._turn:
-                    pending.append(next(self.trainer))
-            except RuntimeError as error:
-                if not (problem := lost_process(error)):
-                    raise
-                break
+    def _slice(self) -> tuple[list[StepRow], str]:
+        """Train for a slice. Returns the rows and why the training ends after them, or ""."""
+        started, pending = time.monotonic(), list[StepRow]()
+        while not self.is_trained and self._may_step():
+            pending.append(next(self.trainer))
             # A GPU is given steps before it has done the earlier ones; whoever asks the model waits for all of them.
             seconds = max(len(pending) * self._step_seconds, time.monotonic() - started)
             if self._ends_slice or seconds >= SLICE_SECONDS:
                 break
         give_back_memory(TRIM_SECONDS)
         read = time.monotonic()
-        with self._turn:
-            rows, divergence = until_divergence(read_rows(pending))
+        rows, divergence = until_divergence(read_rows(pending))
         if rows:  # reading waits for a GPU to finish the steps
             now = time.monotonic()
             self._step_seconds = (now - started) / len(rows)
             self.trainer.seconds += now - read
             rows[-1].seconds = self.trainer.seconds
-        return rows, RunError(divergence) if divergence else problem
+        return rows, divergence
 
     @property
     def _is_snapshot_due(self) -> bool:
@@ -195,22 +181,24 @@ class Training:
     def copy(self, step: int) -> Snapshot:
         """A copy of the weights, which are those of this step, with all that a checkpoint needs."""
         job, model, recipe = self.job, self.trainer.model, self.recipe
-        shown_on = "cpu" if job.device == "mps" else job.device
-        with self._turn:
-            weights = {name: each.detach().to(shown_on, copy=True) for name, each in model.named_parameters()}
+        weights = {name: each.detach().clone() for name, each in model.named_parameters()}
         name = f"{recipe.title}, step {step}"
         return Snapshot(step, weights, model.config, job.tokenizer, name, recipe.content(), job.head)
 
-    def to_save(self, history: Sequence[StepRow]) -> tuple[Snapshot, TrainingState]:
-        """The model to show to others, that of a task's best epoch, and all that the training needs to continue.
-        history: the rows of all steps."""
+    def to_save(self) -> tuple[Snapshot, TrainingState]:
+        """The model to show to others, that of a task's best epoch, and all that the training needs to continue."""
         last = self.copy(self.trainer.step)
         best = dataclasses.replace(self.best, recipe=last.recipe) if self.best else None
-        with self._turn:
-            trainer = self.trainer.state()
-        rows, points, text = tuple(history), tuple(self.points), self.job.source.fingerprint
-        models = last.checkpoint(), best.checkpoint() if best else None
-        return best or last, TrainingState(models[0], self.recipe, text, trainer, rows, points, models[1])
+        state = TrainingState(
+            last.checkpoint(),
+            self.recipe,
+            self.job.source.fingerprint,
+            self.trainer.state(),
+            tuple(self.history),
+            tuple(self.points),
+            best.checkpoint() if best else None,
+        )
+        return best or last, state
 
 
 @dataclass(frozen=True)
@@ -227,9 +215,10 @@ class Finetuned:
     verdict: Sequence[str]  # what is to be known of the measures, one sentence each
 
     @classmethod
-    def of(cls, training: Training, history: Sequence[StepRow]) -> "Finetuned":
+    def of(cls, training: Training) -> "Finetuned":
         """The result of a training that has ended."""
-        job, points, result = training.job, training.points, training.best or training.newest
+        job, history, points = training.job, training.history, training.points
+        result = training.best or training.newest
         kept = next(point for point in points if point.step == result.step)
         tuned, (always, said) = result.checkpoint(), verdict(job.validation, kept.loss)
         if job.parts.test is None:
@@ -257,5 +246,6 @@ def finetune(
     recipe = recipe or FinetuningRecipe(name="own", task=task.task, title=task.name)
     parts = TaskParts(task, validation, test)
     training = Training(prepare(recipe.override(settings), parts, seed, device, start=checkpoint))
-    history = [row for event in training if isinstance(event, list) for row in event]
-    return Finetuned.of(training, history)
+    for _ in training:
+        pass
+    return Finetuned.of(training)

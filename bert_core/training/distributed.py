@@ -14,22 +14,11 @@ from torch.nn.parallel import DistributedDataParallel
 
 from bert_core.data.batches import Batch
 from bert_core.device import choose_device
-from bert_core.errors import ConfigError, RunError
+from bert_core.errors import ConfigError
 from bert_core.training.objective import Fractions
 from bert_core.training.trainer import Trainer
 
 _AGREE_EVERY = 10  # steps; in between, the processes do not wait for each other to agree on a stop
-
-
-class LostProcess(RunError):
-    """Another process of the same training has ended."""
-
-
-def lost_process(error: RuntimeError) -> LostProcess | None:
-    """What the failure of a step means among several processes: in most cases, another one has ended."""
-    reason = str(error).strip().split("\n")[0].split(". ")[0]
-    said = f"Another process of this training has ended ({reason})."
-    return LostProcess(said) if dist.is_initialized() else None
 
 
 def rank() -> int:

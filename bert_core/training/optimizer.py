@@ -14,7 +14,6 @@ from torch.optim.adam import adam
 from bert_core.config import OptimizerConfig, Schedule
 
 _MUON_MOMENTUM, _MUON_SCALE = 0.95, 0.2  # the scale gives an update the size that one of AdamW has
-_CLIPPING_KERNELS = ("cpu", "cuda")  # the fused update of other devices, such as MPS, ignores both scale and skip
 
 # Of weights that are updated together: they, their gradients, both running averages, and their numbers of updates.
 _Columns = Sequence[list[Tensor]]
@@ -48,7 +47,7 @@ class Optimizer:
         """Update the weights by their gradients, which come in the order of the parameters, at a learning rate.
 
         Parameters without a gradient do not change. scale: () divides the gradients; None means 1. skip: () whether to
-        ignore the gradients; on the CPU and CUDA, Adam and AdamW then change nothing. Both stay on the device."""
+        ignore the gradients; Adam and AdamW then change nothing. Both stay on the device."""
         columns: Any = (self._weights, gradients, *self.averages.values(), self.counts)
         for (is_matrix, update), numbers in self._groups.items():
             own = [[column[i] for i in numbers if gradients[i] is not None] for column in columns]
@@ -60,9 +59,6 @@ class Optimizer:
         # The kernel divides by the scale and changes nothing if found_inf is 1, so that clipping needs neither its own
         # pass over the gradients nor a wait for the device.
         settings: dict[str, Any] = {"fused": True, "grad_scale": scale, "found_inf": skip}
-        if weights[0].device.type not in _CLIPPING_KERNELS:
-            _scale(gradients, scale, skip)
-            settings = {"fused": True}
         settings |= {"beta1": self.config.beta1, "beta2": self.config.beta2, "eps": 1e-8}
         settings |= {"decoupled_weight_decay": self.config.optimizer != "adam", "amsgrad": False, "maximize": False}
         adam(weights, gradients, first, second, [], counts, lr=rate, weight_decay=decay, **settings)

@@ -24,7 +24,6 @@ from bert_core.runs.run import Run
 from bert_core.runs.saved_state import TrainingState, read_training_state
 from bert_core.runs.train import Training, prepare
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from bert_core.training.objective import StepRow
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 24, "training.learning_rate": 0.004})
 OWN_TEXT = Corpus.from_text("one two three\nfour five six\nseven eight nine\nten eleven", name="Your text")
@@ -127,28 +126,22 @@ def test_a_state_over_the_limits_is_refused_before_it_fills_the_memory(service, 
             read_training_state(tmp_path, dataclasses.replace(PUBLIC, **limits))
 
 
-def after(steps: int, state: TrainingState | None = None) -> tuple[Training, list[StepRow]]:
-    """A training of twelve steps that has done so many, and its rows."""
-    job, rows = (
-        prepare(RECIPE.override({"training.steps": 12}), seed=6, device="cpu"),
-        [*(state.history if state else ())],
-    )
+def after(steps: int, state: TrainingState | None = None) -> Training:
+    """A training of twelve steps that has done so many."""
+    job = prepare(RECIPE.override({"training.steps": 12}), seed=6, device="cpu")
     training = Training(job, state, lambda: training.trainer.step < steps)
-    for event in training:
-        if isinstance(event, list):
-            rows += event
-            if training.trainer.step == steps:
-                break
+    for _ in training:
+        if len(training.history) == steps:
+            break
     training.take_snapshot()
-    return training, rows
+    return training
 
 
 def test_a_training_that_is_killed_while_it_saves_goes_on_bit_for_bit(tmp_path) -> None:
     """At 20 random moments, with another process that saves the fourth and the eighth step in turns."""
     saved = {}
     for step in (4, 8):
-        training, rows = after(step)
-        shown, state = training.to_save(rows)
+        shown, state = after(step).to_save()
         saved[step] = shown.checkpoint(), state
     whole, folder, rng, found = after(12), tmp_path / "model", random.Random(0), set()
 
@@ -165,12 +158,12 @@ def test_a_training_that_is_killed_while_it_saves_goes_on_bit_for_bit(tmp_path) 
         assert same_weights(state.model, saved[state.trainer.step][0])
         if state.trainer.step not in found:
             found.add(state.trainer.step)
-            assert numbers(*after(12, state)) == numbers(*whole)
+            assert numbers(after(12, state)) == numbers(whole)
     assert found == {4, 8}
     for path in folder.iterdir():
         if path.name != "training_state.safetensors":
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    assert numbers(*after(12, read_training_state(folder))) == numbers(*whole), "it needs no other file"
+    assert numbers(after(12, read_training_state(folder))) == numbers(whole), "it needs no other file"
 
 
 def same_weights(model: Checkpoint, other: Checkpoint) -> bool:
@@ -178,10 +171,10 @@ def same_weights(model: Checkpoint, other: Checkpoint) -> bool:
     return all(torch.equal(theirs[name], each) for name, each in model.model.state_dict().items())
 
 
-def numbers(training: Training, rows: list[StepRow]) -> list[dict[str, float]]:
+def numbers(training: Training) -> list[dict[str, float]]:
     """Of each step and of the weights at the end, without the seconds."""
     weights = {name: each.double().sum().item() for name, each in training.newest.weights.items()}
-    return [*({**vars(row), "seconds": 0.0} for row in rows), weights]
+    return [*({**vars(row), "seconds": 0.0} for row in training.history), weights]
 
 
 def test_the_report_is_that_of_the_run(service, kept) -> None:

@@ -30,7 +30,6 @@ from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 from bert_core.training.evaluation import evaluate
 from bert_core.training.objective import read_rows
-from bert_core.training.trainer import Trainer
 
 
 def flat(snapshot):
@@ -739,59 +738,17 @@ def test_a_zero_gpu_space_trains_on_the_cpu(monkeypatch):
     service.close()
 
 
-def test_mps_is_taken_only_when_it_is_asked_for(monkeypatch):
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+def test_a_gpu_is_taken_where_there_is_one(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert [choose_device(each) for each in ("auto", "cpu", "mps")] == ["cpu", "cpu", "mps"]
+    assert [choose_device(each) for each in ("auto", "cpu")] == ["cpu", "cpu"]
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.delenv("SPACES_ZERO_GPU", raising=False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(device, "gpu_fault", lambda device="cuda": "")
     assert [choose_device(each) for each in ("auto", "cuda", "cuda:1")] == ["cuda", "cuda", "cuda:1"]
     for missing in ("cuda:2", "gpu", "", None):
-        with pytest.raises(ConfigError, match=r"is not available here; there is: cpu, cuda, cuda:0, cuda:1, mps\."):
+        with pytest.raises(ConfigError, match=r"is not available here; there is: cpu, cuda, cuda:0, cuda:1\."):
             choose_device(missing)
-
-
-class Turn:
-    """A lock that knows who holds it, and what was done without it."""
-
-    def __init__(self):
-        self.lock, self.holder, self.alone, self.beside = threading.RLock(), None, 0, []
-
-    def __enter__(self):
-        self.lock.acquire()
-        self.holder = threading.get_ident()
-
-    def __exit__(self, *error):
-        self.holder = None
-        self.lock.release()
-
-    def watch(self, function):
-        def call(*arguments, **named):
-            if self.holder == threading.get_ident():
-                self.alone += 1
-            else:
-                self.beside.append(function.__qualname__)
-            return function(*arguments, **named)
-
-        return call
-
-
-def test_one_thread_at_a_time_works_on_mps(service, recipe, tmp_path, monkeypatch):
-    turn = Turn()
-    monkeypatch.setattr(train, "nullcontext", lambda: turn)
-    touching = [(Trainer, name) for name in ("__init__", "__next__", "state", "restore")]
-    for owner, name in (*touching, (train, "read_rows")):
-        monkeypatch.setattr(owner, name, turn.watch(getattr(owner, name)))
-    run = service.start(recipe, seed=5, paused=True)
-    stepped(run, 3).save(tmp_path / "cut")
-    beside = service.start(recipe, seed=6)
-    again = service.resume(tmp_path / "cut")
-    beside.stop()
-    finished(again)
-    assert turn.beside == []
-    assert turn.alone > 60
 
 
 @pytest.mark.fuzz

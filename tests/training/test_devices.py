@@ -1,4 +1,4 @@
-"""What only a GPU would show, simulated: a device for each tensor, too little memory, faults, and what MPS lacks.
+"""What only a GPU would show, simulated: a device for each tensor, too little memory, and faults.
 
 A whole step runs on PyTorch's device "meta", whose tensors have no numbers: it refuses what mixes two devices, and what
 makes the CPU wait for a number.
@@ -28,8 +28,7 @@ from bert_core.runs.recipe import load_recipe
 from bert_core.runs.run import ENDED
 from bert_core.runs.service import TrainingService
 from bert_core.runs.train import Training
-from bert_core.training import distributed, optimizer
-from bert_core.training.optimizer import Optimizer
+from bert_core.training import distributed
 from bert_core.training.trainer import Trainer
 
 CONFIG = BertConfig(vocab_size=41, hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=20)
@@ -66,10 +65,8 @@ def gpus(monkeypatch):
     return current
 
 
-@pytest.mark.parametrize("kernels", [("cpu", "cuda", "meta"), ()], ids=["as CUDA", "as MPS"])
 @pytest.mark.parametrize("name", ["adamw", "adam", "adadelta", "muon"])
-def test_a_step_stays_on_its_device_and_waits_for_nothing(name, kernels, monkeypatch):
-    monkeypatch.setattr(optimizer, "_CLIPPING_KERNELS", kernels)
+def test_a_step_stays_on_its_device_and_waits_for_nothing(name, monkeypatch):
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())  # it does not know this device
     with torch.device("meta"):
         model = BertForPreTraining(CONFIG)
@@ -126,14 +123,12 @@ def test_each_gpu_has_its_own_precision_and_speed(monkeypatch):
     assert {dtype for _, dtype in asked} == {torch.float32, torch.bfloat16}
 
 
-@pytest.mark.parametrize("device", ["cuda:7", "mps"])
-def test_a_gpus_speed_is_estimated_without_memory_to_measure_it_and_on_mps(monkeypatch, device):
+def test_a_gpus_speed_is_estimated_without_memory_to_measure_it(monkeypatch):
     def full(*_, **__):
-        assert device != "mps"
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 64.00 MiB.")
 
     monkeypatch.setattr(torch, "ones", full)
-    assert Cost(CONFIG, torch.full((8,), 20), 12, device).seconds("auto") > 0
+    assert Cost(CONFIG, torch.full((8,), 20), 12, "cuda:7").seconds("auto") > 0
 
 
 def test_a_gpu_that_cannot_compute_is_left_alone_and_the_reason_is_said(monkeypatch, gpus, capsys, request):
@@ -188,34 +183,10 @@ def test_a_process_of_several_names_its_own_gpu_to_the_others(device, backend, o
         assert (joined["name"], joined["device_id"]) == (backend, own)
 
 
-def test_gradients_are_clipped_and_skipped_where_the_fused_update_does_neither(monkeypatch):
-    """As on MPS, whose kernel leaves out both arguments."""
-    real = optimizer.adam
-
-    def of_mps(*tensors, **settings):
-        real(*tensors, **{**settings, "grad_scale": None, "found_inf": None})
-
-    def moved(skip):
-        weight, gradient = torch.nn.Parameter(torch.ones(3, 3)), torch.full((3, 3), 8.0)
-        made = Optimizer([("weight", weight)], TrainingConfig(optimizer="adam", weight_decay=0.0))
-        for part in (1.0, -0.25):  # the second update shows the size of the first gradient
-            made.step([gradient * part], 0.1, torch.tensor(4.0), torch.tensor(skip))
-        return weight.detach(), made.averages["exp_avg"][0]
-
-    expected, untouched = moved(False), torch.ones(3, 3)
-    monkeypatch.setattr(optimizer, "adam", of_mps)
-    assert not torch.allclose(moved(False)[1], expected[1]), "the simulation shows the fault"
-    monkeypatch.setattr(optimizer, "_CLIPPING_KERNELS", ())
-    for ours, wanted in zip(moved(False), expected):
-        torch.testing.assert_close(ours, wanted)
-    torch.testing.assert_close(moved(True)[0], untouched)
-
-
 @pytest.mark.parametrize(
     ("error", "reason", "on_the_page"),
     [
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), OUT_OF_MEMORY, TOO_LARGE),
-        (RuntimeError("MPS backend out of memory (MPS allocated: 9.0 GB)"), OUT_OF_MEMORY, TOO_LARGE),
         (RuntimeError("CUDA error: out of memory"), OUT_OF_MEMORY, TOO_LARGE),
         (
             RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
@@ -225,7 +196,7 @@ def test_gradients_are_clipped_and_skipped_where_the_fused_update_does_neither(m
         (torch.AcceleratorError(str(LOST)), GPU_LOST, GPU_LOST),
         (RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm`"), GPU_LOST, GPU_LOST),
     ],
-    ids=["CUDA", "MPS", "driver", "cuBLAS", "lost", "lost in cuBLAS"],
+    ids=["CUDA", "driver", "cuBLAS", "lost", "lost in cuBLAS"],
 )
 def test_a_full_or_lost_gpu_has_its_own_sentence_everywhere(error, reason, on_the_page, monkeypatch, capsys):
     assert (reason_of(error), sentence_of(error)) == (reason, on_the_page)

@@ -55,9 +55,7 @@ def torchrun(processes, *arguments, device="cpu"):
 
 def steps_of(folder):
     with (folder / "metrics.csv").open(newline="") as file:
-        return [
-            {name: float(value) for name, value in row.items() if name != "precision"} for row in csv.DictReader(file)
-        ]
+        return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
 
 
 def test_rows_are_divided_and_trimmed_to_the_longest():
@@ -113,13 +111,10 @@ def test_the_end_of_one_process_ends_all_and_the_saved_training_resumes(tmp_path
         # The first save moves config.json last: with it, the folder is complete.
         wait(lambda: (folder / "config.json").exists() or process.poll() is not None)
         os.kill(process_of_rank(killed, process.pid), signal.SIGKILL)
-        _, errors = process.communicate(timeout=TIMEOUT)
+        process.communicate(timeout=TIMEOUT)
     assert process.returncode != 0
-    assert "Another process of this training has ended" in errors
-    assert f"train --resume {folder} continues" in errors
     step = read_training_state(folder).trainer.step
     assert step >= 20
-    assert killed == 1 or step % 20 == 0  # the first process, if it still runs, saves at the end too
     monkeypatch.setattr(train, "SLICE_SECONDS", 0)
     monkeypatch.setattr(command_line, "_show_step", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     assert main(["train", "--resume", str(folder)]) == 130
