@@ -7,11 +7,8 @@ import dataclasses
 import functools
 import json
 import math
-import os
 import signal
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,7 @@ import torch
 import torch.distributed as dist
 from tqdm import tqdm
 
-from bert_core.config import CORPUS_KINDS, VERSION, CorpusConfig, check_seed, pair_names
+from bert_core.config import CORPUS_KINDS, VERSION, check_seed, pair_names
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS
 from bert_core.device import choose_device, gpu_fault
@@ -46,12 +43,11 @@ from bert_core.tasks.examples import TASKS, TaskData, load_task, read_parts
 from bert_core.tasks.prediction import in_words, predict, review, task_of
 from bert_core.tasks.tables import ColumnsError
 from bert_core.tasks.task import Example, names_of
-from bert_core.training.distributed import LostProcess, any_wants_to_stop, joined, rank
+from bert_core.training.distributed import any_wants_to_stop, joined, rank
 from bert_core.training.evaluation import evaluate
 from bert_core.training.objective import DETAILS, StepRow
 
 _OF_A_NEW_RUN = ("recipe", "start", "set", "task", "checkpoint", "random_weights", "max_positions", "seed")
-_SECONDS = 5.0  # until the first line of progress and between two
 _LENGTH, _MOST = "data.sequence_length", "corpus.most_documents"
 _SHOWN = {"mlm_loss": "MLM loss", "nsp_loss": "NSP loss", "loss": "loss", "accuracy": "accuracy"}
 _SHOWN_CHARACTERS = 100  # of a sentence
@@ -59,19 +55,15 @@ _TEST_BATCHES = 20  # of the test part, after the training
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command. Returns 0, or 1 after printing an error to standard error, 130 after Ctrl-C, or 141 when the
-    reader of its output, such as `head`, has closed it."""
+    """Run a command. Returns 0, or 1 after printing an error to standard error, or 130 after Ctrl-C."""
     write_utf8()
     options = _parser().parse_args(arguments)
     try:
         if options.device == "auto" and (fault := gpu_fault()):
             print(f"The GPU cannot be used ({fault}), so this runs on the CPU.", file=sys.stderr)
         check_seed(getattr(options, "seed", None) or 0)  # before a long text is read
-        options.command(options)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it again
-        return 141  # 128 + SIGPIPE
+        work = {"train": _train, "finetune": _finetune, "exam": _exam, "predict": _predict, "evaluate": _evaluate}
+        work[options.command](options)
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return 130
@@ -116,19 +108,17 @@ _TEXT, _FLAG = {"type": _given, "metavar": "TEXT"}, {"action": "store_true"}
 _SEVERAL = {"nargs": "+", "action": "extend"}
 _SETTINGS = _SEVERAL | {"default": [], "metavar": "SETTING=VALUE"}
 
-_Option = tuple[dict[str, Any], str]
-_OPTIONS: dict[str, _Option] = {
+_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "model": (_NAME, "a Hugging Face folder, or owner/model on the Hub"),
-    "--recipe": ({"type": _given}, ""),
-    "--corpus": (_FILE | _SEVERAL, "a text instead of the recipe's: files or folders of files, one after the other"),
+    "--recipe": ({"type": _given}, "a JSON file, or a name of docs/recipes.md; default: by --corpus or --task"),
+    "--corpus": (_FILE | _SEVERAL, "a text: files or folders of files, one after the other; default: the recipe's"),
     "--kind": ({"choices": CORPUS_KINDS}, "how --corpus is split into sentences; default: the recipe's, else auto"),
     "--start": (_NAME, "a model to go on from: its tokenizer, sizes and weights; by default they are random"),
     "--checkpoint": (_NAME, "the model to start from"),
     "--random-weights": (_FLAG, "keep only the tokenizer and the sizes of that model, a folder that needs no weights"),
     "--max-positions": (_COUNT, "read up to N tokens, more than the model did; the new positions are untrained"),
     "--resume": (_FOLDER, "continue the training in this folder, bit for bit"),
-    "--more-steps": (_COUNT, "with --resume: N steps more than it would have had"),
-    "--output": (_FOLDER, "the folder to write"),
+    "--output": (_FOLDER, "the folder to write; of predict and evaluate, a file with a line of JSON for each example"),
     "--overwrite": (_FLAG, "replace a model that --output already holds"),
     "--save-splits": (_FOLDER, "write the texts to train on and held out as files there, which --corpus reads"),
     "--save-every": ({"type": int, "default": 1000}, "steps between two saves; it is saved at the end, too"),
@@ -146,83 +136,58 @@ _OPTIONS: dict[str, _Option] = {
     "--separator": (_TEXT, "of columns, such as ; or tab or space; default: tab, _!_, comma or semicolon, as found"),
     "--seed": ({"type": int}, "of all that is drawn; default: the recipe's, else 0"),
     "--encoding": ({"choices": ENCODINGS}, "of the text; default: UTF-8, or what is found"),
-    "--device": ({"default": "auto"}, "cpu, cuda, mps, or cuda:1 for the second GPU; by default cuda if there is one"),
+    "--device": ({"default": "auto"}, "cpu, cuda, or cuda:1 for the second GPU; by default cuda if there is one"),
 }
 _SAVING = ["--resume", "--output", "--overwrite", "--save-every"]
 _LEARNING = ["--random-weights", "--max-positions", "--set", "--seed", *_SAVING]
 _TABLE = ["--columns", "--separator"]
-_LINES = (_FILE, "the file to write, a line of JSON for each example; without it, predict prints them")
+_COMMANDS = (  # name, options, what it does, and more about it
+    (
+        "train",
+        ["--recipe", "--corpus", "--kind", "--start", *_LEARNING, "--save-splits"],
+        "Train a model and write it as a Hugging Face folder.",
+        "Ctrl-C and SIGTERM save it and end the training. Several GPUs or machines share each batch: torchrun "
+        "--nproc-per-node N -m bert_core train ...",
+    ),
+    (
+        "finetune",
+        ["--recipe", "--task", "--train", "--validation", "--test", *_TABLE, "--checkpoint", *_LEARNING],
+        "Let a model learn a task from labelled examples.",
+        "Ctrl-C and SIGTERM save the best epoch so far and end it.",
+    ),
+    (
+        "exam",
+        ["model", "--corpus", "--kind", "--seed", "--max-positions"],
+        "Mask every word and judge every pair of a text.",
+        "The seed chooses the window of a long text.",
+    ),
+    (
+        "predict",
+        ["model", "--input", *_TABLE, "--output"],
+        "Apply a fine-tuned model to examples.",
+        "Each line of the input after its header gets a line of JSON, null if it is empty; of a file with a word a "
+        "line, and of SQuAD's JSON, each sentence or question.",
+    ),
+    (
+        "evaluate",
+        ["model", "--input", *_TABLE, "--output"],
+        "Measure a fine-tuned model on labelled examples.",
+        "--output gets the worst mistakes first: the texts, what is right, and what the model says.",
+    ),
+)
 
 
 def _parser() -> argparse.ArgumentParser:
     program = "balcony" if Path(sys.argv[0]).stem in ("balcony", "app") else "python -m bert_core"
     parser = argparse.ArgumentParser(prog=program, description="Train a small BERT and examine it.")
     parser.add_argument("--version", action="version", version=f"balcony {VERSION}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def add(
-        name: str, run: Callable[..., Any], names: Sequence[str], does: str, more: str = "", **changed: _Option
-    ) -> None:
-        command = commands.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}. {more}")
-        command.set_defaults(command=run)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
+    for name, names, does, more in _COMMANDS:
+        command = commands.add_parser(name, help=does, description=f"{does} {more}")
         for option in (*names, "--encoding", "--device"):
-            how, help = changed.get(option.strip("-"), _OPTIONS[option])
-            command.add_argument(option, help=help, **how)
-
-    _add_learning(add)
-    _add_using(add)
+            how, about = _OPTIONS[option]
+            command.add_argument(option, help=about, **how)
     return parser
-
-
-def _add_learning(add: Callable[..., Any]) -> None:
-    own, of_tasks = ", ".join(recipes.recipe_names()), ", ".join(each.name for each in recipes.finetuning_recipes())
-    by_size = f"settings by the size of --corpus or, without it or with --start, {recipes.DEFAULT_RECIPE}"
-    add(
-        "train",
-        _train,
-        ["--recipe", "--corpus", "--kind", "--start", *_LEARNING, "--more-steps", "--save-splits"],
-        "train a model and write it as a Hugging Face folder",
-        "Ctrl-C and SIGTERM save it and end the training. Several GPUs or machines share each batch: torchrun "
-        "--nproc-per-node N -m bert_core train ...",
-        recipe=({"type": _given}, f"one of {own}, or a JSON file; default: {by_size}"),
-    )
-    add(
-        "finetune",
-        _finetune,
-        ["--recipe", "--task", "--train", "--validation", "--test", *_TABLE, "--checkpoint", *_LEARNING],
-        "let a model learn a task from labelled examples",
-        "Ctrl-C and SIGTERM save the best epoch so far and end it.",
-        recipe=({"type": _given}, f"one of {of_tasks}; default: only --task"),
-    )
-
-
-def _add_using(add: Callable[..., Any]) -> None:
-    add(
-        "exam",
-        _exam,
-        ["model", "--corpus", "--kind", "--set", "--seed", "--max-positions"],
-        "mask every word and judge every pair of a text",
-        corpus=(_FILE | {"required": True}, "the text to mask and judge: a file, or a folder of files"),
-        seed=({"type": int, "default": 0}, "chooses the window of a long text"),
-        set=(_SETTINGS, f"{_MOST}=N, how many documents of the text to read from its start"),
-    )
-    add(
-        "predict",
-        _predict,
-        ["model", "--input", *_TABLE, "--output"],
-        "apply a fine-tuned model to examples",
-        "Each line of the input after its header gets a line of JSON, null if it is empty; of a file with a word a "
-        "line, and of SQuAD's JSON, each sentence or question.",
-        output=_LINES,
-    )
-    add(
-        "evaluate",
-        _evaluate,
-        ["model", "--input", *_TABLE, "--output"],
-        "measure a fine-tuned model on labelled examples",
-        "--output gets the worst mistakes first: the texts, what is right, and what the model says.",
-        output=_LINES,
-    )
 
 
 # --- Learning --------------------------------------------------------------------------------------------------------
@@ -239,10 +204,10 @@ def _train(options: argparse.Namespace) -> None:
         pairs = "" if job.batches.encoded.pair_labels is None else f" in {used // 2:,} labelled pairs"
         about = f"{used:,}{f' of {given:,}' * (used < given)} sentences{pairs}"
         about += f", {job.tokenizer.get_vocab_size():,} tokens in the vocabulary"
-        training, history = _learn(options, output, about, job, state)
+        training = _learn(options, output, about, job, state)
         if rank() > 0:
             return
-        last, model = history[-1], training.newest.checkpoint().model
+        last, model = training.history[-1], training.newest.checkpoint().model
         _tell(*_pair(job, model, last.step))
         if test := job.test:
             *_, result = evaluate(model, (test[k] for k in range(_TEST_BATCHES)), last.step)
@@ -304,8 +269,8 @@ def _finetune(options: argparse.Namespace) -> None:
     with _stages() as show_stage:
         job, state = _prepare_task(options, show_stage)
     count = len(job.parts.train.examples)
-    training, history = _learn(options, output, f"{count:,} examples", job, state)
-    result, last = Finetuned.of(training, history), history[-1]
+    result = Finetuned.of(_learn(options, output, f"{count:,} examples", job, state))
+    last = result.history[-1]
     _tell(*result.verdict)
     summary = {"task": job.recipe.task, "examples": count, "steps": last.step, "seconds": round(last.seconds, 3)}
     _print_result({**summary, "validation": result.validation, "test": result.test, "always": result.always})
@@ -393,39 +358,33 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
 
 def _read_saved(options: argparse.Namespace) -> TrainingState | None:
     if not options.resume:
-        if getattr(options, "more_steps", None) is not None:
-            raise ConfigError("--more-steps goes on with a saved training; give --resume and its folder.")
         return None
     if given := [name for name in _OF_A_NEW_RUN if getattr(options, name, None) not in (None, False, [])]:
         named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise ConfigError(f"--resume takes all settings from DIR; leave out {named}.")
     state = read_training_state(options.resume)
-    is_task, training = isinstance(state.recipe, FinetuningRecipe), state.recipe.training
-    if is_task != (options.command is _finetune):
+    is_task = isinstance(state.recipe, FinetuningRecipe)
+    if is_task != (options.command == "finetune"):
         kind, command = ("fine-tuning", "finetune") if is_task else ("pre-training", "train")
         raise ConfigError(f"{options.resume} holds a saved {kind}; {command} --resume continues it.")
-    if (more := getattr(options, "more_steps", None)) is not None:
-        training = training.then(training.total_steps, more)
-    if state.trainer.step == training.total_steps:
-        remedy = "" if is_task else " --more-steps N lets it go on."
-        raise RunError(f"This training has done all of its {state.trainer.step:,} steps.{remedy}")
-    return dataclasses.replace(state, recipe=state.recipe.replace(training=training))
+    if state.trainer.step == state.recipe.training.total_steps:
+        raise RunError(f"This training has done all of its {state.trainer.step:,} steps.")
+    return state
 
 
-def _read_text(options: argparse.Namespace, show_stage: _Show, recipe: Recipe | None = None) -> Corpus | None:
+def _read_text(options: argparse.Namespace, show_stage: _Show, recipe: Recipe) -> Corpus | None:
     """The text that --corpus names, if any, read as the recipe says; --kind and --encoding say otherwise. How it was
     read is told at once, so that it comes before an error that follows from it."""
     if not options.corpus:
         if options.kind or options.encoding:
             raise ConfigError("--kind and --encoding say how --corpus is read; give a text with it, or leave them out.")
         return None
-    kind, config = (recipe.text_kind, recipe.corpus) if recipe else ("auto", CorpusConfig())
     show_stage("reading the text")
     corpus = read_corpus(
         options.corpus,
-        kind=options.kind or kind,
-        encoding=options.encoding or config.encoding,
-        most_documents=config.most_documents,
+        kind=options.kind or recipe.text_kind,
+        encoding=options.encoding or recipe.corpus.encoding,
+        most_documents=recipe.corpus.most_documents,
     )
     first = ", ".join(map(_shown, corpus.sentences[:3]))
     _tell(*corpus.notes, f"It begins with {first}. Its longest sentence: {_shown(max(corpus.sentences, key=len))}.")
@@ -436,13 +395,9 @@ def _shown(sentence: str) -> str:
     return f"“{sentence[:_SHOWN_CHARACTERS]}{'…' * (len(sentence) > _SHOWN_CHARACTERS)}”"
 
 
-def _learn(
-    options: argparse.Namespace, output: Path, about: str, job: Job, state: TrainingState | None
-) -> tuple[Training, list[StepRow]]:
-    """Train until the end and save; an interrupt and the loss of another process save too, say how to continue, and end
-    the program. Returns the training and the rows of all steps."""
-    history = list(state.history) if state else []
-    saved, is_stopped = len(history), False
+def _learn(options: argparse.Namespace, output: Path, about: str, job: Job, state: TrainingState | None) -> Training:
+    """Train until the end and save; an interrupt saves too, says how to continue, and ends the program."""
+    saved, is_stopped = state.trainer.step if state else 0, False
 
     def is_save_due() -> bool:
         return trainer.step > saved and trainer.step % options.save_every == 0
@@ -456,37 +411,30 @@ def _learn(
 
     with _delayed_interrupts() as interrupts:
         training = Training(job, state, may_step)
-        trainer, show_line, lost = training.trainer, _lines(), None
+        trainer = training.trainer
         size, precision = f"{job.config.parameter_count():,} parameters", trainer.config.precision
         _tell(*job.notes, f"{job.recipe.title}: {about}, {size}, in {precision} on {job.device}")
         with _bar(desc="training", total=trainer.config.total_steps, initial=trainer.step, unit=" steps") as bar:
             try:
                 for event in training:
-                    _show(event, bar, show_line, training)
-                    history += event if isinstance(event, list) else []
+                    _show(event, bar, training)
                     if is_stopped:
                         break
-                    if is_save_due() and len(history) == trainer.step:
+                    if is_save_due() and len(training.history) == trainer.step:
                         saved = trainer.step
-                        _save(training, history, output)
-            except LostProcess as error:
-                lost = error
+                        _save(training, output)
             except RunError as error:
                 raise RunError(f"{error} {output} holds the model that was saved last, if any.") from None
-        _save(training, history, output)
+        _save(training, output)
     command = "train" if job.is_text else "finetune"
-    if lost:  # printed at once, because torchrun will end this process
-        remedy = f"{command} --resume {output} continues from what the first process has saved."
-        print(lost, remedy, file=sys.stderr, flush=True)
-        raise SystemExit(1)
     if interrupts and not training.is_trained:
         _tell(f"Stopped at step {trainer.step}; {command} --resume {output} continues.")
         raise KeyboardInterrupt
-    _tell(*job.verdict(history, training.points))
-    return training, history
+    _tell(*job.verdict(training.history, training.points))
+    return training
 
 
-def _show(event: Event, bar: tqdm, show_line: _Show, training: Training) -> None:
+def _show(event: Event, bar: tqdm, training: Training) -> None:
     """Show the last row of an event and, of a task, two lines for each epoch: its numbers and an example."""
     job = training.job
     match event:
@@ -496,40 +444,38 @@ def _show(event: Event, bar: tqdm, show_line: _Show, training: Training) -> None
             _tell(f"epoch {event.epoch:g}, on the validation part: {in_words(numbers)}")
             _tell(_example(training.newest.checkpoint(), job.parts.validation.examples[0]))
         case [*_, StepRow() as last]:
-            _show_step(bar, last, show_line)
+            _show_step(bar, last)
 
 
-def _show_step(bar: tqdm, row: StepRow, show_line: _Show) -> None:
+def _show_step(bar: tqdm, row: StepRow) -> None:
     measured = {title: vars(row).get(name, math.nan) for name, title in _SHOWN.items()}
-    numbers = ", ".join(f"{title} {value:.3f}" for title, value in measured.items() if math.isfinite(value))
-    bar.set_postfix_str(numbers, refresh=False)
+    numbers = (f"{title} {value:.3f}" for title, value in measured.items() if math.isfinite(value))
+    bar.set_postfix_str(", ".join(numbers), refresh=False)
     bar.update(row.step - bar.n)
-    if bar.disable:
-        show_line(f"step {row.step:,} of {bar.total:,}, {numbers}")
 
 
-def _save(training: Training, history: list[StepRow], output: Path) -> None:
+def _save(training: Training, output: Path) -> None:
     """Write the model, the curves as CSV files and, unless a task is learned to its end, the training state; the first
     of several processes does."""
     if rank() > 0:
         return
-    model, state = training.to_save(history)
+    model, state = training.to_save()
     is_done = training.is_trained and not training.job.is_text
     save_checkpoint(model.checkpoint(), output, **({} if is_done else {"also": state.write}))
-    if history:  # else it was interrupted before its first step
-        _write_csv(output / "metrics.csv", history, precision=training.trainer.config.precision)
+    if training.history:  # else it was interrupted before its first step
+        _write_csv(output / "metrics.csv", training.history)
     if training.points:
         _write_csv(output / "validation.csv", training.points)
 
 
-def _write_csv(path: Path, rows: Sequence[StepRow], **constant: str) -> None:
-    """Write a line for each row, its details left out. constant: columns at the end, by name, with one value each."""
+def _write_csv(path: Path, rows: Sequence[StepRow]) -> None:
+    """Write a line for each row, its details left out."""
     names = [name for name in vars(rows[0]) if name not in DETAILS]
     try:
         with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            writer.writerow([*names, *constant])
-            writer.writerows([*(vars(row)[name] for name in names), *constant.values()] for row in rows)
+            writer.writerow(names)
+            writer.writerows([vars(row)[name] for name in names] for row in rows)
     except PermissionError as error:  # of a table that a spreadsheet's program has open, on Windows
         _tell(f"{path} was not written ({error.strerror}); close it where it is open. The model is saved.")
 
@@ -540,16 +486,15 @@ def _write_csv(path: Path, rows: Sequence[StepRow], **constant: str) -> None:
 def _exam(options: argparse.Namespace) -> None:
     device = choose_device(options.device)
     checkpoint = _open(options, options.model).to(device)
-    settings = _settings(options)
-    if other := next((name for name in settings if name != _MOST), None):
-        raise ConfigError(f"--set {other} changes no exam; {_MOST} alone can be set.")
     with _stages() as show_stage:
-        corpus = _read_text(options, show_stage, recipes.load_recipe(recipes.DEFAULT_RECIPE).override(settings))
-    assert corpus is not None  # --corpus is required
-    result = exam(checkpoint, corpus, seed=options.seed)
+        corpus = _read_text(options, show_stage, recipes.load_recipe(recipes.DEFAULT_RECIPE))
+    if corpus is None:
+        raise ConfigError("There is no text to mask and judge. Give --corpus and a file.")
+    seed = options.seed or 0
+    result = exam(checkpoint, corpus, seed=seed)
     if result.window:
         first, last = result.window
-        of = f"{len(corpus.sentences):,} (seed {options.seed})"
+        of = f"{len(corpus.sentences):,} (seed {seed})"
         _tell(f"The exam takes sentences {first:,} to {last:,} of {of}.")
     tallies = {"words": (result.words, result.frequent), "pairs": (result.pairs, result.label)}
     _print_result({"always": {name: [answer, of.baseline, of.asked] for name, (of, answer) in tallies.items()}})
@@ -557,20 +502,19 @@ def _exam(options: argparse.Namespace) -> None:
 
 
 def _read_examples(options: argparse.Namespace, *, labelled: bool) -> tuple[Checkpoint, TaskData]:
-    if options.output:
-        _check_file(options.output)
     checkpoint = _open(options, options.model).to(choose_device(options.device))
     given = {name: getattr(options, name) for name in ("columns", "encoding", "separator")}
     data = load_task(options.input, task_of(checkpoint).name, model=checkpoint, labelled=labelled, **given)
+    if options.output:
+        options.output.open("a").close()  # an error comes before the work
     _tell(*data.notes)
     return checkpoint, data
 
 
 def _predict(options: argparse.Namespace) -> None:
     checkpoint, data = _read_examples(options, labelled=False)
-    examples, head = data.examples, checkpoint.head
-    found = predict(checkpoint, examples, tell=_tell)
-    answers = (data.kind.as_json(each, guess, head.labels if head else ()) for each, guess in zip(examples, found))
+    found, labels = predict(checkpoint, data.examples, tell=_tell), checkpoint.head.labels if checkpoint.head else ()
+    answers = (data.kind.as_json(each, guess, labels) for each, guess in zip(data.examples, found))
     lines = (None if i in data.blanks else next(answers) for i in range(len(found) + len(data.blanks)))
     _write_lines(lines, options.output)
 
@@ -606,15 +550,6 @@ def _open(options: argparse.Namespace, name: str, random_weights: bool = False) 
     return checkpoint
 
 
-def _check_file(path: Path) -> None:
-    """Raise before the work begins where its result could not be written after it."""
-    try:
-        with path.open("a") if path.exists() else tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise RunError(f"{path} cannot be written ({error.strerror}); choose another file.") from None
-
-
 # --- Output ----------------------------------------------------------------------------------------------------------
 
 
@@ -636,27 +571,16 @@ def _tell(*notes: str) -> None:
 
 
 def _bar(**options: Any) -> tqdm:
-    """A bar of progress on standard error, on a terminal and of the first of several processes."""
-    return tqdm(disable=rank() > 0 or not sys.stderr.isatty(), dynamic_ncols=True, **options)
-
-
-def _lines() -> _Show:
-    """What tells of progress where there is no bar: a line after some seconds, and then from time to time."""
-    due = time.monotonic() + _SECONDS
-
-    def show(line: str) -> None:
-        nonlocal due
-        if time.monotonic() >= due:
-            _tell(line)
-            due = time.monotonic() + _SECONDS
-
-    return show
+    """A bar of progress on standard error, of the first of several processes; in a file, it changes seldom."""
+    seconds = 0.1 if sys.stderr.isatty() else 10.0
+    return tqdm(disable=rank() > 0, dynamic_ncols=True, mininterval=seconds, **options)
 
 
 @contextlib.contextmanager
 def _stages() -> Iterator[_Show]:
-    with _bar(bar_format="{desc}", leave=False) as bar:
-        yield _lines() if bar.disable else bar.set_description_str
+    """What shows the present stage of a preparation, on a terminal."""
+    with tqdm(bar_format="{desc}", leave=False, disable=None) as bar:
+        yield bar.set_description_str
 
 
 def write_utf8() -> None:

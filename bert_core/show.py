@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Template
-from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +22,6 @@ from bert_core.errors import InputError
 from bert_core.probes.attention import AttentionMaps, head_facts, rollout, without_special
 
 Names = Sequence[Sequence[str]]  # of the heads of each layer, see `head_names`
-Theme = Literal["auto", "light", "dark"]
 MAX_WEIGHTS = 4_000_000  # 12 layers of 12 heads over 166 tokens; a spreadsheet opens a million rows
 MOST_IN_THUMBNAIL = 64  # tokens; of more, a pixel shows the largest weight of several
 _SCRIPTS = ("attention/saved_page.js", "language/translator.js")  # the latter for a page saved in another language
@@ -54,22 +52,17 @@ def shown_layers(L: int, H: int, T: int, layer: int) -> range:
     return range(L) if L * H * T * T <= MAX_WEIGHTS else range(layer, layer + 1)
 
 
-def show(
-    maps: AttentionMaps, names: Names | None = None, *, title: str = "Attention", theme: Theme = "auto", layer: int = 0
-) -> View:
+def show(maps: AttentionMaps, names: Names | None = None, *, title: str = "Attention", layer: int = 0) -> View:
     """The Attention tab's view of one input, for a notebook, where it appears below the cell: all heads, and one of
     them large, as a map or as lines between words. `.html` is the page for a file; neither needs a network.
 
-    maps: what `attention` returns. names: what `head_names` returns, to label the heads. theme: "light" or "dark"
-    for a notebook whose theme is not that of the system. layer: from 0, the one that is shown first, and alone where
-    all have more weights than MAX_WEIGHTS. Raises InputError where one layer has more, and for a layer that is missing.
-    """
-    if theme not in get_args(Theme):
-        raise InputError(f"The theme {theme!r} is unknown; it can be one of: {', '.join(get_args(Theme))}.")
+    maps: what `attention` returns. names: what `head_names` returns, to label the heads. layer: from 0, the one that is
+    shown first, and alone where all have more weights than MAX_WEIGHTS. Raises InputError where one layer has more, and
+    for a layer that is missing."""
     if not 0 <= layer < len(maps.weights):
         raise InputError(f"There are {len(maps.weights)} layers, and no layer {layer}; they are counted from 0.")
     question = {"head": (layer, 0), "heads": {}, "off": ()}
-    return View(title, attention_page(attention_values(maps, names, (layer, 0)), question, title, theme))
+    return View(title, attention_page(attention_values(maps, names, (layer, 0)), question, title))
 
 
 def attention_values(
@@ -120,9 +113,7 @@ def attention_values(
     return {"grid": grid, "detail": detail, "layers": layers}
 
 
-def attention_page(
-    values: Mapping[str, object], question: Mapping[str, object], title: str, theme: Theme = "auto"
-) -> str:
+def attention_page(values: Mapping[str, object], question: Mapping[str, object], title: str) -> str:
     """An HTML page with these views that needs no network: it contains scripts, style and numbers.
 
     question: "head", the layer and head shown first; "heads", how they are drawn, where that is changed; "off", heads
@@ -132,7 +123,6 @@ def attention_page(
     return Template(asset("offline-page.html")).substitute(  # one pass: inserted text is not substituted
         title=html.escape(title),
         style=asset("css/balcony.css"),
-        theme="light dark" if theme == "auto" else theme,
         data=json.dumps({**values, "question": question}, ensure_ascii=False).replace(
             "<", "\\u003c"
         ),  # a text must not end the script element

@@ -3,18 +3,16 @@
 import csv
 import json
 import os
-import re
 import signal
 
 import pytest
 import torch
 import transformers
 
-from bert_core import TrainingService, load_recipe, prepare, read_corpus
 from bert_core import __main__ as command_line
+from bert_core import load_recipe, prepare, read_corpus
 from bert_core.__main__ import main
 from bert_core.config import ASSETS
-from bert_core.data import corpus as corpus_module
 from bert_core.runs import train
 from bert_core.storage.checkpoint import load_checkpoint
 
@@ -36,10 +34,9 @@ def test_train_writes_a_folder_with_metrics(tmp_path, capsys):
     summary = last_line(capsys)
     with (folder / "metrics.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    expected = "step,mlm_loss,nsp_loss,mlm_accuracy,nsp_accuracy,learning_rate,grad_norm,tokens,seconds,precision"
+    expected = "step,mlm_loss,nsp_loss,mlm_accuracy,nsp_accuracy,learning_rate,grad_norm,tokens,seconds"
     assert ",".join(rows[0]) == expected
     assert [int(row["step"]) for row in rows] == list(range(1, 8))
-    assert {row["precision"] for row in rows} == {"float32"}
     assert summary == {
         "steps": 7,
         "seconds": round(float(rows[-1]["seconds"]), 3),
@@ -142,7 +139,7 @@ def test_an_interrupted_training_is_saved_and_continues_bit_for_bit(tmp_path, ca
     last_line(capsys)
     monkeypatch.setattr(train, "SLICE_SECONDS", 0)
 
-    def interrupt(bar, row, show_line):
+    def interrupt(bar, row):
         if row.step == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -163,40 +160,28 @@ def test_an_interrupted_training_is_saved_and_continues_bit_for_bit(tmp_path, ca
     for ours, theirs in zip(*(load_checkpoint(folder).model.parameters() for folder in (whole, cut))):
         assert torch.equal(ours, theirs)
     assert main(["train", "--resume", str(cut)]) == 1
-    assert "all of its 7 steps. --more-steps N lets it go on." in capsys.readouterr().err
+    assert "all of its 7 steps." in capsys.readouterr().err
     assert main(["train", "--resume", str(cut), "--seed", "4"]) == 1
     assert "leave out" in capsys.readouterr().err
-    for refused in (["--resume", str(cut), "--more-steps", "0"], ["--more-steps", "2", "--output", str(whole)]):
-        assert main(["train", *refused, "--overwrite"]) == 1
-        assert re.search("steps is 0|give --resume", capsys.readouterr().err)
-    assert main(["train", "--resume", str(cut), "--more-steps", "2"]) == 0
-    more = last_line(capsys)
-    with TrainingService("cpu") as service:
-        recipe = load_recipe("romeo-juliet").override(dict(each.split("=") for each in SHORT))
-        run = service.start(recipe, seed=3).wait()
-        run.continue_for(2)
-        last = run.wait().history()[-1]
-    assert (more["steps"], more["mlm_loss"], more["nsp_loss"]) == (9, last.mlm_loss, last.nsp_loss)
 
 
-def test_progress_is_a_bar_on_a_terminal_and_seldom_a_line_elsewhere(tmp_path, capsys, monkeypatch):
+def test_progress_is_a_bar_that_changes_seldom_in_a_file(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(train, "SLICE_SECONDS", 0)
     arguments = ["train", "--output", str(tmp_path / "m"), "--overwrite", "--corpus", str(DIALOGUE), "--set", *SHORT]
     assert main(arguments) == 0
     notes = capsys.readouterr().err.splitlines()[:-4]  # without the pair at the end
-    assert "parameters, in float32" in notes[-3]
-    assert [note.partition(" at the end")[0] for note in notes[-2:]] == ["The MLM loss", "The NSP loss"]
-    assert all(note.endswith("that of guessing.") for note in notes[-2:])
-    assert not any("%" in note for note in notes), "a short training prints no progress without a terminal"
-    for is_terminal in (False, True):
-        monkeypatch.setattr(command_line, "_SECONDS", 0)
-        monkeypatch.setattr("sys.stderr.isatty", lambda is_terminal=is_terminal: is_terminal)
-        assert main(arguments) == 0
-        captured = capsys.readouterr()
-        summary = json.loads(captured.out.strip().splitlines()[-1])
-        assert "reading the text" in captured.err
-        assert ("7/7" if is_terminal else "step 7 of 7, MLM loss ") in captured.err
-        assert f"MLM loss {summary['mlm_loss']:.3f}, NSP loss {summary['nsp_loss']:.3f}" in captured.err
+    mlm, nsp = notes[-2:]
+    assert any("parameters, in float32 on" in note for note in notes)
+    assert [note.partition(" at the end")[0] for note in (mlm, nsp)] == ["The MLM loss", "The NSP loss"]
+    assert all(note.endswith("that of guessing.") for note in (mlm, nsp))
+    assert not any("3/7" in note for note in notes), "a short training shows its beginning and its end"
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert main(arguments) == 0
+    captured = capsys.readouterr()
+    summary = json.loads(captured.out.strip().splitlines()[-1])
+    assert "reading the text" in captured.err
+    assert "7/7" in captured.err
+    assert f"MLM loss {summary['mlm_loss']:.3f}, NSP loss {summary['nsp_loss']:.3f}" in captured.err
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -267,19 +252,9 @@ def test_a_training_ends_with_a_pair_its_hidden_words_and_what_the_model_makes_o
     assert judged == f"The pair is {right}, and judged {answer}."
 
 
-def test_an_exam_takes_the_first_documents_of_a_text_as_a_training_does(tmp_path, capsys, monkeypatch):
-    path, model = tmp_path / "long.txt", "checkpoints/romeo-juliet"
-    path.write_text("hello how are you\ni am romeo\n\nmy name is juliet\nnice to meet you\n", encoding="utf-8")
-    monkeypatch.setattr(corpus_module, "WHOLE_BYTES", 50)
-    assert main(["exam", model, "--corpus", str(path)]) == 1
-    assert "say with corpus.most_documents how many" in capsys.readouterr().err
-    assert main(["exam", model, "--corpus", str(path), "--set", "corpus.most_documents=1"]) == 0
-    assert last_line(capsys)["words"][1] == 7
-    assert main(["exam", model, "--corpus", str(path), "--set", "training.steps=1"]) == 1
-    assert "training.steps changes no exam; corpus.most_documents alone" in capsys.readouterr().err
-    utf_16 = tmp_path / "utf16.txt"
+def test_an_exam_reads_the_encoding_that_is_chosen(tmp_path, capsys):
+    utf_16, model = tmp_path / "utf16.txt", "checkpoints/romeo-juliet"
     utf_16.write_bytes("hello how are you\ni am romeo\n".encode("utf-16-le"))
-    monkeypatch.undo()
     assert main(["exam", model, "--corpus", str(utf_16)]) == 1
     assert "or choose its encoding (--encoding)" in capsys.readouterr().err
     assert main(["exam", model, "--corpus", str(utf_16), "--encoding", "utf-16"]) == 0
@@ -363,7 +338,7 @@ def test_a_training_is_resumed_on_the_very_same_text(kind, tmp_path, capsys, mon
     (tmp_path / "mine.txt").write_text(WRAPPED * 3, encoding="utf-8")
     monkeypatch.setattr(train, "SLICE_SECONDS", 0)
 
-    def interrupt(bar, row, show_line):
+    def interrupt(bar, row):
         if row.step == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -410,9 +385,9 @@ def test_what_is_saved_has_a_row_for_each_of_its_steps(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save, saved = command_line._save, []
 
-    def note(training, history, output):
-        saved.append((training.trainer.step, [row.step for row in history]))
-        save(training, history, output)
+    def note(training, output):
+        saved.append((training.trainer.step, [row.step for row in training.history]))
+        save(training, output)
 
     monkeypatch.setattr(command_line, "_save", note)
     assert main(["train", "--output", "a", "--save-every", "2", "--set", *SHORT]) == 0

@@ -114,8 +114,8 @@ def test_a_fine_tuning_that_is_killed_in_the_middle_goes_on_bit_for_bit(files, c
     monkeypatch.setattr(train, "SLICE_SECONDS", 0)
     show = command_line._show_step
 
-    def end(bar, row, show_line):
-        show(bar, row, show_line)
+    def end(bar, row):
+        show(bar, row)
         if row.step == 12:
             os.kill(os.getpid(), signal.SIGTERM)
 
@@ -176,7 +176,7 @@ def test_a_tuned_folder_is_measured_on_a_labelled_file(files, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_squads_own_evaluation_reads_the_predictions(tiny_checkpoint, tmp_path, capsys, version):
+def test_predictions_have_the_measures_of_squads_own_evaluation(tiny_checkpoint, tmp_path, capsys, version):
     """A model with random weights, so that some of its answers are right, some half and some wrong."""
     weight = torch.randn(2, tiny_checkpoint.config.hidden_size, generator=torch.Generator().manual_seed(8))
     tuned = with_head(tiny_checkpoint, TaskHead("BertForQuestionAnswering"), weight, weight[:, 0])

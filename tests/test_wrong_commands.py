@@ -123,18 +123,6 @@ def test_an_earlier_model_is_said_to_be_kept_only_where_there_was_one(place, tmp
         save_checkpoint(checkpoint, tmp_path / "old", also=full)
 
 
-def test_a_reader_that_closes_the_output_ends_the_command_quietly(place):
-    (place / "many.tsv").write_text("one two three four\n" * 2000)
-    command = [sys.executable, "-m", "bert_core", "predict", str(place / "tuned"), "--input", str(place / "many.tsv")]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert process.stdout.readline().startswith("{")
-    process.stdout.close()
-    assert process.stderr.read() == "Texts: column 1.\n"
-    assert process.wait() == 141, "as a program that SIGPIPE has ended"
-
-
 def run_app(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """In a folder of its own, since an option may name the present one."""
     command = [sys.executable, str(ROOT / "app.py"), "--no-browser", *arguments]
