@@ -397,31 +397,27 @@ def _shown(sentence: str) -> str:
 
 def _learn(options: argparse.Namespace, output: Path, about: str, job: Job, state: TrainingState | None) -> Training:
     """Train until the end and save; an interrupt saves too, says how to continue, and ends the program."""
-    saved, is_stopped = state.trainer.step if state else 0, False
-
-    def is_save_due() -> bool:
-        return trainer.step > saved and trainer.step % options.save_every == 0
+    is_stopped = False
 
     def may_step() -> bool:
         nonlocal is_stopped
-        if is_save_due():  # before the processes agree, which each of them does once at a step
-            return False
         is_stopped = any_wants_to_stop(bool(interrupts), trainer.step)
         return not is_stopped
 
     with _delayed_interrupts() as interrupts:
         training = Training(job, state, may_step)
         trainer = training.trainer
+        training.kept_steps = range(0, trainer.config.total_steps, options.save_every)
         size, precision = f"{job.config.parameter_count():,} parameters", trainer.config.precision
         _tell(*job.notes, f"{job.recipe.title}: {about}, {size}, in {precision} on {job.device}")
-        with _bar(desc="training", total=trainer.config.total_steps, initial=trainer.step, unit=" steps") as bar:
+        with _bar(trainer.step, trainer.config.total_steps) as bar:
             try:
                 for event in training:
                     _show(event, bar, training)
                     if is_stopped:
                         break
-                    if is_save_due() and len(training.history) == trainer.step:
-                        saved = trainer.step
+                    last = event[-1].step if isinstance(event, list) and event else None
+                    if last == trainer.step and last in training.kept_steps:
                         _save(training, output)
             except RunError as error:
                 raise RunError(f"{error} {output} holds the model that was saved last, if any.") from None
@@ -570,16 +566,16 @@ def _tell(*notes: str) -> None:
         print(note, file=sys.stderr)
 
 
-def _bar(**options: Any) -> tqdm:
+def _bar(done: int, total: int) -> tqdm:
     """A bar of progress on standard error, of the first of several processes; in a file, it changes seldom."""
-    seconds = 0.1 if sys.stderr.isatty() else 10.0
-    return tqdm(disable=rank() > 0, dynamic_ncols=True, mininterval=seconds, **options)
+    options = {"disable": rank() > 0, "mininterval": 0.1 if sys.stderr.isatty() else 10.0}
+    return tqdm(desc="training", total=total, initial=done, unit=" steps", dynamic_ncols=True, **options)
 
 
 @contextlib.contextmanager
 def _stages() -> Iterator[_Show]:
     """What shows the present stage of a preparation, on a terminal."""
-    with tqdm(bar_format="{desc}", leave=False, disable=None) as bar:
+    with tqdm(bar_format="{desc}", leave=False, disable=rank() > 0 or None) as bar:
         yield bar.set_description_str
 
 

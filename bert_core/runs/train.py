@@ -5,7 +5,7 @@ A training knows neither threads nor commands: pausing is not asking for the nex
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from bert_core.data.corpus import Corpus
@@ -77,7 +77,7 @@ class Training:
     ) -> None:
         self._may_step = may_step
         self._step_seconds = SLICE_SECONDS  # in the last slice, with the wait for the device
-        self.kept_steps: set[int | None] = set()  # of which a snapshot is taken in any case
+        self.kept_steps: Container[int | None] = ()  # of which a snapshot is taken in any case
         self.history: list[StepRow] = list(state.history) if state else []  # of all steps
         self.points: list[StepRow] = list(state.evaluations) if state else []  # the held-out curve
         self.best: Snapshot | None = None  # of a task
