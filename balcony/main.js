@@ -50,11 +50,7 @@ addEventListener("click", ({ target }) => {
 });
 
 /** Why Gradio's buttons cannot be pressed, which have no title of their own. */
-const WHY = {
-  reset: "There is no run yet; press Start.",
-  stop: "No run trains.",
-  remove: "Only a model that you opened can be removed.",
-};
+const WHY = { stop: "No run trains.", remove: "Only a model that you opened can be removed." };
 new MutationObserver(() => {
   for (const [id, why] of Object.entries(WHY)) {
     const button = /** @type {HTMLButtonElement | null} */ (document.getElementById(id));

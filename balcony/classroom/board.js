@@ -67,7 +67,6 @@ class Board {
     this.whole = el("div", tools, scrolling("The board", this.table));
     this.element = el("div", this.empty, this.whole);
     this.chart = new Curves(this.whole, chart);
-    this.chart.change({ isSmooth: false });
     follow(() => this.paint());
   }
 

@@ -158,18 +158,14 @@ def _check_bytes(recipes: list[Recipe], vocabulary: int, seeds: int, limit: int)
 
 
 def trial_news(space: Workspace, number: int) -> dict[str, Any]:
-    """Progress or result of the visitor's newest trial; {} before the first.
-
-    number: the trial that the page knows; a new one comes with the ids of its listed runs.
-    """
+    """Progress or result of the visitor's newest trial; {} before the first. number: the trial that the page knows."""
     if (trial := newest_trial(space)) is None:
         return {}
     active = trial.examine(space)
     done = len(trial.runs) - len(active)
     news: dict[str, Any] = {"number": trial.number, "of": len(trial.runs), "done": done}
     if number != trial.number:
-        listed = [run_id for run_id in trial.runs if run_id in space.entries]
-        news |= {"title": trial.experiment.title, "question": trial.experiment.question, "runs": listed}
+        news |= {"title": trial.experiment.title, "question": trial.experiment.question}
     if not active:
         return news | {"result": report(trial, space), "reason": next(iter(trial.problems.values()), "")}
     progress, (variant, seed) = active[0].progress(), trial.runs[active[0].id]

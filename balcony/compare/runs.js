@@ -22,7 +22,6 @@ export const runs = {
   shown: /** @type {string | null} */ (null),
   chosen: /** @type {Set<string>} */ (new Set()),
   removed: /** @type {Set<string>} */ (new Set()), // by the person, in this page
-  few: "", // that the form of Train asks for few steps
   /** The page shows another run, or the status of the shown one changed. */
   show(visitor, run) {
     if (visitor !== runs.visitor) runs.chosen = new Set(kept("ticks", visitor));

@@ -18,10 +18,6 @@ const COLUMNS = {
   "Asked words right": accuracy,
   "Pairs right": accuracy,
 };
-const ALIKE = [
-  "They did not all begin with the same weights.",
-  "All of them began with the same weights, bit for bit.",
-];
 const MOST_DIFFERING = 4; // settings of a run that are seen at once
 const [IN_THE_CURVES, AGAIN] = ["In the curves", "Again"].map((name) => el("span.b-unseen", name));
 
@@ -59,7 +55,6 @@ class RunsList {
   );
   empty = el("p.b-empty", "Each run that you start is listed here, with its last numbers.");
   notes = el("div", { id: "runs-notes" });
-  alike = el("p.b-empty", { id: "runs-alike", hidden: "" });
   side = el("div");
 
   /** @param {HTMLElement} root @param {ViewContext} context */
@@ -67,7 +62,7 @@ class RunsList {
     this.trigger = trigger;
     this.hint = el("p.b-empty", options.hint);
     root.append(el("h2", "Which of your runs learned more?"), this.empty, this.notes, el("div.b-scroll", this.table));
-    root.append(this.hint, this.side, this.alike);
+    root.append(this.hint, this.side);
     this.chart = new Curves(this.side, options);
     const kinds = { id: "compared", what: "the compared curves", kinds: ["png", "json", "csv"] };
     this.side.append(saveMenu(kinds, (kind) => this.save(kind)));
@@ -124,11 +119,6 @@ class RunsList {
     const measures = Object.entries(COLUMNS).map(([column, words], k) =>
       numberCell(column, numbers ? words(numbers[k]) : "–", held && el("small", `${words(held[k])} held-out`)),
     );
-    const again = [
-      this.again(run, "Run again", false, "Same settings, text and seed"),
-      this.again(run, "Reset", true, "Same settings, text and seed, paused at step 0"),
-      this.removal(run),
-    ];
     const item = row(
       [
         el("td.b-tick", this.tick(run)),
@@ -136,7 +126,7 @@ class RunsList {
         el("td.b-differs", differing(differs)),
         numberCell("Steps", step === steps ? count(steps) : `${count(step)} of ${count(steps)}`),
         ...measures,
-        el("td.b-again", again),
+        el("td.b-again", this.again(run), this.removal(run)),
       ],
       { "data-run": run.run, "data-status": status },
     );
@@ -156,14 +146,15 @@ class RunsList {
     return tick;
   }
 
-  /** @param {any} run @param {string} label @param {boolean} paused @param {string} title */
-  again({ run, number, title: name, canRepeat }, label, paused, title) {
-    const item = button(label, () => this.trigger("select", { run, paused }), {
-      "aria-label": `${label}: ${name}`,
-      "data-key": `${label} ${number}`,
+  /** @param {any} run */
+  again({ run, number, title, canRepeat }) {
+    const item = button("Run again", () => this.trigger("select", { run }), {
+      "aria-label": `Run again: ${title}`,
+      "data-key": `Run again ${number}`,
     });
-    const isBusy = this.rows.some(({ status }) => !hasEnded(status));
-    disable(item, isBusy ? "Stop the active run first" : !canRepeat && "The text of this run is no longer kept", title);
+    const isBusy = this.rows.some(({ status }) => !hasEnded(status)),
+      why = isBusy ? "Stop the active run first" : !canRepeat && "The text of this run is no longer kept";
+    disable(item, why, "Same settings, text and seed");
     return item;
   }
 
@@ -185,7 +176,7 @@ class RunsList {
     this.chart.save(kind, await orError(answer("table", ids, kind)));
   }
 
-  /** Draw the curves of the chosen runs, and say whether these began alike. */
+  /** Draw the curves of the chosen runs. */
   async drawChosen() {
     const { fetched, ticked } = this,
       chosen = ticked.map((row) => row.run);
@@ -194,12 +185,8 @@ class RunsList {
       if (had?.status === status && had.title === title && hasEnded(status)) return; // that of an active run grows
       fetched[run] = { ...(await answer("curve", run)), status, title };
     });
-    const alike = chosen.length > 1 ? answer("alike", chosen) : null;
     await Promise.all(curves);
     this.chart.change({ others: chosen.map((run) => fetched[run]).filter(({ error }) => !error) });
-    const isAlike = await alike;
-    this.alike.hidden = typeof isAlike !== "boolean";
-    this.alike.textContent = ALIKE[Number(isAlike)] ?? "";
   }
 }
 

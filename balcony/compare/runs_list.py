@@ -1,12 +1,10 @@
 """The list of a visitor's runs: their last numbers, the settings that differ, and starting one again."""
 
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 from textwrap import shorten
 from typing import Any
 
 import gradio as gr
-import torch
 
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
@@ -25,12 +23,11 @@ from bert_core.device import give_back_memory
 from bert_core.errors import RunError
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
-from bert_core.runs.snapshots import Snapshot
 
 HINT = (
     "The ticked runs are drawn below. Numbers are means over the last 20 steps, while the model was still learning; "
-    "the sentence beside “Finished” in Train tests the finished model. “Run again” trains the same run once more; "
-    "“Reset” does so too, but pauses before the first step. Both begin with the same weights, bit for bit."
+    "the sentence beside “Finished” in Train tests the finished model. “Run again” trains the same run once more, from "
+    "the same weights, bit for bit."
 )
 LONGEST_BEGIN = 40  # letters of a text
 
@@ -39,13 +36,13 @@ def runs_list(page: Page, training: TrainTab) -> None:
     """Lay out the list and connect its buttons, which start a run like the chosen one."""
 
     def start(space: Workspace, event: gr.EventData) -> None:
-        page.workspaces.repeat(space, space.run(sent(event, "run", str)), paused=sent(event, "paused", bool))
+        page.workspaces.repeat(space, space.run(sent(event, "run", str)))
 
     def remove(space: Workspace, event: gr.EventData) -> None:
         space.remove(sent(event, "run", str))
         give_back_memory()
 
-    for function in (listing, alike, curve, table):
+    for function in (listing, curve, table):
         page.answers.add(function.__name__, function)
     options = {"series": SERIES, "hint": HINT}
     runs = view("compare/runs_list", events=("remove",), options=options, elem_id="runs-list")
@@ -59,10 +56,6 @@ def listing(asked: PageRequest) -> dict[str, Any]:
     differing = what_differs(runs)
     rows = [run_row(space, run) | {"differs": differing.get(run, [])} for run in runs]
     return {"rows": rows, "notes": space.dropped_notes}
-
-
-def alike(asked: PageRequest, ids: list) -> bool | None:
-    return begin_alike([asked.space.run(run_id).snapshots for run_id in ids])
 
 
 def curve(asked: PageRequest, run_id: str) -> dict[str, Any]:
@@ -144,13 +137,3 @@ def differences(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """The settings that are not the same in all runs, with the value of each run."""
     columns = {name: [each[name] for each in settings] for name in settings[0]} if settings else {}
     return {name: values for name, values in columns.items() if any(value != values[0] for value in values)}
-
-
-def begin_alike(runs: Sequence[Sequence[Snapshot]]) -> bool | None:
-    """Whether runs, given by their snapshots, began with identical weights; None where the first snapshots that are
-    kept are identical and others are not kept."""
-    first = [snapshots[0] for snapshots in runs if snapshots and snapshots[0].step == 0]
-    all_tensors = zip_longest(*(each.weights.values() for each in first), fillvalue=torch.empty(0))
-    if not all(torch.equal(tensors[0], other) for tensors in all_tensors for other in tensors[1:]):
-        return False
-    return True if len(first) == len(runs) else None

@@ -1,11 +1,10 @@
 // An experiment: the progress of its runs, then a table and a sentence that answers its question.
 
 import { progress, row, scrolling, table } from "../controls.js";
-import { button, dot, el, fill, note, withTerms } from "../parts/elements.js";
+import { button, dot, el, fill, withTerms } from "../parts/elements.js";
 import { duration } from "../parts/numbers.js";
-import { keep, kept, on, orError, polling, visitor } from "../frame/page.js";
+import { on, orError, polling, visitor } from "../frame/page.js";
 import { answer } from "../frame/server.js";
-import { runs } from "./runs.js";
 
 const HELLO =
   "Choose a question and press Start experiment. Its models are trained one after the other; then a table and a " +
@@ -25,9 +24,9 @@ function variants({ columns, rows }) {
 /**
  * What stands on the page.
  * @param {HTMLElement} root @param {() => void} stopAll
- * @param {() => void} slower starts the same with a smaller rate @param {Node} ticked about the ticks
+ * @param {() => void} slower starts the same with a smaller rate
  */
-function layout(root, stopAll, slower, ticked) {
+function layout(root, stopAll, slower) {
   const title = el("h3", { dir: "auto" }),
     question = el("p.b-empty"),
     status = el("p.b-reason", { role: "status", id: "experiment-status" }),
@@ -38,7 +37,7 @@ function layout(root, stopAll, slower, ticked) {
     numbers = el("div"),
     how = el("p.b-empty"),
     result = el("div", { id: "experiment-result" }, answer, again, numbers, how),
-    trial = el("div.b-trial", title, question, status, bar, stop, ticked, result),
+    trial = el("div.b-trial", title, question, status, bar, stop, result),
     before = el("p.b-empty", HELLO);
   root.append(before, trial);
   return (/** @type {any} */ news, /** @type {boolean} */ isNew) => {
@@ -61,31 +60,10 @@ function layout(root, stopAll, slower, ticked) {
   };
 }
 
-/** Tick the runs of an experiment that has just begun, and no others. Returns whether it has; a reloaded page knows it. @param {any} news */
-function choose({ number, runs: begun }) {
-  if (!number || number === kept("experiment", visitor.token)) return false;
-  keep("experiment", visitor.token, number);
-  if (begun.length) runs.choose(begun);
-  return true;
-}
-
 /** @type {View} */
 export function view(root, { trigger }) {
-  /** @type {string[][]} */
-  let [mine, its] = [[], []]; // the runs that were ticked before a trial, and its own
-  const again = button("Tick mine again", () => runs.choose(mine), { id: "experiment-mine" }),
-    ticked = el("p.b-empty", { hidden: "" }, "In the list above, its runs are ticked now and no others. ", again),
-    few = el("div"),
-    isSo = () => its.length === runs.chosen.size && its.every((run) => runs.chosen.has(run)),
-    warn = () => fill(few, runs.few && note(runs.few));
-  root.append(few);
-  on("refused", warn); // as soon as the form is read
-  on("chosen", () => {
-    ticked.hidden ||= !isSo();
-  });
-  warn();
   const stop = () => orError(answer("stop")).then(poll);
-  const show = layout(root, stop, () => trigger("slower"), ticked);
+  const show = layout(root, stop, () => trigger("slower"));
   let [asked, number] = ["", 0];
   show({}, false);
 
@@ -95,17 +73,13 @@ export function view(root, { trigger }) {
     asked = visitor.token;
     const news = await answer("experiment", number);
     show(news, news.number !== number);
-    const before = [...runs.chosen];
-    if (news.number !== number && choose(news)) {
-      mine = before.filter((run) => !news.runs.includes(run));
-      its = news.runs;
-      ticked.hidden = !mine.length || !its.length;
-      root.scrollIntoView({ block: "nearest" });
-    }
     number = news.number ?? 0;
     return news.fraction === undefined ? undefined : ASK_MS;
   });
   on("runs", poll);
   poll();
-  return poll;
+  return function draw(/** @type {any} */ begun) {
+    if (begun) root.scrollIntoView({ block: "nearest" });
+    poll();
+  };
 }

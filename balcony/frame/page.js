@@ -28,7 +28,7 @@
  * @property {{tab: string, model: string, steps: number[]}} right at these steps of a run a word that the tab shows is first right
  * @property {null} status the run of the page has another status
  * @property {null} ended the run of the page has ended
- * @property {{run: string, step: number | null, text: string, advice: string}} verdict the exam of a run at a step, null for the newest: its verdict, and "longer", "slower" or ""
+ * @property {{run: string, step: number | null, text: string, hasMore: boolean}} verdict the exam of a run at a step, null for the newest, and whether more steps may help
  * @property {null} news the server has told of the run of the page
  * @property {null} runs the page shows another run, or its status changed
  * @property {string[]} effect what the heads that are off change: of which model, of what, and by how much; nothing where none is off

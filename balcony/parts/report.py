@@ -1,17 +1,15 @@
-"""A run's report: one HTML file with its recipe, curves, results and views, and the command that repeats it.
+"""A run's report: one HTML file with its recipe, curves and results, and the command that repeats it.
 
 The template is assets/report.html; it escapes all texts.
 """
 
-import contextlib
 import functools
 import json
 import math
 import platform
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -21,17 +19,13 @@ from tokenizers import Tokenizer
 from bert_core.config import ASSETS
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
-from bert_core.errors import InputError, RunError
-from bert_core.probes.attention import attention, head_facts
-from bert_core.probes.masked_words import SweptWord, sweep
+from bert_core.errors import RunError
 from bert_core.runs.recipe import Recipe
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.objective import StepRow
 
 MOST_POINTS = 300  # of a curve; of more steps, each point is the mean of several
-PAIRS = 4  # of neighbouring sentences whose words are guessed
 MOST_READ = 20_000  # sentences from the start of a text
-LONGEST = 40  # tokens in the attention map
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 820, 220, 44, 12, 190  # of a chart, and of its axes, in pixels
 _LOSSES = {"mlm_loss": "MLM loss", "nsp_loss": "NSP loss"}
 
@@ -55,10 +49,9 @@ def report(
     """The report of a pre-training run as an HTML page without scripts, which needs no network.
 
     checkpoint: the run's model. recipe: with the run's seed. rows: of all steps. points: on held-out text. corpus: its
-    text; without it there are no views. verdict: sentences. Raises RunError before the first step.
+    text. verdict: sentences. Raises RunError before the first step.
     """
     facts = _facts(checkpoint, recipe, rows)
-    pairs = _pairs(corpus) if corpus else []
     chances = {"uniform guess": math.log(checkpoint.config.vocab_size)}
     if corpus:
         chances["word frequency"] = frequency_loss(corpus, checkpoint.tokenizer)
@@ -81,8 +74,6 @@ def report(
         facts={"Text": text, **facts}.items(),
         charts=[chart for chart in charts if chart],
         verdict=verdict,
-        guesses=_guesses(checkpoint, pairs),
-        head=_sharpest_head(checkpoint, pairs),
         command=command,
         settings=json.dumps(recipe.content(), indent=2, ensure_ascii=False),
         versions=f"{', '.join(versions)}, {platform.system()} {platform.machine()}",
@@ -108,13 +99,6 @@ def _template() -> Template:
         loader=FileSystemLoader(ASSETS, encoding="utf-8"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     return environment.get_template("report.html")
-
-
-def _pairs(corpus: Corpus) -> list[tuple[str, str | None]]:
-    """Different pairs of neighbouring sentences, evenly spread over the text."""
-    read = islice((each for document in corpus.documents for each in zip(document, [*document[1:], None])), MOST_READ)
-    neighbours = list(dict.fromkeys(read))
-    return neighbours[:: max(2, math.ceil(len(neighbours) / PAIRS))]  # no sentence twice
 
 
 def _chart(
@@ -158,35 +142,3 @@ def _thinned(curve: Sequence[tuple[int, float]]) -> list[tuple[float, float]]:
     size = math.ceil(len(curve) / MOST_POINTS)
     groups = [curve[start : start + size] for start in range(0, len(curve), size)]
     return [tuple(sum(column) / len(group) for column in zip(*group)) for group in groups]
-
-
-def _guesses(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str | None]]) -> dict[str, Any] | None:
-    """Pairs of sentences whose words were masked one at a time, with each guess that was wrong."""
-    lines = [[*_guessed(checkpoint, *pair)] for pair in pairs]
-    asked = sum(map(len, lines))
-    right = sum(wrong is None for line in lines for _, wrong in line)
-    return {"lines": [line for line in lines if line], "asked": f"{asked:,}", "right": f"{right:,}"} if asked else None
-
-
-def _guessed(checkpoint: Checkpoint, text: str, after: str | None) -> Iterator[tuple[str, str | None]]:
-    """Each word of a pair, and the likeliest pieces where they are not its own. Too long a pair has none."""
-    swept: Sequence[SweptWord] = ()
-    with contextlib.suppress(InputError):
-        swept = sweep(checkpoint, text, after, top_k=1)
-    for each in swept:
-        guess = [likeliest[0][0] for likeliest in each.rivals]
-        yield each.word.text, None if guess == list(each.word.pieces) else " ".join(guess)
-
-
-def _sharpest_head(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str | None]]) -> dict[str, Any] | None:
-    """The head with the lowest entropy on the first pair that is short enough; None where none is."""
-    for text, after in pairs:
-        with contextlib.suppress(InputError):
-            maps = attention(checkpoint, text, after)
-            if len(maps.tokens) <= LONGEST:
-                entropy = head_facts(maps)["entropy"]
-                layer, head = divmod(int(entropy.argmin()), entropy.shape[1])
-                rows = [*zip(maps.tokens, maps.weights[layer, head].tolist())]
-                shown = {"tokens": maps.tokens, "rows": rows, "entropy": f"{entropy.min():.2f}"}
-                return {**shown, "layer": layer + 1, "head": head + 1}
-    return None

@@ -18,10 +18,8 @@ STANDARD_ERRORS = 4.3
 FEWEST, MOST_JUDGED = 8, 200  # held-out examples: that measure something, that are asked
 MARGIN = 0.05  # accuracies that differ by less count as alike
 MARGIN_RATIO = 0.1  # of other numbers, as a fraction of the first
-# A diverged model's guesses contain fewer nats about the words around them; those of other models contain over 8e-5.
-CONSTANT = 1e-5
 
-Memory = Literal["not asked", "diverged", "no better", "unmeasured", "memorised", "generalises", "both", "unclear"]
+Memory = Literal["not asked", "no better", "unmeasured", "memorised", "generalises", "both", "unclear"]
 Comparison = Literal["not asked", "no better", "saturated", "few seeds", "alike", "higher", "lower", "unclear"]
 
 
@@ -42,15 +40,12 @@ def exceeds(one: Tally, other: Tally) -> bool:
     return ways <= CHANCE * math.comb(asked, right)
 
 
-def judge_memory(seen: Tally, unseen: Tally | None, information: float) -> Memory:
-    """Whether a model memorises or generalises, by words of its training text and of held-out text, if there is any.
-
-    information: see `PartExam`.
-    """
+def judge_memory(seen: Tally, unseen: Tally | None) -> Memory:
+    """Whether a model memorises or generalises, by words of its training text and of held-out text, if there is any."""
     if not seen.asked:
         return "not asked"
     if not beats_baseline(seen):
-        return "diverged" if information < CONSTANT else "no better"
+        return "no better"
     if unseen is None or not unseen.asked:
         return "unmeasured"
     if exceeds(seen, unseen):

@@ -127,12 +127,9 @@ class Workspaces:
         listed: whether it is among the visitor's runs, or only for the caller, who removes it from `unlisted`."""
         return self._begin(space, self.service.finetune, recipe, start, parts, listed=listed)
 
-    def repeat(self, space: Workspace, run: Run, *, paused: bool = False, **changes: Any) -> Run:
-        """Start a run with the same settings, text and seed; it begins with the same weights, bit for bit.
-
-        paused: before its first step. changes: of its settings, as `Recipe.override` takes them. Raises RunError while
-        another run is active, or if the text is no longer kept.
-        """
+    def repeat(self, space: Workspace, run: Run) -> Run:
+        """Start a run with the same settings, text and seed; it begins with the same weights, bit for bit. Raises
+        RunError while another run is active, or if the text is no longer kept."""
         space.refuse_if_active()
         if run.job is None:
             raise RunError("The text of this run is no longer kept; start it from the form.")
@@ -141,8 +138,7 @@ class Workspaces:
             if not run.snapshots or run.snapshots[0].step:
                 raise RunError("The weights from which this run went on are no longer kept; start it from the form.")
             start = run.snapshots[0].checkpoint()
-        recipe = run.recipe.override(changes)
-        return self.start(space, recipe, text, run.recipe.seed, paused=paused, variant=variant, start=start)
+        return self.start(space, run.recipe, text, run.recipe.seed, variant=variant, start=start)
 
     def resume(self, space: Workspace, folder: Path, corpus: Corpus | None = None) -> Run:
         """Resume a saved run. Errors as for `start` and `TrainingService.resume`."""

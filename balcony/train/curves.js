@@ -2,7 +2,7 @@
 // shows the earlier ones too. Live points extend the chart, so that zoom and hover survive.
 
 import { toggle } from "../controls.js";
-import { changes, el, sized } from "../parts/elements.js";
+import { el, fill, sized } from "../parts/elements.js";
 import { say } from "../frame/page.js";
 import { saveMenu, saveText } from "../parts/downloads.js";
 import { colour } from "../colours.js";
@@ -18,9 +18,6 @@ const NOTES = /** @type {[text: string, at: number, right: number, down: number]
 const DOTTED = { solid: "dot", dash: "dashdot" };
 const SMOOTHING = 0.02; // time constant of the smoothing, as a fraction of the run's steps
 const NARROW = 450; // some notes would stand on each other, or on the curve
-const PLACES = [1, 0.7, 0.4]; // of the end of a baseline's name, as fractions of the width
-const [WIDTH, HEIGHT] = [240, 20]; // of such a name, in pixels
-const ALL = 1e6; // worse than all points
 const FEW = 200; // points in a zoomed part, of which the page asks for more
 const UNIFIED = 8; // runs whose numbers at a step fit into one box
 /** Kinds of files that are of the whole run. @type {Record<string, [name: string, hint: string]>} */
@@ -30,7 +27,6 @@ const WHOLE = {
 };
 const [LINE, NAMED] = [22, 230]; // pixels: the height of a line of the legend, about the width of a run's name
 
-/** Of a baseline's name: its end as a fraction of the width, its height in pixels. @typedef {{right: number, bottom: number, yanchor: string}} Place */
 /** @typedef {[step: number, ...values: (number | null)[]]} Point step, then the values of `options.series` */
 /** @typedef {{name: string, colour: string, isDotted: boolean, steps: number, points: Point[]}} OtherRun */
 /** @typedef {{more: () => void, between: (first: number, last: number) => Promise<Point[]>, file: (kind: string) => any}} Actions after the toggle "More curves"; the points between two steps; to save the numbers as a file or, with the title of a picture, `picture` */
@@ -50,7 +46,6 @@ function smoother(steps) {
 }
 
 export class Curves {
-  isSmooth = true;
   isLogarithmic = false;
   more = false;
   /** @type {{run: string, steps: number} | null} */
@@ -69,8 +64,7 @@ export class Curves {
   /** @type {Record<string, ReturnType<typeof smoother>>} */
   smoothers = {};
   queue = Promise.resolve();
-  areNewTexts = changes();
-
+  flat = el("p.b-empty"); // what the baselines are
   /**
    * `options`: the names of a point's numbers, the points of an example, which is shown before the first run, and the id of
    * the chart. Without `actions` the chart has only the curves of other runs.
@@ -82,7 +76,7 @@ export class Curves {
     this.box = /** @type {PlotlyBox} */ (
       el("div.b-chart.b-curves", { id: options.id ?? (actions ? "run-curves" : "other-curves") })
     );
-    root.append(this.box);
+    root.append(el("div.b-curves-frame", this.box, this.flat));
     if (actions) root.append(this.tools(actions));
     this.chart = newChart(
       this.box,
@@ -105,7 +99,6 @@ export class Curves {
     };
     return el(
       "div.b-toolbar",
-      toggle("Smoothed", (isSmooth) => this.change({ isSmooth }), { id: "curves-smooth", checked: "" }),
       toggle("Logarithmic loss", (isLogarithmic) => this.change({ isLogarithmic }), { id: "curves-log" }),
       toggle("More curves", all, { id: "curves-more" }),
       saveMenu({ id: "curves", what: "the run", kinds: ["png", "csv", "json", "html", "zip"], named: WHOLE }, file),
@@ -124,24 +117,29 @@ export class Curves {
   change(update) {
     this.inOrder(() => {
       Object.assign(this, update);
-      return this.show();
+      // A run is drawn with its first points: to draw an empty chart takes longer than they take to come.
+      return this.run && this.points.length === 0 ? null : this.show();
     });
   }
 
-  async show() {
-    await this.chart.show();
-    await this.nameBaselines();
+  show() {
+    const names = this.baselineNames.map((name, k) => [k > 0 && " · ", el("span", name)]);
+    this.box.classList.remove("is-empty");
+    fill(this.flat, names.length > 0 && ["Flat lines: ", names]);
+    return this.chart.show();
   }
 
-  /** Move names of baselines, which a curve may have reached, or whose lines the scale has moved. */
-  nameBaselines() {
-    const annotations = this.texts();
-    return this.areNewTexts(annotations) && this.chart.relayout({ annotations });
+  /** What the losses are to compare with. */
+  get baselineNames() {
+    return Object.values(this.baselines).map(({ label }) => label);
   }
 
   /** @param {{run: string, steps: number} | null} run null for none */
   begin(run) {
-    this.inOrder(() => delete this.box.dataset.points);
+    this.inOrder(() => {
+      delete this.box.dataset.points;
+      this.box.classList.add("is-empty");
+    });
     this.change({ run, points: [], held: [], baselines: {}, marked: null });
   }
 
@@ -159,10 +157,9 @@ export class Curves {
       this.box.dataset.points = `${this.points.length}`;
       if (wasDot) return this.show();
       const { data } = this.figure,
-        isGrowing = ({ kind }) => kind === "line" || (kind === "raw" && this.isSmooth),
+        isGrowing = ({ kind }) => kind === "line" || kind === "raw",
         growing = [...data.keys()].filter((index) => isGrowing(data[index].meta)),
         parts = growing.map((index) => this.part(data[index].meta, fresh));
-      this.nameBaselines();
       return this.chart.extend({ x: parts.map(([x]) => x), y: parts.map(([, y]) => y) }, growing);
     });
   }
@@ -232,15 +229,15 @@ export class Curves {
 
   /** What a trace shows of some points: [x, y]. @param {any} meta @param {Point[]} fresh */
   part({ series, kind, smoothed }, fresh) {
-    const { run, held, baselines, isSmooth } = this;
+    const { run, held, baselines } = this;
     if (this.isExample) fresh = this.options.example;
     if (kind === "baseline") {
       return run && baselines[series] ? [[0, run.steps], Array(2).fill(baselines[series].loss)] : [[], []];
     }
     const column = this.column(series),
-      source = kind === "held" ? held : kind === "raw" && !isSmooth ? [] : fresh;
-    if (smoothed && isSmooth) this.smoothers[series] ||= smoother(run?.steps ?? 100);
-    const smooth = smoothed && isSmooth ? this.smoothers[series] : (_, value) => value;
+      source = kind === "held" ? held : fresh;
+    if (smoothed) this.smoothers[series] ||= smoother(run?.steps ?? 100);
+    const smooth = smoothed ? this.smoothers[series] : (_, value) => value;
     return [source.map(([step]) => step), source.map((point) => smooth(point[0], point[column] ?? null))];
   }
 
@@ -252,7 +249,7 @@ export class Curves {
       own.map((trace) => {
         const { series } = trace.meta,
           column = this.column(series),
-          smooth = this.isSmooth ? smoother(steps) : (_, value) => value,
+          smooth = smoother(steps),
           dash = isDotted ? DOTTED[trace.line.dash] : trace.line.dash;
         return {
           ...trace,
@@ -275,102 +272,20 @@ export class Curves {
     return marked === null ? [] : [{ type: "line", yref: "paper", x0: marked, x1: marked, y0: 0, y1: 1, line }];
   }
 
-  /** Where a loss stands on its axis. @param {number} loss */
-  onAxis(loss) {
-    return this.isLogarithmic ? Math.log10(loss) : loss;
-  }
-
-  /** A function from a loss to how high it stands in its panel, and the height of that, in pixels. */
-  heights() {
-    const { margin, yaxis } = this.figure.layout,
-      [bottom, top] = yaxis.domain,
-      most = Math.max(...Object.values(this.baselines).map((each) => each.loss)),
-      [low, high] = this.box.layout?.yaxis.range ?? [0, most],
-      whole = (top - bottom) * (this.box.clientHeight - margin.t - margin.b),
-      heightOf = (/** @type {number} */ loss) => ((this.onAxis(loss) - low) * whole) / (high - low);
-    return /** @type {const} */ ([heightOf, whole]);
-  }
-
-  /** How bad a place of a name is: parts of the curves that it covers, and above all what is around the panel. @param {number} width of a name, as a fraction */
-  covered(width) {
-    const [heightOf, whole] = this.heights(),
-      height = sized(HEIGHT),
-      steps = this.run?.steps ?? 1;
-    // From each point to the next one, between the losses and their smoothed curve.
-    const parts = ["mlm_loss", "nsp_loss"].flatMap((series) => {
-      const smooth = smoother(steps),
-        values = this.points.map((point) => point[this.column(series)] ?? null),
-        pairs = values.map((value, k) => [value, smooth(this.points[k][0], value)]);
-      return pairs.map((pair, k) => {
-        const heights = [...pair, ...(pairs[k - 1] ?? [])].filter((each) => each !== null).map(heightOf);
-        const [from, to] = [Math.max(0, k - 1), k].map((index) => this.points[index][0] / steps);
-        return { from, to, low: Math.min(...heights), high: Math.max(...heights) };
-      });
-    });
-    return (/** @type {Place} */ { right, bottom }) => {
-      const isHidden = ({ from, to, low, high }) =>
-        to > right - width && from <= right && high >= bottom && low < bottom + height;
-      const isOut = bottom < 0 || bottom + height > whole;
-      return parts.filter(isHidden).length + ALL * Number(isOut);
-    };
-  }
-
-  /** The names of the baselines, together where they cover the least: each other, the curves; at the right if they can. */
-  labels() {
-    const shown = this.figure.data.filter(({ meta }) => meta.kind === "baseline" && this.baselines[meta.series]),
-      look = { xref: "paper", xanchor: "right", borderpad: 0, showarrow: false, bgcolor: "white" };
-    const { l, r } = this.figure.layout.margin,
-      width = sized(WIDTH) / Math.max(sized(WIDTH), this.box.clientWidth - l - r),
-      height = sized(HEIGHT),
-      [heightOf] = this.heights(),
-      covered = this.covered(width),
-      ends = new Set(PLACES.map((right) => Math.max(right, width))); // none begins left of the panel
-    /** @type {{bad: number, places: Place[]}[]} */
-    let ways = [{ bad: 0, places: [] }];
-    for (const { meta } of shown) {
-      const line = heightOf(this.baselines[meta.series].loss);
-      const own = [meta.side, meta.side === "top" ? "bottom" : "top"].flatMap((yanchor) =>
-        [...ends].map((right) => {
-          const place = { yanchor, right, bottom: yanchor === "bottom" ? line : line - height };
-          return { place, bad: covered(place) };
-        }),
-      );
-      ways = ways.flatMap((way) =>
-        own.map(({ place, bad }) => {
-          const isOn = (/** @type {Place} */ { right, bottom }) =>
-            Math.abs(right - place.right) < width && Math.abs(bottom - place.bottom) < height;
-          return { bad: way.bad + bad + 2 * ALL * way.places.filter(isOn).length, places: [...way.places, place] };
-        }),
-      );
-    }
-    const { places } = ways.reduce((best, way) => (way.bad < best.bad ? way : best));
-    return shown.map(({ meta: { series } }, k) => {
-      const { loss, label } = this.baselines[series],
-        { right: x, yanchor } = places[k];
-      return { ...look, text: label, x, y: this.onAxis(loss), yanchor, yshift: yanchor === "top" ? -2 : 2 };
-    });
-  }
-
   /** What the example's MLM loss means: at its start, in its middle, at its end. */
   notes() {
     const { example } = this.options,
-      look = { showarrow: true, arrowhead: 0, arrowcolor: colour("curve-other") };
+      font = this.isNarrow ? { size: sized(11) } : {},
+      look = { showarrow: true, arrowhead: 0, arrowcolor: colour("curve-other"), font };
     return NOTES.filter((_, index) => index !== 1 || !this.isNarrow).map(([text, at, ax, ay]) => {
       const [x, y] = example[Math.round(at * (example.length - 1))];
       return { ...look, x, y, text, ax, ay };
     });
   }
 
-  texts() {
-    const texts = this.isExample ? this.notes() : this.labels();
-    return this.isNarrow ? texts.map((text) => ({ ...text, font: { size: sized(11) } })) : texts;
-  }
-
   drawn() {
     const { run, held, others, isExample, isNarrow, isLogarithmic } = this,
-      { data, layout } = this.figure,
-      annotations = this.texts();
-    this.areNewTexts(annotations); // the next points move only what differs from these
+      { data, layout } = this.figure;
     this.smoothers = {};
     for (const trace of data) {
       const { kind } = trace.meta,
@@ -379,8 +294,7 @@ export class Curves {
       Object.assign(trace, kind === "line" ? { x: [0, ...x], y: [null, ...y] } : { x, y });
       if (isExample) trace.opacity = kind === "raw" ? 0 : document.body.matches(".dark") ? 0.9 : 0.45;
       if (kind === "held") trace.visible = held.length > 0;
-      if (trace.meta.smoothed && this.isSmooth)
-        trace.hovertemplate = trace.hovertemplate.replace("<extra>", ", smoothed<extra>");
+      if (trace.meta.smoothed) trace.hovertemplate = trace.hovertemplate.replace("<extra>", ", smoothed<extra>");
       // Of other runs alone, the colour tells the run, and the legend names what a dashed line is.
       if (others.length && !run) trace.line = { ...trace.line, color: colour("curve-other") };
     }
@@ -402,7 +316,7 @@ export class Curves {
       layout[axis].uirevision = `${layout.uirevision} ${isLogarithmic}`;
       if (isLogarithmic) Object.assign(layout[axis], { type: "log", rangemode: "normal", nticks: 4 });
     }
-    Object.assign(layout, { shapes: this.shapes(), annotations });
+    Object.assign(layout, { shapes: this.shapes(), annotations: isExample ? this.notes() : [] });
     this.wasNarrow = isNarrow;
     if (isNarrow) {
       for (const trace of data.filter(({ meta }) => meta.kind !== "other"))
@@ -421,7 +335,8 @@ export class Curves {
   /** @param {string} text @param {string} filename without its ending */
   picture(text, filename) {
     const size = { width: 1000, height: this.more ? 900 : 560, scale: 2 };
-    const title = { text: literal(text), font: { size: 15 }, x: 0, xref: "paper", y: 0.985, yanchor: "top" };
+    const below = this.baselineNames.length > 0 ? `<br><sup>Flat lines: ${this.baselineNames.join(" · ")}</sup>` : "",
+      title = { text: literal(text) + below, font: { size: 15 }, x: 0, xref: "paper", y: 0.985, yanchor: "top" };
     return this.inOrder(async () => {
       await this.chart.show(); // or the reason why there is none
       const { data, layout } = this.box,

@@ -34,7 +34,7 @@ export function view(root) {
   const ask = asking(root, async (/** @type {string} */ run, /** @type {number | null} */ step) => {
     const value = await answer("exam", run, step);
     paint(value);
-    announce("verdict", { run, step, text: value.verdict?.[0] ?? "", advice: value.advice ?? "" });
+    announce("verdict", { run, step, text: value.verdict?.[0] ?? "", hasMore: Boolean(value.hasMore) });
   });
   const isNew = changes();
   let statuses = 0; // of the run, so far

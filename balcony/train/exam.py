@@ -1,6 +1,5 @@
 """Memorising versus generalising: words of the training text and held-out words, beside always the same guess."""
 
-import functools
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +18,6 @@ from bert_core.config import DataConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.probes.exam import Tally
-from bert_core.runs.recipe import recipe_named, recipe_names
 from bert_core.runs.run import TRAINING, Run
 
 MOST_SENTENCES = 20_000  # of the held-out text, from its start
@@ -32,12 +30,8 @@ REPEATED = "{repeated:,} of them are in the training text too and are left out."
 UNKNOWN = "{unknown:,} of {tokens:,} held-out words are left out: they are [UNK] or not in the training text."
 VERDICTS = {
     "not asked": "No word of the training text could be asked.",
-    "diverged": "It gives the same answer at every position, whatever the words around it: this run has diverged. The "
-    "learning rate, up to {rate:g}, is probably too high.",
     "no better": "That is {seen} than always giving that answer: it has not learned from the words around, not yet or "
     "not at this learning rate, up to {rate:g}.",
-    "stands still": "That is {seen} than always giving that answer, and the loss has not fallen since the middle of "
-    "the run: the learning rate, up to {rate:g}, is probably too high.",
     "unmeasured": "{why}, so this cannot show whether it learned a rule or learned the text by heart.",
     "memorised": "It learned its own text by heart: on held-out words it is {unseen} than always giving that answer. A "
     "longer text of the same kind teaches more that carries over, and so do initial weights of a model that knows the "
@@ -50,11 +44,6 @@ VERDICTS = {
 ALL_USED, NONE_HELD = "All {sentences:,} sentences were used for training", "No held-out word could be asked"
 OWN = "{words.right:,} of {words.asked:,} hidden words of its own text"
 HELD = "{words.right:,} of {words.asked:,} of the held-out text"
-BEFORE = (
-    " At step {step:,} it filled in {words.right:,}; the MLM loss, a mean of {few} steps, was {was:.2f} then and is "
-    "{now:.2f} now."
-)
-ROSE = " The learning rate was high again after that step, so the loss rose at first."
 PAIRS = (
     "It judges {pairs.right:,} of {pairs.asked:,} pairs of {text} right: {how} than always answering “{constant}” "
     "({pairs.baseline:,})."
@@ -64,10 +53,7 @@ CURVE = (
     "the exam one at a time."
 )
 OTHERS = " and replaces some by others"
-SHORT = 40  # steps: in fewer, also a rate that is right seems to stand still
-FEW = 10  # steps: a loss is their mean
-RISE = 1.1  # times the loss, which are seen in the curve
-STILL = 0.98  # of the loss in the second quarter of a run: if the last quarter has more, the loss does not fall
+FEW = 10  # steps: the end of a curve is their mean
 ENOUGH = 0.9  # of the words right: more steps would teach little
 RULE = (
     f"At most {MOST_WORDS} words of each part are asked, each once. “Better” means that chance alone gives such a "
@@ -90,8 +76,8 @@ def exam_view(page: Page) -> gr.HTML:
 
 def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[str, Any]:
     """What the exam view shows: `text` on the parts and, unless a run in training is shown live (selected is None),
-    `step`, `verdict` (sentences), `advice` (what to do next: "longer", "slower" or ""), `rule`, `columns` and `rows` of
-    a name and (right, of how many) for each column.
+    `step`, `verdict` (sentences), `hasMore` (whether more steps may help), `rule`, `columns` and `rows` of a name and
+    (right, of how many) for each column.
     """
     prepared, found = run.job, space.checkpoint(run, selected)
     if prepared is None or is_finetuning(run) or found is None:
@@ -105,27 +91,17 @@ def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[
     parts = {"Training text": training}
     if held_out:
         parts["Held out"] = encode_corpus(held_out.part(0, MOST_SENTENCES), checkpoint.tokenizer)
-    examined = functools.partial(examine_part, training=training, longest=run.recipe.data.sequence_length)
+    config, longest = run.recipe.training, run.recipe.data.sequence_length
     with probe_lock:
-        results = {name: examined(checkpoint, part) for name, part in parts.items()}
-    config, shown = run.recipe.training, list(results.values())
+        shown = [examine_part(checkpoint, part, training, longest) for part in parts.values()]
     constant = "does not follow" if training.pair_labels is None else "the more frequent label"
-    rows, sentences, advice = [], [], ""
+    rows, sentences, has_more = [], [], False
     if config.mlm_weight:
         rows += _rows("Hidden words right", f"Always “{shown[0].frequent}”", [each.words for each in shown])
         steps = run.history()[:step]
         rate = max((row.learning_rate for row in steps), default=config.learning_rate)
-        losses = [row.mlm_loss for row in steps]
-        begun = max((part.start for part in config.parts if part.start < step), default=0)
-        earlier = space.checkpoint(run, begun) if begun else None
-        before = ""
-        if earlier and 0 < earlier[0] < step:  # else no step near the one where more were added is kept
-            with probe_lock:
-                before = _before(earlier[0], examined(earlier[1], training).words, losses)
-        before += _curve(shown[0].words, run.recipe.data, [row.mlm_accuracy for row in steps])
-        asked = run.recipe
-        usual = (recipe_named(asked.name) if asked.name in recipe_names() else asked).training.learning_rate
-        sentence, advice = _word_verdict(*shown, rate=rate, usual=usual, losses=losses, before=before)
+        curve = _curve(shown[0].words, run.recipe.data, [row.mlm_accuracy for row in steps])
+        sentence, has_more = _word_verdict(*shown, rate=rate, curve=curve)
         sentences.append(sentence)
     if config.nsp_weight:
         rows += _rows("Pairs judged right", f"Always “{constant}”", [each.pairs for each in shown])
@@ -134,7 +110,7 @@ def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[
         "text": _about(held_out, shown[1]) if held_out else nothing,
         "step": step,
         "verdict": sentences,
-        "advice": advice,
+        "hasMore": has_more,
         "rule": RULE,
         "columns": list(parts),
         "rows": rows,
@@ -160,12 +136,6 @@ def _about(held_out: Corpus, asked: PartExam) -> str:
     return " ".join(sentences)
 
 
-def _before(step: int, words: Tally, losses: Sequence[float]) -> str:
-    """Sentences on what the model did before more steps were added, beside what it does now."""
-    was, then, now = map(statistics.fmean, (losses[:step][-FEW:], losses[step:][:FEW], losses[-FEW:]))
-    return BEFORE.format(step=step, words=words, few=FEW, was=was, now=now) + ROSE * (then > RISE * was)
-
-
 def _curve(words: Tally, data: DataConfig, accuracies: Sequence[float]) -> str:
     """Why the curve ends lower than the exam, "" if it does not."""
     if not accuracies or words.right <= (statistics.fmean(accuracies[-FEW:]) + MARGIN) * words.asked:
@@ -173,42 +143,22 @@ def _curve(words: Tally, data: DataConfig, accuracies: Sequence[float]) -> str:
     return CURVE.format(share=data.mask_probability, others=OTHERS if data.random_share else "")
 
 
-def _stand_still(losses: Sequence[float]) -> bool:
-    """Whether the losses of a run have not fallen since its middle."""
-    n = len(losses) // 4
-    return len(losses) >= SHORT and statistics.fmean(losses[-n:]) > STILL * statistics.fmean(losses[n : 2 * n])
-
-
-def _word_verdict(
-    seen: PartExam,
-    unseen: PartExam | None = None,
-    *,
-    rate: float,
-    usual: float,
-    losses: Sequence[float] = (),
-    before: str = "",
-) -> tuple[str, str]:
-    """Sentences on the words, the counts first, and what to do next. usual: the learning rate of the recipe. losses:
-    of masked words, at each step. before: what it was before the steps added last, and what the curve says."""
+def _word_verdict(seen: PartExam, unseen: PartExam | None = None, *, rate: float, curve: str = "") -> tuple[str, bool]:
+    """Sentences on the words, the counts first, and whether more steps may help. rate: the highest. curve: why it ends
+    lower."""
     held = unseen.words if unseen and unseen.words.asked else None
-    verdict: str = judge_memory(seen.words, held, seen.information)
-    if verdict == "no better" and rate >= usual and _stand_still(losses):  # at a lower rate, more steps may help
-        verdict = "stands still"
+    verdict = judge_memory(seen.words, held)
     why = NONE_HELD if unseen else ALL_USED.format(sentences=seen.sentences)
     how = {"seen": _how(seen.words), "unseen": _how(held) if held else ""}
     sentence = VERDICTS[verdict].format(rate=rate, why=why, **how)
     if verdict == "not asked":
-        return sentence, ""
+        return sentence, False
     parts = [seen.words, *([held] if held else [])]
     counts = " and ".join(text.format(words=words) for text, words in zip((OWN, HELD), parts))
     constant = " and ".join(f"{words.baseline:,}" for words in parts)
     has_more = verdict != "memorised" and seen.words.right < ENOUGH * seen.words.asked
-    may_be_too_fast = verdict == "no better" and rate > usual and len(losses) >= SHORT
-    advice = "slower" if may_be_too_fast or verdict in ("diverged", "stands still") else "longer" if has_more else ""
-    return (
-        f"It fills in {counts}. (Always answering “{seen.frequent}” would fill in {constant}.){before} {sentence}",
-        advice,
-    )
+    said = f"It fills in {counts}. (Always answering “{seen.frequent}” would fill in {constant}.){curve} {sentence}"
+    return said, has_more
 
 
 def _pair_verdicts(parts: list[Tally], constant: str) -> list[str]:

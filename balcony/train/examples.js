@@ -1,10 +1,9 @@
 // Texts to choose by one press, for whoever has none at hand: a line for each language. A file that is dropped on the field
-// is read. What a person typed before is kept, also over a reload.
+// is read. What a person typed before is kept.
 
 import { button, el, roam } from "../parts/elements.js";
-import { keep, kept, say, visitor } from "../frame/page.js";
+import { say } from "../frame/page.js";
 
-const RESET = "The page was loaded again. The settings that you had changed are those of the recipe again.";
 const MOST_DROPPED = 1e6; // bytes that a field shows without a delay
 const NOT_DROPPED = "Choose “Upload a text file” for this file: it is large, or its encoding is not UTF-8.";
 
@@ -49,12 +48,7 @@ export function view(root, { options, trigger }) {
       if (dataTransfer.files.length) read(dataTransfer.files[0]);
     });
   const take = (/** @type {string} */ name) => trigger("chosen", { name, text: replace(!name) });
-  addEventListener("pagehide", () => {
-    keep("typing", visitor.token, isTyped);
-    replace(false);
-    keep("typed", visitor.token, typed);
-  });
-  const again = button("My text again", () => take(""), { id: "own-text-again" });
+  const again = button("My text again", () => take(""), { id: "own-text-again", class: "b-small is-away" });
   const paint = () => again.classList.toggle("is-away", !typed.length);
   const line = (/** @type {Line} */ [language, texts], /** @type {number} */ k) =>
     el(
@@ -66,11 +60,4 @@ export function view(root, { options, trigger }) {
   const lines = el("div.b-examples", options.texts.map(line));
   root.append(el("div.b-tools", el("b", "Or take an example"), again), lines);
   roam(lines, options.texts[0][1].length);
-  visitor.known.then(() => {
-    typed.push(...(kept("typed", visitor.token) ?? []));
-    paint();
-    if (kept("typing", visitor.token)) take("");
-    if (kept("changed", visitor.token)) say(RESET);
-    keep("changed", visitor.token, false);
-  });
 }

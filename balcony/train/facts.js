@@ -4,7 +4,7 @@ import { scrolling, table } from "../controls.js";
 import { el, fact, fill, note, notes, withTerms } from "../parts/elements.js";
 
 /** @typedef {[name: string, shape: string, count: string]} Parameter */
-/** @typedef {{facts: [name: string, text: string][], notes: string[], error?: string, first?: string[], longest?: string, kind?: string, follows?: boolean, few?: string, parameters?: Parameter[], card?: string, links?: [what: string, link: string][]}} Facts */
+/** @typedef {{facts: [name: string, text: string][], notes: string[], error?: string, first?: string[], longest?: string, kind?: string, follows?: boolean, parameters?: Parameter[], card?: string, links?: [what: string, link: string][]}} Facts */
 
 /** @param {Pick<Facts, "facts">} value */
 export function list({ facts }) {

@@ -93,9 +93,7 @@ class RunMonitor extends LiveRun {
   constructor(root, context) {
     super(context, dashboard(root));
     const { trigger, options } = context;
-    this.next = nextStep(this.board.line, options.story, (advice, steps) =>
-      trigger(advice, { run: this.run?.run, steps }),
-    );
+    this.next = nextStep(this.board.line, options.story, (steps) => trigger("longer", { run: this.run?.run, steps }));
     const sides = el("div.b-watch");
     root.append(sides);
     this.chart = new Curves(sides, options, {
@@ -123,13 +121,13 @@ class RunMonitor extends LiveRun {
       this.chart.mark(this.selected);
       this.showStep(this.run);
     });
-    on("verdict", ({ run: of, step, text, advice }) => {
+    on("verdict", ({ run: of, step, text, hasMore }) => {
       const { newest } = this;
       if (of !== this.run?.run || !newest || !hasEnded(newest.status)) return;
       if (step !== null && step !== newest.step) return; // of an earlier step, which is not what has become of the run
       this.verdict = text;
       this.board.show(newest, text);
-      this.next.show(newest, advice);
+      this.next.show(newest, hasMore);
     });
     // Another tab of this browser shows another run.
     addEventListener("storage", ({ key }) => key === "balcony-run" && trigger("elsewhere"));
@@ -165,7 +163,6 @@ class RunMonitor extends LiveRun {
     window.Balcony.buttons = [
       { interactive: !isActive }, // in the order in which balcony/train/tab.py has them
       { interactive: isActive, value: pause },
-      { interactive: status !== undefined },
       { interactive: isActive },
       { interactive: isActive && isSlow },
       { placeholder: rate && `now ${rate}` },

@@ -34,7 +34,7 @@ def run_monitor(page: Page) -> gr.HTML:
 
     `.status` fires when the buttons of the run change, `.elsewhere` when another browser tab changed something,
     `.limits` when a teacher has changed the limits of runs, `.fill` with {"values"} for the form, `.longer` with
-    {"run", "steps"} when a person lets an ended run go on, `.slower` to start it with a smaller rate.
+    {"run", "steps"} when a person lets an ended run go on.
     """
 
     def board(asked: PageRequest, run_id: str, step: int | None, first: bool) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def run_monitor(page: Page) -> gr.HTML:
     story = sorted((*tab.story, tab.name) for tab in page.tabs if tab.story)
     return view(
         "train/monitor",
-        events=("status", "elsewhere", "limits", "fill", "longer", "slower"),
+        events=("status", "elsewhere", "limits", "fill", "longer"),
         options={"series": SERIES}
         | {"alone": workspaces.alone, "losses": workspaces.losses, "story": [[name, text] for _, text, name in story]}
         | {"example": json.loads((ASSETS / "example-curve.json").read_text(encoding="utf-8"))},
@@ -88,7 +88,7 @@ def baselines(corpus: Corpus, model: Snapshot) -> dict[str, dict[str, Any]]:
     unigram = frequency_loss(corpus, model.tokenizer)
     found = {
         "uniform": (math.log(vocabulary), f"uniform guess (ln {vocabulary} = {math.log(vocabulary):.2f})"),
-        "unigram": (unigram, "always guessing by word frequency"),
+        "unigram": (unigram, f"always guessing by word frequency ({unigram:.2f})"),
         "coin": (math.log(2), "coin toss (ln 2 = 0.69)"),
     }
     return {name: {"loss": round(loss, 4), "label": label} for name, (loss, label) in found.items()}

@@ -1,4 +1,4 @@
-// After a run: what its verdict advises, more steps, and one thing to do next.
+// After a run: more steps, and one thing to do next.
 
 import { button, disable, el } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
@@ -7,19 +7,18 @@ import { onPart, openTab, question } from "../frame/question.js";
 
 /**
  * @param {HTMLElement} root @param {[tab: string, text: string][]} story what to do next, in which tab
- * @param {(advice: string, steps?: number) => void} follow does it: "longer" for a number of steps, or "slower"
+ * @param {(steps: number) => void} train goes on
  */
-export function nextStep(root, story, follow) {
+export function nextStep(root, story, train) {
   let isOver = false,
     at = 0, // the step at which the run has ended
     left = 0; // steps of the run that it has not done
   const seen = () => kept("seen", visitor.token) ?? [],
     next = () => story.find(([tab]) => !seen().includes(tab));
   const go = button("", () => openTab({ tab: next()?.[0] }), { id: "next-step" }),
-    slower = button("Train again, learning rate ÷ 10", () => follow("slower"), { class: "b-next", id: "train-slower" }),
     steps = el("input", { type: "number", min: 1, "aria-label": "More steps", id: "more-steps", oninput: name }),
-    longer = button("", () => follow("longer", Number(steps.value)), { id: "go-on" }),
-    line = el("p.b-next-line", slower, steps, longer, go);
+    longer = button("", () => train(Number(steps.value)), { id: "go-on" }),
+    line = el("p.b-next-line", steps, longer, go);
   root.append(line);
   function name() {
     const { value, validity } = steps,
@@ -42,13 +41,12 @@ export function nextStep(root, story, follow) {
   });
   paint();
   return {
-    /** @param {{status: string, step: number, steps: number} | null} [news] of the run @param {string} [advice] "longer", "slower" or "" */
-    show(news, advice = "") {
+    /** @param {{status: string, step: number, steps: number} | null} [news] of the run @param {boolean} [hasMore] whether more steps may help */
+    show(news, hasMore = false) {
       isOver = news?.status === "finished" || news?.status === "stopped";
-      slower.hidden = advice !== "slower";
       // One of the buttons is the one to press.
-      longer.className = advice === "longer" ? "b-next" : "b-small";
-      go.className = advice ? "b-small" : "b-next";
+      longer.className = hasMore ? "b-next" : "b-small";
+      go.className = hasMore ? "b-small" : "b-next";
       paint();
       if (news?.step === at) return; // what a person has typed stays
       at = news?.step ?? 0;

@@ -38,11 +38,11 @@ const CURVES = {
   learning_rate: { name: "Learning rate", panel: RATE, of: OTHER, dash: "solid" },
   grad_norm: { name: "Gradient norm", panel: GRADIENT, of: OTHER, dash: "solid" },
 };
-/** Losses to compare with: of what, and on which side of the line its name begins. @type {[series: string, of: Subject, side: string][]} */
+/** Losses to compare with, and of what. @type {[series: string, of: Subject][]} */
 const BASELINES = [
-  ["uniform", MLM, "bottom"],
-  ["unigram", MLM, "top"],
-  ["coin", NSP, "bottom"],
+  ["uniform", MLM],
+  ["unigram", MLM],
+  ["coin", NSP],
 ];
 
 const hover = (/** @type {string} */ name, /** @type {Panel} */ { digits }) => `${name} %{y:${digits}}<extra></extra>`;
@@ -76,9 +76,9 @@ function curve(series) {
 export function skeleton(series, more) {
   const shown = series.filter((each) => more || !CURVES[each].dash),
     panels = PANELS.filter((panel) => shown.some((each) => CURVES[each].panel === panel));
-  const baselines = BASELINES.map(([name, of, side]) => {
+  const baselines = BASELINES.map(([name, of]) => {
     const line = { color: colour(of.hue), width: 1, dash: "dot" };
-    return trace(name, "baseline", LOSS, of, { ...SILENT, line, meta: { series: name, kind: "baseline", side } });
+    return trace(name, "baseline", LOSS, of, { ...SILENT, line, meta: { series: name, kind: "baseline" } });
   });
   return { data: [...shown.flatMap(curve), ...baselines], layout: stacked(panels) };
 }

@@ -1,13 +1,9 @@
 """The exam of a part of a text, held out or not: some of its words and pairs, beside one constant answer, so that
 training text and held-out text can be compared."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from bert_core.data.batches import truncated_lengths
 from bert_core.data.encoding import IS_NEXT, EncodedCorpus
@@ -24,14 +20,10 @@ LABELLED_PAIRS = 256  # from the start of the part
 
 @dataclass(frozen=True)
 class PartExam:
-    """Answers to questions about a part of a text.
-
-    information: nats that the guesses contain about the words around them, the mean divergence of a guess from their
-    mean; nan without a word. unknown: tokens left out because they are [UNK] or not in the training text.
-    """
+    """Answers to questions about a part of a text. unknown: tokens left out because they are [UNK] or not in the
+    training text."""
 
     words: Tally  # beside always guessing `frequent`
-    information: float
     pairs: Tally  # beside always the more frequent label; of neighbours, NotNext
     frequent: str  # the most frequent token of the training text
     sentences: int  # in the part
@@ -56,14 +48,12 @@ def examine_part(checkpoint: Checkpoint, part: EncodedCorpus, training: EncodedC
     drawn = np.random.default_rng(0).permutation(known)[:MOST_WORDS]
     of_sentence, has_next = np.searchsorted(part.offsets, drawn, side="right") - 1, part.has_next
     questions = [_question_around(checkpoint, part, has_next, *each, longest) for each in zip(drawn, of_sentence)]
-    words, information = _ask(checkpoint, questions, frequent)
     labels = None if part.pair_labels is None else training.pair_labels
     constant_pair = labels is not None and bool((labels == IS_NEXT).mean() > 0.5)
     numbers, is_next = _new_pairs(part, ~repeated, labels is not None)
     pairs = [(ids_of(part, a), ids_of(part, b)) for a, b in numbers]
     return PartExam(
-        words=words,
-        information=information,
+        words=ask_words(checkpoint, questions, frequent),
         pairs=judge(checkpoint, pairs, is_next, constant_pair),
         frequent=token_text(checkpoint.tokenizer, frequent),
         sentences=len(part),
@@ -71,21 +61,6 @@ def examine_part(checkpoint: Checkpoint, part: EncodedCorpus, training: EncodedC
         tokens=len(tokens),
         unknown=len(tokens) - len(known),
     )
-
-
-def _ask(checkpoint: Checkpoint, questions: Sequence[Question], frequent: int) -> tuple[Tally, float]:
-    """The right guesses, and the `information` of a `PartExam`."""
-    mean = torch.zeros(checkpoint.tokenizer.get_vocab_size(), dtype=torch.float64)
-    entropy = 0.0
-
-    def see(scores: Tensor) -> None:
-        nonlocal mean, entropy
-        probabilities = scores.double().exp()
-        mean += probabilities / len(questions)
-        entropy += float(torch.special.entr(probabilities).sum()) / len(questions)
-
-    words = ask_words(checkpoint, questions, frequent, see)
-    return words, float(torch.special.entr(mean).sum()) - entropy if questions else math.nan
 
 
 def _question_around(

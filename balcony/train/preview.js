@@ -5,7 +5,6 @@ import { button, changes, el, fill, note, notes, presses } from "../parts/elemen
 import { KINDS } from "../parts/control.js";
 import { announce, on } from "../frame/page.js";
 import { onPart } from "../frame/question.js";
-import { runs } from "../compare/runs.js";
 import { list } from "./facts.js";
 
 /** @typedef {import("./facts.js").Facts} Facts */
@@ -61,7 +60,6 @@ export function view(root, { options, trigger }) {
       : error
         ? "This cannot start:"
         : "Not ready yet:";
-    runs.few = value.few ?? "";
     announce("refused", { text: error ?? "" });
     if (!isNew(value)) return; // what a person has unfolded stays
     fill(

@@ -3,19 +3,12 @@
 
 import { options, table, toggle } from "../controls.js";
 import { button, disable, draws, el, note, tools } from "../parts/elements.js";
-import { keep, on, visitor } from "../frame/page.js";
+import { on } from "../frame/page.js";
 
 const TYPING_MS = 300;
 
 /** @typedef {{name: string, id: string, label: string, info: string, range: string, choices: [value: string, text: string][]}} Setting */
 /** @typedef {{recipe: string, values: Record<string, string>, changed: Record<string, string>}} Held */
-
-/** The tables of Train and Fine-tune. @type {Settings[]} */
-const tables = [];
-addEventListener("pagehide", () => {
-  const isChanged = tables.some(({ held }) => Object.keys(held.changed).length > 0);
-  keep("changed", visitor.token, isChanged);
-});
 
 class Settings {
   /** @type {Held} */
@@ -40,7 +33,6 @@ class Settings {
     root.append(table([], rows, { class: "b-table b-settings", "aria-label": "Settings" }), tools(whole, this.undo));
     on("refused", ({ text }) => this.blame(text));
     on("kind", ({ kind }) => this.give("corpus.kind", kind, "anew"));
-    tables.push(this);
   }
 
   /** @param {Setting} setting */

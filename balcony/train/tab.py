@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import gradio as gr
 
 from balcony.frame.page import Page
 from balcony.frame.tab import Tab
-from balcony.handlers import FOLLOWING, MALFORMED, QUIET, on_error, sent
+from balcony.handlers import FOLLOWING, QUIET, on_error, sent
 from balcony.parts.notes import no_facts
 from balcony.server.workspace import NO_RUN_YET, Workspace
 from balcony.train.exam import exam_view
@@ -23,7 +22,6 @@ from balcony.train.form import (
     TrainingForm,
     begun,
     encoding_of,
-    select,
 )
 from balcony.train.monitor import monitor_value, rate_of, run_monitor
 from balcony.train.preview import Preview, preview
@@ -36,18 +34,9 @@ from bert_core.errors import BertCoreError, InputError, RunError
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import ACTIVE, Run
 
-AUTOMATIC, FULL_SPEED = 0, -1  # paces; others are steps a second
-PACES = [
-    ("Automatic pace", AUTOMATIC),
-    ("Full speed", FULL_SPEED),
-    ("20 steps a second", 20),
-    ("5 steps a second", 5),
-    ("1 step a second", 1),
-]
 FIRST_SENTENCES, SHOWN_CHARACTERS = 3, 300
-UNMEASURED = "a machine that does nothing else"
+FIRST_RUN_SECONDS = 10.0  # of a visitor's first run, so that it can be watched
 MOST_WATCHED = 100  # steps a second; a longer first run goes at full speed
-FIRST_RUN_SECONDS = 10.0  # of a visitor's first run at the automatic pace, so that it can be watched
 
 Updates = dict[gr.blocks.Block, Any]
 
@@ -70,7 +59,6 @@ class TrainTab:
                 self.monitor = run_monitor(page)
                 self._lay_out_changes()
                 exam_view(page)
-        self.filled_in = {*self.form.all, self.pace}
         self.live = [page.visitor, page.messages, self.monitor, page.frame]
         self._connect_form()
         self._connect_commands()
@@ -86,37 +74,32 @@ class TrainTab:
         self.start = gr.Button("Start", variant="primary", elem_id="start", min_width=90)
         self.pause = gr.Button("Pause", variant="primary", interactive=False, elem_id="pause", min_width=90)
         self.step = gr.Button("One step", elem_id="step", min_width=70)
-        self.reset = gr.Button("Reset", interactive=False, elem_id="reset", min_width=70)
         self.stop = gr.Button("Stop", interactive=False, elem_id="stop", min_width=70)
-        self.pace = select(PACES, AUTOMATIC, label="Pace", elem_id="pace", min_width=150)
         self.faster = gr.Button("Faster", interactive=False, elem_id="faster", min_width=80)
 
     def _connect_form(self) -> None:
         form, page = self.form, self.page
         shown = [*form.described, self.preview, page.messages]
-        form.connect(self.follow, self.filled_in, shown)
+        form.connect(self.follow, form.all, shown)
         for event in (page.demo.load, self.monitor.limits):
-            event(self.follow, self.filled_in, shown, **FOLLOWING)
-        for event in (form.settings.input, self.preview.stale, self.pace.input):
-            event(self.show_preview, self.filled_in, self.preview, **FOLLOWING)
+            event(self.follow, form.all, shown, **FOLLOWING)
+        for event in (form.settings.input, self.preview.stale):
+            event(self.show_preview, form.all, self.preview, **FOLLOWING)
         reading = no_facts(notes=["Reading the file…"])
         reads = form.uploaded.change(lambda path: reading if path else gr.skip(), form.uploaded, self.preview, **QUIET)
         reads = reads.then(encoding_of, form.uploaded, form.encoding, **FOLLOWING)
-        reads.then(self.follow, self.filled_in, shown, **FOLLOWING)
+        reads.then(self.follow, form.all, shown, **FOLLOWING)
 
     def _connect_commands(self) -> None:
         page, saved, live = self.page, self.saved, self.live
-        form = self.filled_in
+        form = self.form.all
         page.visitor.enter(self.show, page.visitor, live, **FOLLOWING)
-        self.start.click(self.start_run, {self.preview, *form}, [self.preview, *live], **QUIET)
-        self.step.click(self.one_step, {self.preview, *form}, [self.preview, *live], **QUIET)
+        self.start.click(self.start_run, form, live, **QUIET)
+        self.step.click(self.one_step, form, live, **QUIET)
         self._on_click(self.pause, lambda run: run.resume() if run.status == "paused" else run.pause())
-        self.reset.click(self.showing(self.repeat_paused), page.visitor, live, **QUIET)
         self._on_click(self.faster, lambda run: run.set_pace(None))
-        self.faster.click(lambda: FULL_SPEED, None, self.pace, **QUIET)
         self._on_click(self.change_rate, change_rate, self.rate)
         self.stop.click(self.stop_all, page.visitor, live, **QUIET)
-        self.pace.input(self.change_pace, [page.visitor, self.pace], live, **FOLLOWING)
         opens = saved.opened.upload(self.open_saved, {saved.opened, *form}, [saved.problem, *live], **QUIET)
         opens.then(lambda: None, None, saved.opened, **QUIET)
         parts = self.form
@@ -124,9 +107,8 @@ class TrainTab:
         follows = self.monitor.fill(on_error(page.say)(self.fill), form, filled, **QUIET).then
         follows(self.show_preview, form, self.preview, **FOLLOWING)
         self.monitor.longer(self.showing(more_steps), page.visitor, live, **QUIET)
-        self.monitor.slower(self.train_slower, form, {self.form.settings, *live}, **QUIET)
         self.monitor.elsewhere(self.show, page.visitor, live, **FOLLOWING)
-        buttons = [self.start, self.pause, self.reset, self.stop, self.faster, self.rate]
+        buttons = [self.start, self.pause, self.stop, self.faster, self.rate]
         self.monitor.status(None, None, buttons, js="() => Balcony.buttons", **QUIET)
 
     def _on_click(self, button: gr.Button, command: Callable[..., Any], *inputs: gr.components.Component) -> None:
@@ -188,18 +170,14 @@ class TrainTab:
                 found = preview(recipe, corpus, service.device, service.limits, start=filled.start)
         except BertCoreError as error:  # how the text was read stands above it
             return read | no_facts(with_labels(str(error)), [*map(without_options, error.notes)])
-        pace = self._pace(values, recipe)
-        counted = recipe.training
-        slowest = counted.total_steps / pace if pace and counted.epochs is None else 0.0
-        assumed = "the chosen pace" if slowest > found.seconds else UNMEASURED
-        found = dataclasses.replace(found, seconds=max(found.seconds, slowest))
-        return preview_value(found, corpus, assumed) | read | {"few": few_steps(filled, counted)}
+        if self._pace(values, recipe):
+            found = dataclasses.replace(found, seconds=max(found.seconds, FIRST_RUN_SECONDS))
+        return preview_value(found, corpus) | read
 
     def _pace(self, values: dict[Any, Any], recipe: Recipe) -> float | None:
-        """The pace of the next run with that recipe."""
+        """Steps a second of the next run with that recipe, None for full speed."""
         space = self.workspaces.lookup(values[self.page.visitor])
-        is_first = not (space and space.runs)
-        return pace_of(values[self.pace] or 0, recipe.training.total_steps if is_first else None)
+        return None if space and space.runs else pace_of_first(recipe.training)
 
     def follow(self, values: dict[Any, Any]) -> Updates:
         """Show the settings of the chosen recipe and the sizes of the text. The form asks for no more steps than the
@@ -236,10 +214,6 @@ class TrainTab:
     def start_run(self, values: dict[Any, Any], *, steps: bool = False) -> Updates:
         """Start a run; a form that can't be trained starts nothing and loses nothing. steps: only its first step."""
         space, filled = self.workspaces.enter(values[self.page.visitor]), self.form.read(values)
-        # A large file is previewed once. What the page claims of it is never sent back.
-        claim = values[self.preview] if isinstance(values[self.preview], dict) else {}
-        was_refused = bool(claim.get("error"))
-        dropped: list[str] = []
 
         def begin() -> None:
             recipe = filled.recipe()
@@ -251,18 +225,13 @@ class TrainTab:
             if steps:
                 run.step()
 
-        is_previewed = filled.source == UPLOADED and claim and not was_refused
-        shown = no_facts() if is_previewed else self._preview(filled, values)
-        problem = filled.missing or shown.get("error", "")
-        if filled.missing:
-            shown = no_facts(problem)
-        elif not problem:
+        problem, dropped = filled.missing, list[str]()
+        if not problem and filled.source != UPLOADED:  # a file may be large; its run tells why it cannot be trained on
+            problem = self._preview(filled, values).get("error", "")
+        if not problem:
             problem, dropped = begun(space, begin)
-            shown |= {"notes": [*dropped, *shown["notes"]]}
-        # An error of the preview, sent there again, might arrive after the preview of a newer value.
-        has_news = filled.missing or dropped or (was_refused and not shown.get("error"))
-        said = self.page.say(problem) if problem else {}
-        return {**({self.preview: shown} if has_news else {}), **said, **self.show(space.token)}
+        said = self.page.say(problem or dropped[0]) if problem or dropped else {}
+        return said | self.show(space.token)
 
     def one_step(self, values: dict[Any, Any]) -> Updates:
         """One step of the active run, or the first one of a new run."""
@@ -273,39 +242,10 @@ class TrainTab:
             return self.start_run(values, steps=True)
         return self.showing(lambda space: run.step())(token)
 
-    def repeat_paused(self, space: Workspace) -> None:
-        """Stop the current run and start one like it, paused before its first step."""
-        run = current_run(space)
-        run.stop()
-        self.workspaces.repeat(space, run, paused=True)
-
-    def train_slower(self, values: dict[Any, Any], event: gr.EventData) -> Updates:
-        """Start a run like an ended one, with a tenth of its learning rate. A form that asks for the rate which was too
-        high asks for the lower one from now on."""
-        form, rates = self.form, dict[float, float]()
-
-        def begin(space: Workspace) -> None:
-            run = space.run(sent(event, "run", str))
-            lower = slower(run.recipe.training, run.asked.training)
-            self.workspaces.repeat(space, run, **lower)
-            rates[run.recipe.training.learning_rate] = lower["training.learning_rate"]
-
-        shown, filled = self.showing(begin)(values[self.page.visitor]), form.read(values)
-        asked = on_error(lambda sentence: None)(lambda: filled.recipe().training.learning_rate)()
-        settings = form.describe(filled).get(form.settings)
-        if settings and asked in rates:
-            shown[form.settings] = settings | {"changed": {"training.learning_rate": f"{rates[asked]:g}"}}
-        return shown
-
     def stop_all(self, token: str) -> Updates:
         """Stop the active run and those that wait for it."""
         if space := self.workspaces.lookup(token):
             space.stop()
-        return self.show(token)
-
-    def change_pace(self, token: str, pace: float) -> Updates:
-        if (space := self.workspaces.lookup(token)) and (run := space.current_run):
-            run.set_pace(pace_of(pace))
         return self.show(token)
 
     def open_saved(self, values: dict[Any, Any]) -> Updates:
@@ -320,7 +260,6 @@ class TrainTab:
 
         def resume() -> None:
             run = resumed(functools.partial(self.workspaces.resume, space), path, own_text, limits)
-            run.set_pace(pace_of(values[self.pace] or 0))
             said.append(f"“{space.title(run.id)}” goes on where it was saved.")
 
         problem = begun(space, resume)[0] if path else ""
@@ -350,35 +289,10 @@ def change_rate(run: Run, typed: str) -> str:
     return f"The learning rate is {rate_of(run):g} from the next step on."
 
 
-def slower(training: OptimizerConfig, asked: OptimizerConfig) -> dict[str, Any]:
-    """The settings that give all parts of a training a tenth of their learning rates. Steps that a person has added to
-    those asked for are no part of their own, at whose start the rate would be high again."""
-    if training.parts and not asked.parts:
-        highest = max(training.learning_rate, *(part.learning_rate for part in training.parts))
-        return {"training.learning_rate": highest / 10, "training.steps": training.total_steps}
-    rates = {"training.learning_rate": training.learning_rate / 10}
-    parts = [part.content() | {"learning_rate": part.learning_rate / 10} for part in training.parts]
-    return rates | ({"training.parts": parts} if parts else {})
-
-
-def pace_of(chosen: float, steps_to_watch: int | None = None) -> float | None:
-    """Steps per second for a chosen pace, None for full speed. steps_to_watch: of a visitor's first run. Raises
-    InputError for none of PACES."""
-    if chosen not in [pace for _, pace in PACES]:
-        raise InputError(MALFORMED)
-    if chosen > 0:
-        return chosen
-    watched = (steps_to_watch or math.inf) / FIRST_RUN_SECONDS
-    return watched if chosen == AUTOMATIC and watched <= MOST_WATCHED else None
-
-
-def few_steps(filled: Filled, training: OptimizerConfig) -> str:
-    """That a person asks for fewer than half of the recipe's steps, so that an experiment may show nothing; else ""."""
-    if "training.steps" not in filled.settings.get("changed", {}) or training.epochs is not None:
-        return ""
-    asked, usual = training.total_steps, filled.own_recipe().training.total_steps
-    few = f"The form of the Train tab asks for {asked:,} steps, where the recipe takes {usual:,}. "
-    return few + "After so few, all models of an experiment may be alike." if 2 * asked < usual else ""
+def pace_of_first(training: OptimizerConfig) -> float | None:
+    """Steps a second of a visitor's first run, None for full speed."""
+    pace = training.total_steps / FIRST_RUN_SECONDS
+    return pace if training.epochs is None and pace <= MOST_WATCHED else None
 
 
 @functools.lru_cache(maxsize=64)  # every page begins with one, and every Start asks again
@@ -388,8 +302,8 @@ def _own_preview(recipe: Recipe, device: str, limits: Limits) -> tuple[Preview, 
     return preview(recipe, corpus, device, limits), corpus
 
 
-def preview_value(found: Preview, corpus: Corpus, assumed: str) -> dict[str, Any]:
-    """The sizes of a text and its first sentences, as the preview shows them. assumed: by the estimated time."""
+def preview_value(found: Preview, corpus: Corpus) -> dict[str, Any]:
+    """The sizes of a text and its first sentences, as the preview shows them."""
     return {
         "facts": [
             ["Sentences", f"{found.sentences:,}"],
@@ -400,7 +314,6 @@ def preview_value(found: Preview, corpus: Corpus, assumed: str) -> dict[str, Any
             ["Cut-off tokens", f"{found.cut_share:.1%}"],
             ["Parameters", f"{found.parameters:,}"],
             ["Estimated time", duration(found.seconds)],
-            ["Estimated for", assumed],
         ],
         "first": [*map(_cut, corpus.sentences[:FIRST_SENTENCES])],
         "notes": [*map(without_options, found.warnings)],

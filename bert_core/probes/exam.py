@@ -1,17 +1,15 @@
 """The exam: mask every word of a text once, and judge every ordered pair of its sentences, or every labelled pair."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from torch import Tensor
 
 from bert_core.config import check_seed
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import IS_NEXT, EncodedCorpus, encode_corpus
-from bert_core.errors import ignore
 from bert_core.probes.forward import require, word_scores
 from bert_core.probes.reading import Row, masked_row, pair_row, token_text
 from bert_core.probes.sentence_pairs import judge_pairs, label_pairs, window
@@ -77,19 +75,12 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
     )
 
 
-def ask_words(
-    checkpoint: Checkpoint, questions: Sequence[Question], frequent: int, see: Callable[[Tensor], None] = ignore
-) -> Tally:
-    """Mask one token at a time: the right guesses beside always `frequent`. see: is given the log-probabilities of all
-    tokens, (V,), for each question."""
+def ask_words(checkpoint: Checkpoint, questions: Sequence[Question], frequent: int) -> Tally:
+    """Mask one token at a time: the right guesses beside always `frequent`."""
     rows = [masked_row(checkpoint, row, position, position + 1) for row, position in questions]
     labels = np.array([row[0][position] for row, position in questions], np.int64)
-
-    def guess(_: int, scores: Tensor) -> int:
-        see(scores[0])
-        return int(scores[0].argmax())
-
-    guesses = word_scores(checkpoint, rows, [[position] for _, position in questions], guess)
+    places = [[position] for _, position in questions]
+    guesses = word_scores(checkpoint, rows, places, lambda _, scores: int(scores[0].argmax()))
     return _tally(np.array(guesses, np.int64) == labels, labels == frequent)
 
 

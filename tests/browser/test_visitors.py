@@ -356,7 +356,7 @@ def test_what_a_person_wrote_is_never_translated(chinese: Page, tmp_path: Path) 
         expect(page.locator(element).first).to_be_visible()
         if tab == "compare":
             page.locator("#runs-table input:enabled").first.check()
-            expect(page.locator("#runs-alike")).to_be_visible()
+            expect(page.locator("#other-curves .main-svg").first).to_be_visible()
         page.wait_for_timeout(700)
         assert page.evaluate(FOUND) == [], tab
         assert WORD in page.locator("body").inner_text()

@@ -36,10 +36,6 @@ def trained(tabs: Tabs) -> Iterator[Page]:
         yield page
 
 
-def choose_pace(page: Page, name: str) -> None:
-    page.locator("#pace select").select_option(name)
-
-
 def test_a_late_answer_does_not_hide_the_end_of_a_run(page: Page) -> None:
     change_setting(page, "steps", ENDLESS)
     start(page)
@@ -129,7 +125,6 @@ def test_curves_keep_their_points_in_every_display(trained: Page, complaints: li
     steps = page.evaluate(x, "mlm_loss")
     assert steps[-1] == 110
     assert steps == sorted(set(steps)), "no point twice"
-    page.get_by_label("Smoothed").uncheck()
     page.get_by_label("Logarithmic loss").check()
     page.get_by_label("More curves").check()
     page.wait_for_function(
@@ -230,9 +225,11 @@ def test_while_a_run_goes_on_a_chosen_step_and_a_selected_text_stay_and_the_slid
     wait_for_status(page, "Stopped")
 
 
-def test_a_paused_run_takes_a_new_learning_rate_and_an_ended_one_continues(page: Page) -> None:
+def test_a_paused_run_takes_a_new_learning_rate_and_an_ended_one_continues(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("balcony.train.tab.pace_of_first", lambda training: 1)
     change_setting(page, "steps", "12")
-    choose_pace(page, "1 step a second")
     start(page)
     page.set_viewport_size({"width": 1366, "height": 657})
     page.locator("#change-settings").click()
@@ -241,7 +238,6 @@ def test_a_paused_run_takes_a_new_learning_rate_and_an_ended_one_continues(page:
     expect(page.locator("#recipe")).to_be_visible()  # the form is folded by what the run is told, not by its field
     page.locator("#pause").click()
     wait_for_status(page, "Paused")
-    choose_pace(page, "5 steps a second")
     page.locator("#new-rate input").fill("0.0005")
     page.locator("#change-rate").click()
     expect_seen(page.locator(".b-message"), "The learning rate is 0.0005 from the next step on.", in_window=True)
@@ -253,6 +249,7 @@ def test_a_paused_run_takes_a_new_learning_rate_and_an_ended_one_continues(page:
     page.locator("#change-rate").click()
     expect_seen(page.locator(".b-message"), "The learning rate is 0.0004 from the next step on.", in_window=True)
     page.locator("#go-on").filter(has_text="Train the remaining ").click()
+    page.locator("#faster").click()
     wait_for_status(page, "Finished")
     expect(page.locator("#run-step")).to_have_text("12 of 12")
     page.get_by_label("More steps").fill("")

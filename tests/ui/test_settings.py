@@ -33,7 +33,7 @@ from balcony.train.form import (
 from balcony.train.form import typed as typed_text
 from balcony.train.preview import preview
 from balcony.train.settings import label_of, overrides, settings_value, values_of, with_labels
-from balcony.train.tab import AUTOMATIC, FIRST_RUN_SECONDS, FULL_SPEED, UNMEASURED, TrainTab, duration
+from balcony.train.tab import FIRST_RUN_SECONDS, TrainTab, duration
 from bert_core import load_recipe
 from bert_core.config import LOCAL, PUBLIC, Limits
 from bert_core.data.corpus import Corpus
@@ -206,7 +206,7 @@ def test_training_goes_on_from_the_shown_model_and_can_be_repeated(workspaces, s
     before = tiny_checkpoint.model.state_dict()
     assert all(torch.equal(each, before[name]) for name, each in run.snapshots[0].weights.items() if name in before)
     assert "went on from another model" in description(run)["missing"]
-    again = finished(workspaces.repeat(space, run, paused=False))
+    again = finished(workspaces.repeat(space, run))
     assert all(torch.equal(each, again.snapshots[-1].weights[name]) for name, each in run.snapshots[-1].weights.items())
     long = filled(typed(QUICK), initial=SHOWN_MODEL, shown=lambda: tiny_checkpoint)
     with pytest.raises(ConfigError, match="sequence_length 64 is more than the 17 positions"):
@@ -257,22 +257,21 @@ def test_an_estimated_time_is_said_in_its_unit(seconds: float, words: str) -> No
     assert duration(seconds) == words
 
 
-def test_the_estimated_time_counts_the_pace(workspaces, space) -> None:
+def test_the_estimated_time_of_the_first_run_is_that_in_which_it_can_be_watched(workspaces, space) -> None:
     with gr.Blocks() as demo:
         tab = TrainTab(open_page(demo, Answers(workspaces), []))
     form, short = tab.form, {"training.steps": "50"}
-    values: dict = dict.fromkeys(tab.filled_in) | {form.source: OWN_TEXT, form.recipe: QUICK.name, form.initial: RANDOM}
+    values: dict = dict.fromkeys(form.all) | {form.source: OWN_TEXT, form.recipe: QUICK.name, form.initial: RANDOM}
     values |= {form.settings: settings_value(QUICK) | {"changed": short}, tab.page.visitor: space.token}
 
-    def estimated(pace: float) -> list[str]:
-        return list(dict(tab.show_preview(values | {tab.pace: pace})["facts"]).values())[-2:]
+    def estimated() -> str:
+        return dict(tab.show_preview(values)["facts"])["Estimated time"]
 
-    watched = [f"about {FIRST_RUN_SECONDS:.0f} s", "the chosen pace"]
-    assert (estimated(1), estimated(AUTOMATIC)) == (["about 50 s", "the chosen pace"], watched)
-    assert estimated(FULL_SPEED)[1] == UNMEASURED
+    watched = f"about {FIRST_RUN_SECONDS:.0f} s"
+    assert estimated() == watched
     run = workspaces.start(space, QUICK.override({"training.steps": 2}), None, 0)
     wait(lambda: run.status == "finished")
-    assert estimated(AUTOMATIC) == estimated(FULL_SPEED) != watched
+    assert estimated() != watched
 
 
 def test_the_list_has_every_recipe_the_default_first_and_that_of_a_file_last(workspaces) -> None:

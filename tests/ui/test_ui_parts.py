@@ -531,7 +531,7 @@ def test_a_note_on_the_text_is_said_once() -> None:
     recipe = load_recipe("romeo-juliet")
     corpus = Corpus.from_text("w" * 300 + " one\ntwo three\n", "lines", "The text")
     assert len(corpus.notes) == 1
-    assert preview_value(preview(recipe, corpus), corpus, "")["notes"] == list(corpus.notes)
+    assert preview_value(preview(recipe, corpus), corpus)["notes"] == list(corpus.notes)
 
 
 def test_a_sentence_that_repeats_is_asked_once() -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from balcony.parts.verdicts import (
-    CONSTANT,
     MARGIN,
     Comparison,
     Memory,
@@ -69,9 +68,7 @@ def test_two_parts_are_compared_exactly() -> None:
     ],
 )
 def test_the_verdict_on_memorising(seen: Tally, unseen: Tally | None, verdict: Memory) -> None:
-    assert judge_memory(seen, unseen, information=1.0) == verdict
-    is_constant = judge_memory(seen, unseen, information=CONSTANT / 2)
-    assert is_constant == ("diverged" if verdict == "no better" else verdict)
+    assert judge_memory(seen, unseen) == verdict
 
 
 def answers(rng: np.random.Generator, chance: float, baseline: float = 0.1, asked: int = 200) -> Tally:
@@ -87,15 +84,15 @@ def shares(draw: Callable[[np.random.Generator], str]) -> dict[str, float]:
 
 
 def test_equal_parts_seldom_look_memorised_and_a_guesser_seldom_looks_trained() -> None:
-    equal = shares(lambda rng: judge_memory(answers(rng, 0.4), answers(rng, 0.4), 1.0))
+    equal = shares(lambda rng: judge_memory(answers(rng, 0.4), answers(rng, 0.4)))
     assert equal["memorised"] + equal["both"] <= 0.02
-    guesser = shares(lambda rng: judge_memory(answers(rng, 0.1), answers(rng, 0.1), 1.0))
+    guesser = shares(lambda rng: judge_memory(answers(rng, 0.1), answers(rng, 0.1)))
     assert guesser["no better"] >= 0.98
 
 
 def test_clear_differences_between_the_parts_are_found() -> None:
-    assert shares(lambda rng: judge_memory(answers(rng, 0.6), answers(rng, 0.3), 1.0))["both"] >= 0.95
-    assert shares(lambda rng: judge_memory(answers(rng, 0.6), answers(rng, 0.1), 1.0))["memorised"] >= 0.95
+    assert shares(lambda rng: judge_memory(answers(rng, 0.6), answers(rng, 0.3)))["both"] >= 0.95
+    assert shares(lambda rng: judge_memory(answers(rng, 0.6), answers(rng, 0.1)))["memorised"] >= 0.95
 
 
 def seeds(rng: np.random.Generator, number: Callable[[np.random.Generator], float]) -> Spread:
