@@ -28,8 +28,8 @@ def decode(
     """The text of a file, with a line feed at the end of each line and without characters that no one sees, and notes.
 
     name: for messages. encoding: one of ENCODINGS; without it, the text is UTF-8 or else what `likely_encoding` finds.
-    keeps_characters: leave out controls alone. Raises ConfigError for another encoding, and CorpusError with a place
-    that is no text."""
+    keeps_characters: leave out controls alone. Raises ConfigError for another encoding, and CorpusError if the file is
+    no text."""
     if encoding not in (None, *ENCODINGS):
         raise ConfigError(f"The encoding {encoding!r} is unknown; it can be one of: {', '.join(ENCODINGS)}.")
     notes = [f"Read as {encoding}."] if encoding else []
@@ -37,19 +37,14 @@ def decode(
         notes.append(
             f"It is not UTF-8 and was read as {encoding}; if letters are wrong, choose the encoding (--encoding)."
         )
-    place = ""
     try:
         text = data.decode(ENCODINGS.get(encoding or "", "utf-8-sig"))
-        text = text.replace("\r\r\n", "\n").replace("\r\n", "\n").replace("\r", "\n")
-        if "\0" in text:
-            place = f"line {text[: text.index(chr(0))].count(chr(10)) + 1}"
-    except UnicodeDecodeError as error:
-        place = f"byte {error.start}"
+    except UnicodeDecodeError:
+        text = "\0"
     with noting(notes):
-        if place:
-            raise CorpusError(
-                f"{name} is not plain text ({place}); save it as UTF-8 text, or choose its encoding (--encoding)."
-            )
+        if "\0" in text:
+            raise CorpusError(f"{name} is not plain text; save it as UTF-8 text, or choose its encoding (--encoding).")
+    text = text.replace("\r\r\n", "\n").replace("\r\n", "\n").replace("\r", "\n")
     text, unseen = re.subn(_CONTROLS if keeps_characters or text.isascii() else _UNSEEN, "", text)
     notes += [f"Controls and characters without width left out: {unseen:,}."] if unseen else []
     damaged = text.count("\ufffd")

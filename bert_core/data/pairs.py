@@ -84,13 +84,6 @@ class PairSampler:
         if long and not self._is_packed:
             lost = "lose their ends" if self.config.long_pairs == "crop" else "are left out"
             yield f"{long:,} of the {N:,} pairs of neighbours have more than {longest} tokens and {lost}."
-        short = self.config.short_length or longest
-        cut = int(((sizes > short - 3) & (sizes <= min(longest - 3, self._most_tokens))).sum())
-        if cut and not self._is_packed:
-            yield (
-                f"In the first steps, {cut:,} of the {N:,} pairs of neighbours have more than {short} tokens and lose "
-                "their ends."
-            )
         if pair_labels is not None:
             return
         rng = generator(self.seed, TRIAL_STREAM, 0)

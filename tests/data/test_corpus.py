@@ -71,24 +71,15 @@ def test_a_byte_order_mark_selects_the_encoding_and_a_note_names_it(encoding):
 
 
 @pytest.mark.parametrize(
-    ("data", "place"),
+    "data",
     [
-        (b"abc\x81", "byte 3"),
-        (b"one\nab\x00cd", "line 2"),
-        ("é\x00".encode(), "line 1"),
-        (b"\x89PNG\r\n\x1a\n", "byte 0"),
-        (b"BZhang wrote\xff", "byte 12"),
-        (gzip.compress(b"Hello there.\n", mtime=0), "byte 1"),
-        (lzma.compress(b"Hello there.\n"), "byte 0"),
-        (bz2.compress(b"Hello there.\n"), "byte 11"),
-        (b"a\xed\xa0\x80", "byte 1"),
-        (codecs.BOM_UTF8 + b"ab\x00", "line 1"),
-        (codecs.BOM_UTF8 + b"a\xff", "byte 1"),
-        (codecs.BOM_UTF16_LE + b"a\x00\x00\x00", "line 1"),
+        *(b"abc\x81", b"one\nab\x00cd", "é\x00".encode(), b"\x89PNG\r\n\x1a\n", b"BZhang wrote\xff", b"a\xed\xa0\x80"),
+        *(each.compress(b"Hello there.\n") for each in (gzip, lzma, bz2)),
+        *(codecs.BOM_UTF8 + b"ab\x00", codecs.BOM_UTF8 + b"a\xff", codecs.BOM_UTF16_LE + b"a\x00\x00\x00"),
     ],
 )
-def test_a_file_that_is_not_text_is_refused_with_its_place(data, place):
-    with pytest.raises(CorpusError, match=rf"the file is not plain text \({place}\)"):
+def test_a_file_that_is_not_text_is_refused(data):
+    with pytest.raises(CorpusError, match="the file is not plain text; save it as UTF-8 text, or choose"):
         Corpus.from_bytes(data)
 
 
@@ -133,10 +124,10 @@ def test_a_file_that_is_not_utf_8_is_read_as_what_it_likely_is(name, tmp_path):
 def test_an_encoding_is_one_of_a_list_and_fits_the_file():
     with pytest.raises(ConfigError, match="encoding 'punycode' is unknown; it can be one of: gbk, big5"):
         Corpus.from_bytes(b"abc", encoding="punycode")
-    with pytest.raises(CorpusError, match=r"is not plain text \(byte 4\)") as caught:
+    with pytest.raises(CorpusError, match="is not plain text") as caught:
         Corpus.from_bytes(b"abc\n\xff", encoding="euc_kr")
     assert caught.value.notes == ["Read as euc_kr."]
-    with pytest.raises(CorpusError, match=r"not plain text \(line 1\)"):
+    with pytest.raises(CorpusError, match="not plain text"):
         Corpus.from_bytes(b"a\x00", encoding="windows-1252")
 
 
@@ -144,7 +135,7 @@ def test_an_encoding_is_one_of_a_list_and_fits_the_file():
 def test_of_a_file_in_another_encoding_or_a_damaged_one_nothing_is_guessed(codec):
     with pytest.raises(CorpusError, match="not plain text"):
         Corpus.from_bytes("Größe, Über, été, élan".encode(codec))
-    with pytest.raises(CorpusError, match=r"not plain text \(byte 140\)"):
+    with pytest.raises(CorpusError, match="not plain text"):
         Corpus.from_bytes("été, ".encode() * 20 + b"\xe9t\xe9 ")
 
 

@@ -159,17 +159,6 @@ def test_pairs_that_are_too_long_are_counted(rule, lost):
     assert make_sampler(documents, sequence_length=9, long_pairs=rule).notes == ()
 
 
-def test_pairs_that_are_cut_in_the_first_steps_alone_are_counted_where_long_ones_are_dropped():
-    documents = [["a b c d e", "f g h i j k", "l m n o p", "q r", "s t"]]  # pairs of 11, 11, 7 and 4 tokens
-    settings = {"sequence_length": 13, "short_length": 8}
-    long = "2 of the 4 pairs of neighbours have more than 13 tokens and"
-    first = "In the first steps, {} of the 4 pairs of neighbours have more than 8 tokens and lose their ends."
-    assert make_sampler(documents, long_pairs="drop", **settings).notes == (f"{long} are left out.", first.format(1))
-    assert make_sampler(documents, long_pairs="crop", **settings).notes == (f"{long} lose their ends.", first.format(1))
-    roomy = make_sampler(documents, long_pairs="drop", sequence_length=14, short_length=14)
-    assert roomy.notes == ()
-
-
 def test_a_question_whose_answers_are_all_alike_has_other_questions_as_negatives():
     pairs = drawn(make_sampler([[f"is it a{i}", "yes"] for i in range(9)], batch_size=8), 50)
     assert (pairs.start_b[(pairs.label == NOT_NEXT)] % 2 == 0).mean() > 0.9
