@@ -22,7 +22,7 @@ from bert_core.errors import InputError
 from bert_core.probes.attention import AttentionMaps, head_facts, rollout, without_special
 
 Names = Sequence[Sequence[str]]  # of the heads of each layer, see `head_names`
-MAX_WEIGHTS = 4_000_000  # 12 layers of 12 heads over 166 tokens; a spreadsheet opens a million rows
+MAX_WEIGHTS = 2_000_000  # 12 layers of 12 heads over 117 tokens
 MOST_IN_THUMBNAIL = 64  # tokens; of more, a pixel shows the largest weight of several
 _SCRIPTS = ("attention/saved_page.js", "language/translator.js")  # the latter for a page saved in another language
 _IMPORT = re.compile(r'(\bfrom |\bimport[ (])"(\.[^"]*)"')
@@ -41,76 +41,64 @@ class View:
         return frame + 'style="width: 100%; height: 640px; resize: vertical; border: 0"></iframe>'
 
 
-def shown_layers(L: int, H: int, T: int, layer: int) -> range:
-    """All of L layers with H heads over T tokens or, where these have more weights than MAX_WEIGHTS, the layer with
-    this number. Raises InputError where one has more."""
-    if H * T * T > MAX_WEIGHTS:
+def check_size(L: int, H: int, T: int) -> None:
+    """Raises InputError where L layers with H heads have more than MAX_WEIGHTS weights over T tokens."""
+    if L * H * T * T > MAX_WEIGHTS:
         raise InputError(
-            f"A layer has {H * T * T:,} weights for this text; the page shows {MAX_WEIGHTS:,}. Shorten the text to "
-            f"{math.isqrt(MAX_WEIGHTS // H)} tokens."
+            f"The heads have {L * H * T * T:,} weights for this text; the page shows {MAX_WEIGHTS:,}. Shorten the text "
+            f"to {math.isqrt(MAX_WEIGHTS // (L * H))} tokens."
         )
-    return range(L) if L * H * T * T <= MAX_WEIGHTS else range(layer, layer + 1)
 
 
-def show(maps: AttentionMaps, names: Names | None = None, *, title: str = "Attention", layer: int = 0) -> View:
+def show(maps: AttentionMaps, names: Names | None = None, *, title: str = "Attention") -> View:
     """The Attention tab's view of one input, for a notebook, where it appears below the cell: all heads, and one of
     them large, as a map or as lines between words. `.html` is the page for a file; neither needs a network.
 
-    maps: what `attention` returns. names: what `head_names` returns, to label the heads. layer: from 0, the one that is
-    shown first, and alone where all have more weights than MAX_WEIGHTS. Raises InputError where one layer has more, and
-    for a layer that is missing."""
-    if not 0 <= layer < len(maps.weights):
-        raise InputError(f"There are {len(maps.weights)} layers, and no layer {layer}; they are counted from 0.")
-    question = {"head": (layer, 0), "heads": {}, "off": ()}
-    return View(title, attention_page(attention_values(maps, names, (layer, 0)), question, title))
+    maps: what `attention` returns. names: what `head_names` returns, to label the heads. Raises InputError for more
+    than MAX_WEIGHTS weights."""
+    question = {"head": (0, 0), "heads": {}, "off": ()}
+    return View(title, attention_page(attention_values(maps, names), question, title))
 
 
 def attention_values(
-    maps: AttentionMaps, names: Names | None = None, picked: tuple[int, int] = (0, 0), *, hide_special: bool = False
-) -> dict[str, object]:
-    """What the views draw: "grid", all heads, a byte for each weight, 255 times its root, which keeps small weights
-    visible; "detail", the picked layer with one head large; "layers", the weights of each. These have two bytes for a
-    weight, 65535 means 1.
+    maps: AttentionMaps, names: Names | None = None, *, hide_special: bool = False
+) -> dict[str, dict[str, object]]:
+    """What the views draw: "grid", all heads as small pictures of size x size, a byte for each weight, 255 times its
+    root, which keeps small weights visible; facts of each head, with the most that a fact can be where that is not 1;
+    and their names, "" for none. "detail", of all heads, of averages over each layer, and of rollout up to it, two
+    bytes for a weight, 65535 means 1.
 
-    picked: layer and head, from 0. hide_special: draw the words alone, see `without_special`; facts are those of the
-    whole input. Raises InputError where one layer has too many weights, see `shown_layers`."""
+    hide_special: draw the words alone, see `without_special`; facts are those of the whole input. Raises InputError
+    for more than MAX_WEIGHTS weights."""
     L, H, T, _ = maps.weights.shape
-    shown = shown_layers(L, H, T, picked[0])
-    some = slice(shown.start, shown.stop)
+    check_size(L, H, T)
 
     def seen(weights: Tensor) -> AttentionMaps:
         whole = dataclasses.replace(maps, weights=weights)
         return without_special(whole) if hide_special else whole
 
-    own, facts = seen(maps.weights[some]), head_facts(dataclasses.replace(maps, weights=maps.weights[some]))
-    averages = torch.stack([seen(layer).weights.mean(0) for layer in maps.weights])  # (L, T, T)
+    own = seen(maps.weights)
     size = math.ceil(len(own.tokens) / MOST_IN_THUMBNAIL)
     pictures = F.max_pool2d(own.weights, size, ceil_mode=True)
-    layers = [_two_bytes(layer) for layer in own.weights]
     grid = {
-        "first": shown.start,
-        "layers": len(shown),
-        "of": L,
+        "layers": L,
         "heads": H,
         "size": pictures.shape[-1],
         "weights": packed((pictures.sqrt() * 255).round().clamp(0, 255).byte()),
-        "facts": {name: _numbers(values) for name, values in facts.items()},
+        "facts": {name: _numbers(values) for name, values in head_facts(maps).items()},
         "most": {"entropy": round(math.log(T), 4)},
-        "names": (names or [[""] * H] * L)[some],
+        "names": names or [[""] * H] * L,
     }
     detail = {
         "tokens": own.tokens,
         "segments": own.token_type_ids,
-        "layer": picked[0],
-        "head": picked[1],
-        "first": shown.start,
+        "layers": L,
         "heads": H,
-        "weights": layers[picked[0] - shown.start],
-        "averages": _two_bytes(averages[some]),
-        "rollout": _two_bytes(seen(rollout(maps.weights)[some]).weights),
-        "mean": _two_bytes(averages.mean(0)),
+        "weights": _two_bytes(own.weights),
+        "averages": _two_bytes(own.weights.mean(1)),
+        "rollout": _two_bytes(seen(rollout(maps.weights)).weights),
     }
-    return {"grid": grid, "detail": detail, "layers": layers}
+    return {"grid": grid, "detail": detail}
 
 
 def attention_page(values: Mapping[str, object], question: Mapping[str, object], title: str) -> str:

@@ -171,7 +171,7 @@ class HeadBirths {
       values = points.map(([, value]) => value),
       at = { x: points.map(([step]) => placeOf(kept, step)) },
       loss = trace("Loss", "2", values, { color: colour("curve-mlm"), width: 2 }, at);
-    const data = [[...Array(layers).keys()].map(limit), headsOf(0, layers, heads).map(ofHead), loss].flat(2);
+    const data = [[...Array(layers).keys()].map(limit), headsOf(layers, heads).map(ofHead), loss].flat(2);
     return { data, layout: this.layout(this.value) };
   }
 

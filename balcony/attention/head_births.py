@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from balcony.attention.head_switches import batch_for, cost
-from balcony.attention.values import texts_and_layers
+from balcony.attention.values import shown_texts
 from balcony.frame.page_request import PageRequest
 from balcony.frame.shown_model import description
 from balcony.parts.export import Row, with_imports
@@ -75,7 +75,7 @@ def births(asked: PageRequest) -> dict[str, Any]:
     if (run := asked.pretraining) is None:
         return {"error": NO_RUN, "trains": True}
     checkpoint = asked.checkpoint
-    texts, _ = texts_and_layers(checkpoint, asked.question)
+    texts = shown_texts(checkpoint, asked.question)
     questions = _measured.setdefault(run, [])
     if (known := next((each for each in questions if each.texts == texts), None)) is None:
         has_cost = "mlm" not in checkpoint.missing and cost(checkpoint) <= WITH_COST
@@ -138,7 +138,7 @@ def birth_rows(value: dict[str, Any]) -> Iterator[Row]:
 def births_code(asked: PageRequest) -> str:
     """Python that trains the run again and finds the births of its heads."""
     run = asked.space.run(asked.question.model)
-    texts, _ = texts_and_layers(asked.checkpoint, asked.question)
+    texts = shown_texts(asked.checkpoint, asked.question)
     known, words = description(run), ", ".join(repr(text) for text in texts if text)
     start = 'load_recipe("recipe.json"), read_corpus("text.txt")'  # of a text of one's own
     if "recipe" in known:

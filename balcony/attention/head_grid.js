@@ -1,31 +1,17 @@
 // All attention heads as small pictures. The weights come once, as bytes; each head is a button with its picture, in a frame
-// of the colour of its fact, so that 144 heads can be pressed, named and reached with the keyboard.
+// of the colour of its fact, or with what changes without it, so that 144 heads can be pressed, named and reached with the
+// keyboard.
 
-import { colours, legend, pixels } from "../colours.js";
-import { keepingFocus, numbered, options, select } from "../controls.js";
-import { button, disable, draws, el, fill, note, notes, roam, tools } from "../parts/elements.js";
-import { bytesOf } from "../parts/numbers.js";
-import { latest } from "../frame/page.js";
-import { ask, question } from "../frame/question.js";
-import { choose, draw, drawn, grid, headOf, headsOf, isOff, nearest, onChange } from "./heads.js";
+import { colours, effect, effectLegend, legend, pixels } from "../colours.js";
+import { keepingFocus, options, select } from "../controls.js";
+import { button, draws, el, fill, note, notes, roam, tools } from "../parts/elements.js";
+import { bytesOf, headName, signed } from "../parts/numbers.js";
+import { latest, orError } from "../frame/page.js";
+import { question } from "../frame/question.js";
+import { choose, draw, drawn, headsOf, isOff, nearest, onChange } from "./heads.js";
 
 /** @import { Head } from "./heads.js" */
-/**
- * @typedef {object} Heads All heads of a model.
- * @property {number} first the number of the first layer, from 0
- * @property {number} layers that are shown
- * @property {number} of the layers of the model
- * @property {number} heads of a layer
- * @property {number} size rows and columns of a head's picture
- * @property {string} weights base64; a byte for each weight, 255 times its root
- * @property {Record<string, (number | null)[][]>} facts numbers by layer and head
- * @property {Record<string, number>} most the largest value that a fact can have, if that is not 1
- * @property {string[][] | null} names the pattern of each head, "" for none; null: they come later
- * @property {string} [unnamed] why they do not come
- * @property {string} [clear] a model to try where no head has a pattern, "" for none; a page that is saved does not say
- * @property {string[]} [notes]
- * @property {string} [caption]
- */
+/** @typedef {Record<string, any>} Heads see `attention_values` in bert_core/show.py; what comes later is kept there, too */
 
 /** @type {Record<string, string>} */
 const GLYPHS = { next: "→", previous: "←", same: "=", cls: "C", sep: "S", other: "⇄" };
@@ -48,32 +34,39 @@ const FACTS = {
   sep: "Weight on [SEP]",
   other: "Weight on the other sentence",
 };
-const ONE_LAYER = "One layer at a time is shown: all heads together have too many weights.";
+/** What changes when a head alone is switched off. @type {Record<string, string>} */
+const EFFECTS = {
+  word: "Change without it: the word's probability",
+  is_next: "Change without it: P(IsNext)",
+  loss: "Change without it: the MLM loss",
+};
+const NO_EFFECT = "Nothing to show: the model or the text has no such answer, or it would take minutes.";
+const EFFECT_HINT =
+  "A head helped if the probability is lower or the loss higher without it. Other heads can take over the part of one " +
+  "that is off: a small change does not show that it does nothing.";
 const LABEL_HINT =
   "A head is labelled if its weight there is at least 40% of the way from uniform to 1, and above that of 300 heads " +
   "with random weights.";
 
-/** Its place below a head that is sorted: the layer and the number. @param {Head} head */
-const shortOf = ([layer, head]) => `${layer + 1}.${head + 1}`;
+/** @param {string} name */
+const label = (name) => el("span.b-heads-label", { "aria-hidden": "true" }, name);
 
 /** @param {Head} head */
 function headButton([layer, head]) {
-  const badges = ["badge", "value", "off"].map((name) => el(`span.b-head-${name}`, { "aria-hidden": "true" })),
-    press = () => choose([layer, head]),
-    place = { "data-layer": layer, "data-head": head, "data-key": `${layer}.${head}` };
-  return button([el("canvas"), badges], press, { class: "b-head", ...place });
+  const badges = ["badge", "value", "off"].map((name) => el(`span.b-head-${name}`, { "aria-hidden": "true" }));
+  return button([el("canvas"), badges], () => choose([layer, head]), { class: "b-head" });
 }
 
 class HeadGrid {
   /** @type {Heads} */
-  value = /** @type {any} */ (null);
+  value = {};
   bytes = new Uint8Array();
-  built = ""; // the heads whose buttons are on the page, "" for none
-  choose = select("Colour the heads by", [], (fact) => draw({ fact, sorted: drawn().sorted && fact !== "" }));
-  layer = select("Layer", [], (layer) => ask({ head: [Number(layer), question.head[1]] }));
-  layerTool = el("label", "Layer ", this.layer);
-  sort = button("Sort", () => draw({ sorted: !drawn().sorted }));
-  tools = tools(this.layerTool, el("label", "Colour by ", this.choose), this.sort);
+  built = ""; // layers and heads whose buttons are on the page, "" for none
+  choose = select("Colour the heads by", [], (fact) => {
+    if (this.value.effects?.error) this.value.effects = null; // so that it is asked again
+    draw({ fact });
+  });
+  tools = tools(el("label", "Colour by ", this.choose));
   title = el("h3", { dir: "auto" });
   frame = el("div", { "data-painted": "", onrepaint: () => this.built && this.show() });
   key = el("div");
@@ -84,17 +77,24 @@ class HeadGrid {
     this.root = root;
     this.switches = options.switches;
     this.isSaved = !answer;
-    this.isBeside = options.beside;
+    this.isBeside = Boolean(options.beside);
     this.name = latest(async (/** @type {Heads} */ value) => {
-      const found = await answer?.("names", Boolean(this.isBeside)).catch(({ message }) => ({ error: message }));
-      if (value !== this.value || !found) return;
-      Object.assign(value, { names: found.names ?? null, unnamed: found.error });
-      this.show();
+      const found = answer && (await orError(answer("names", this.isBeside)));
+      this.add(value, { names: found?.names ?? null, unnamed: found?.error });
+    });
+    this.measure = latest(async (/** @type {Heads} */ value) => {
+      if (answer) this.add(value, { effects: await orError(answer("effects", this.isBeside)) });
     });
     onChange(() => this.built && this.show());
   }
 
-  /** @param {Heads & {error?: string} | null} next null: there is no such model, or no sentence */
+  /** What has come later belongs to these heads, unless others are shown by now. @param {Heads} value @param {Partial<Heads>} more */
+  add(value, more) {
+    Object.assign(value, more);
+    if (value === this.value) this.show();
+  }
+
+  /** @param {Heads | null} next null: there is no such model, or no sentence */
   draw(next) {
     if (!next?.size) {
       this.built = "";
@@ -102,106 +102,104 @@ class HeadGrid {
       fill(this.root, next?.error ? note(next.error, true) : !this.isBeside && !question.text.trim() && hint);
       return;
     }
-    const { first, of } = (this.value = next);
+    this.value = next;
     this.bytes = bytesOf(next.weights);
     if (!this.tools.isConnected) fill(this.root, this.title, this.tools, this.frame, this.key, this.notes);
-    const named = Object.entries(FACTS).filter(([fact]) => fact in next.facts);
-    options(this.choose, [["", "weights only"], ...named]);
-    options(this.layer, numbered(of), first);
-    fill(this.title, next.caption || (next.layers === of ? "All heads" : `Heads of layer ${first + 1} of ${of}`));
+    options(this.choose, [["", "weights only"], ...Object.entries(this.isSaved ? FACTS : { ...FACTS, ...EFFECTS })]);
+    fill(this.title, next.caption || "All heads");
     this.show();
     if (!next.names) this.name(next);
-    fill(this.notes, notes([...(next.layers < of ? [ONE_LAYER] : []), ...(next.notes ?? [])]));
+    fill(this.notes, notes(next.notes ?? []));
   }
 
-  /** The fact that colours the heads; only the second model has the one that compares two models. */
+  /** The fact that colours the heads. */
   get fact() {
     const { fact } = drawn();
-    return fact in this.value.facts ? fact : "";
-  }
-
-  get isSorted() {
-    return drawn().sorted && this.fact !== "";
+    return fact in FACTS || (fact in EFFECTS && !this.isSaved) ? fact : "";
   }
 
   get most() {
     return this.value.most[this.fact] ?? 1;
   }
 
-  /** @param {Head} head */
+  /** @param {Head} head @returns {number | null} */
   factOf([layer, head]) {
-    return this.fact ? this.value.facts[this.fact][layer - this.value.first][head] : null;
+    const all = this.fact in EFFECTS ? this.value.effects?.changes : this.value.facts;
+    return all?.[this.fact]?.[layer][head] ?? null;
   }
 
   /** @param {Head} head */
   patternOf([layer, head]) {
-    return this.value.names?.[layer - this.value.first][head] ?? "";
+    return this.value.names?.[layer][head] ?? "";
   }
 
   /** @param {Head} at */
   nameOf(at) {
     const number = this.factOf(at),
-      pattern = this.patternOf(at);
-    return (
-      `Layer ${at[0] + 1}, head ${at[1] + 1}${pattern ? `: ${PATTERNS[pattern]}` : ""}` +
-      (this.fact ? `. ${FACTS[this.fact]}: ${number === null ? "none" : number.toFixed(3)}` : "")
-    );
+      pattern = this.patternOf(at),
+      said = { ...FACTS, ...EFFECTS }[this.fact],
+      shown = number === null ? "none" : this.fact in EFFECTS ? signed(number, 4) : number.toFixed(3);
+    return headName(at) + (pattern && `: ${PATTERNS[pattern]}`) + (said ? `. ${said}: ${shown}` : "");
   }
 
-  headsInOrder() {
-    const { first, layers, heads } = this.value,
-      all = headsOf(first, layers, heads);
-    return this.isSorted ? all.sort((a, b) => (this.factOf(b) ?? -1) - (this.factOf(a) ?? -1)) : all;
-  }
-
-  /** Buttons for all heads, if other ones are on the page. */
+  /** Buttons for all heads, under their numbers and beside their layers, if other ones are on the page. */
   build() {
-    const heads = this.headsInOrder(),
-      { first, layers, heads: perRow } = this.value,
-      wanted = `${first}.${layers}.${perRow}.${this.isSorted ? heads.join(" ") : ""}`;
+    const { layers, heads } = this.value,
+      wanted = `${layers}.${heads}`;
     if (wanted === this.built) return;
     this.built = wanted;
-    const ofSorted = (/** @type {Head} */ head) => el("div", headButton(head), el("span.b-heads-label", shortOf(head)));
     const group = el(
-      this.isSorted ? "div.b-heads.is-sorted" : "div.b-heads",
+      "div.b-heads",
       { role: "group", "aria-label": "Attention heads" },
-      this.isSorted ? heads.map(ofSorted) : grid(heads, perRow, headButton),
+      ["Head", ...Array.from({ length: heads }, (_, head) => `${head + 1}`)].map(label),
+      headsOf(layers, heads).map((at) => [at[1] === 0 && label(`Layer ${at[0] + 1}`), headButton(at)]),
     );
-    group.style.setProperty("--heads", `${perRow}`);
-    roam(group, perRow);
+    group.style.setProperty("--heads", `${heads}`);
+    roam(group, heads);
     keepingFocus(this.frame, () => fill(this.frame, group));
   }
 
   show() {
-    const { layers, of, heads } = this.value,
-      chosen = nearest(of, heads),
+    const { layers, heads } = this.value,
+      all = headsOf(layers, heads),
+      chosen = nearest(layers, heads),
       painted = this.painter(),
       colour = colours();
+    if (this.fact in EFFECTS && !this.value.effects) {
+      this.value.effects = {};
+      this.measure(this.value);
+    }
     this.build();
     this.choose.value = this.fact;
-    this.layerTool.hidden = layers === of || this.isSaved;
-    disable(this.sort, !this.fact && "Choose another colour first: weights have no order.");
-    this.sort.ariaPressed = `${this.isSorted}`;
-    for (const item of this.frame.querySelectorAll("button")) {
-      const head = headOf(item),
-        number = this.factOf(head),
+    [...this.frame.querySelectorAll("button")].forEach((item, k) => {
+      const head = all[k],
         off = this.switches && isOff(head),
-        [canvas, badge, small, cover] = item.children;
-      painted(/** @type {HTMLCanvasElement} */ (canvas), head);
-      item.classList.toggle("has-fact", number !== null);
-      item.style.setProperty("--frame", number === null ? null : colour(number / this.most));
+        [canvas, badge, , cover] = item.children;
+      painted(/** @type {HTMLCanvasElement} */ (canvas), k);
+      this.colour(item, this.factOf(head), colour);
       item.title = item.ariaLabel = `${this.nameOf(head)}${off ? ". Switched off" : ""}`;
       cover.textContent = off ? "off" : "";
       item.ariaPressed = `${`${head}` === `${chosen}`}`;
       badge.textContent = GLYPHS[this.patternOf(head)] ?? "";
-      small.textContent = number?.toFixed(2) ?? "";
-    }
+    });
     fill(this.key, this.legends());
+  }
+
+  /** Show a head's fact as a frame, or what changes without it in the place of its weights. @param {HTMLElement} item @param {number | null} number @param {(level: number) => string} colour of a level */
+  colour(item, number, colour) {
+    const isEffect = this.fact in EFFECTS,
+      worse = this.fact === "loss" ? 1 : -1,
+      value = /** @type {Element} */ (item.querySelector(".b-head-value"));
+    item.classList.toggle("has-fact", number !== null && !isEffect);
+    item.classList.toggle("has-effect", isEffect);
+    const frame = number !== null && (isEffect ? effect(worse * number) : colour(number / this.most));
+    item.style.setProperty("--frame", frame || null);
+    value.textContent = number === null ? "" : isEffect ? signed(number, 3) : number.toFixed(2);
   }
 
   /** What frames and signs mean. */
   legends() {
-    const { names, unnamed } = this.value,
+    const { names, unnamed, effects } = this.value,
       ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => Number((part * this.most).toFixed(2)));
     /** @type {Map<string, number>} */
     const counts = new Map();
@@ -215,40 +213,32 @@ class HeadGrid {
         el("span", count === 1 ? "1 head" : `${count} heads`),
       ),
     );
-    const coming = el("p.b-empty", { "data-no-picture": "" }, "The heads get their names…"),
-      first = this.isSorted && this.headsInOrder()[0];
+    const coming = el("p.b-empty", { "data-no-picture": "" }, "The heads get their names…");
     return [
-      first &&
-        el(
-          "p.b-empty",
-          `Below each head: its layer and its number. ${shortOf(first)} is head ${first[1] + 1} of layer ${first[0] + 1}.`,
-        ),
-      this.fact && legend(`Frame: ${FACTS[this.fact]}`, ticks, (number) => number / this.most),
+      this.fact in FACTS && legend(`Frame: ${FACTS[this.fact]}`, ticks, (number) => number / this.most),
+      this.fact in EFFECTS && this.effectLegends(effects ?? {}),
       found.length > 0 && el("div.b-legend", found, el("span", LABEL_HINT)),
       !names && (unnamed ? note(unnamed, true) : coming),
-      names && !found.length && this.value.clear !== undefined && this.none(),
+      names && !found.length && el("p.b-empty", "No head of this model stands out in these sentences."),
     ];
   }
 
-  /** No head has a pattern. */
-  none() {
-    const { clear, layers, of } = this.value,
-      press = () => ask({ model: clear, step: null });
-    return [
-      el("p.b-empty", `No head of this ${layers === of ? "model" : "layer"} stands out in these sentences.`),
-      clear && tools(button(["Try ", el("bdi", clear)], press)),
-    ];
+  /** @param {{changes?: Record<string, number[][]>, error?: string}} effects nothing before they have come */
+  effectLegends({ changes, error }) {
+    if (error) return note(error, true);
+    if (!changes) return el("p.b-empty", { "data-no-picture": "" }, "Measuring…");
+    if (!(this.fact in changes)) return note(NO_EFFECT);
+    return [effectLegend((loss) => `${Math.abs(loss)}`), el("p.b-empty", EFFECT_HINT)];
   }
 
-  /** A function that paints a head's weights. */
+  /** A function that paints the weights of the head with a number. */
   painter() {
-    const { size, first, heads } = this.value,
+    const { size } = this.value,
       image = new ImageData(size, size),
       cells = new Uint32Array(image.data.buffer),
       shades = pixels();
-    return (/** @type {HTMLCanvasElement} */ canvas, /** @type {Head} */ [layer, head]) => {
-      const start = ((layer - first) * heads + head) * cells.length;
-      cells.forEach((_, cell) => (cells[cell] = shades[this.bytes[start + cell]]));
+    return (/** @type {HTMLCanvasElement} */ canvas, /** @type {number} */ k) => {
+      cells.forEach((_, cell) => (cells[cell] = shades[this.bytes[k * cells.length + cell]]));
       canvas.width = canvas.height = size;
       canvas.getContext("2d")?.putImageData(image, 0, 0);
     };

@@ -1,6 +1,5 @@
 // What the views of attention heads share. How heads are drawn is a part of the question, so that two models are shown alike.
 
-import { el } from "../parts/elements.js";
 import { has } from "../parts/numbers.js";
 import { ask, onPart, question } from "../frame/question.js";
 
@@ -8,12 +7,9 @@ import { ask, onPart, question } from "../frame/question.js";
 
 const FIRST = {
   active: /** @type {number[] | null} */ (null), // heads that are drawn as lines; null: the chosen one
-  mode: "map", // or "lines" or "average"
-  threshold: 0, // weights below it are hidden
-  filter: "all words", // which lines are drawn; see FILTERS in head_detail.js
-  mean: "heads", // or "all" or "rollout"
-  fact: "", // key of the fact that colours the heads, "" for none
-  sorted: false, // by that fact
+  mode: "map", // or "lines", "average" or "steps"
+  mean: "heads", // or "rollout"
+  fact: "", // what colours the heads, "" for nothing; see head_grid.js
 };
 const PARTS = ["head", "heads", "off"]; // of the question, that change how heads are drawn
 
@@ -45,21 +41,6 @@ export const onChange = (redraw) => onPart(PARTS, redraw);
 /** @param {Head} head */
 export const isOff = (head) => has(question.off, head);
 
-/** @param {string} name */
-const label = (name) => el("span.b-heads-label", { "aria-hidden": "true" }, name);
-
-/** All heads of some layers. @param {number} first the number of the first layer @param {number} layers @param {number} heads of a layer */
-export const headsOf = (first, layers, heads) =>
-  Array.from({ length: layers * heads }, (_, k) => /** @type {Head} */ ([first + Math.floor(k / heads), k % heads]));
-
-/**
- * The content of a grid of heads, under their numbers and beside their layers. @param {Head[]} all
- * @param {number} heads of a layer @param {(head: Head) => Node} item
- */
-export const grid = (all, heads, item) => [
-  ["Head", ...Array.from({ length: heads }, (_, head) => `${head + 1}`)].map(label),
-  all.map((head) => [head[1] === 0 && label(`Layer ${head[0] + 1}`), item(head)]),
-];
-
-/** The head of its button in a grid. @param {HTMLElement} item @returns {Head} */
-export const headOf = ({ dataset }) => [Number(dataset.layer), Number(dataset.head)];
+/** All heads of a model. @param {number} layers @param {number} heads of a layer */
+export const headsOf = (layers, heads) =>
+  Array.from({ length: layers * heads }, (_, k) => /** @type {Head} */ ([Math.floor(k / heads), k % heads]));

@@ -1,13 +1,13 @@
 // The entry of the page that is saved with a model's attention: the same two views, fed from the page itself.
 
-import { ask, onPart, question } from "../frame/question.js";
+import { ask } from "../frame/question.js";
 import { view as headDetail } from "./head_detail.js";
 import { view as headGrid } from "./head_grid.js";
 
 /** @param {string} id */
 const part = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
-const { grid, detail, layers, question: shown } = JSON.parse(part("data").textContent);
+const { grid, detail, question } = JSON.parse(part("data").textContent);
 /** @type {ViewContext} */
 const context = { options: { switches: true }, trigger() {}, setValue() {} };
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -15,11 +15,6 @@ const scheme = getComputedStyle(document.documentElement).colorScheme; // "light
 const follow = () => document.body.classList.toggle("dark", scheme === "dark" || (scheme !== "light" && dark.matches));
 dark.addEventListener("change", follow);
 follow();
-ask(shown);
-const show = headDetail(part("detail"), context);
-onPart(["head"], () => {
-  const [layer, head] = question.head;
-  show({ ...detail, layer, head, weights: layers[layer - detail.first] });
-});
+ask(question);
 headGrid(part("grid"), context)(grid);
-show(detail);
+headDetail(part("detail"), context)(detail);

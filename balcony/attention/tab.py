@@ -1,13 +1,14 @@
 """Attention: which words each head attends to."""
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
 
 from balcony.attention import values as attention
 from balcony.attention.head_births import birth_rows, births, births_code
-from balcony.attention.head_switches import head_switches
+from balcony.attention.head_switches import effect_rows, effects_code, effects_value, switches_value
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import TEXTS, Question
@@ -16,6 +17,7 @@ from balcony.frame.tab import Tab
 from balcony.handlers import on_error
 from balcony.parts.controls import control
 from balcony.parts.downloads import exporter
+from balcony.parts.export import Row
 from balcony.parts.notes import alone_note
 from balcony.server.probe_lock import probe_lock
 from balcony.views import hint, view, with_terms
@@ -24,12 +26,13 @@ from bert_core.storage.checkpoint import Checkpoint
 
 HINT = (
     "Attention shows which words a [[head]] attends to. It does not explain an answer: to see what an answer depends "
-    "on, switch a head off at its map or below, or click a word above to hide it."
+    "on, switch a head off above its map, colour the heads by what changes without each, or click a word above to hide "
+    "it."
 )
-CLEAR = "english-mini"  # a model with heads that stand out
+EFFECTS = ("word", "is_next", "loss")  # of switching a head off, by which heads are coloured
 LATER = {"names": None}  # the page asks for them
-GRID, DETAIL, BIRTHS = "attention-heads", "attention-map", "attention-births"  # elem_ids
-OTHER_GRID, OTHER_DETAIL = "attention-other-heads", "attention-other-map"
+GRID, DETAIL, SWITCHES = "attention-heads", "attention-map", "attention-switches"  # elem_ids
+OTHER_GRID, OTHER_DETAIL, BIRTHS = "attention-other-heads", "attention-other-map", "attention-births"
 NO_OTHER = {OTHER_GRID: None, OTHER_DETAIL: None}
 
 
@@ -51,9 +54,9 @@ def births_exporter(page: Page) -> dict[str, Any]:
 def lay_out(page: Page) -> None:
     with gr.Column(elem_id="attention-stage"):
         view("attention/head_grid", options={"switches": True}, elem_id=GRID)
-        view("attention/head_detail", options={"unfolds": True}, elem_id=DETAIL)
+        view("attention/head_switches", elem_id=SWITCHES)
+        view("attention/head_detail", options={"is_first": True}, elem_id=DETAIL)
         view("attention/head_births", options=births_exporter(page), elem_id=BIRTHS)
-        view("attention/unfolded_cell", elem_id="attention-cell")
         view("attention/head_grid", options={"beside": True}, elem_id=OTHER_GRID)
         view("attention/head_detail", elem_id=OTHER_DETAIL)
     info = "The remaining weights of each row are scaled to sum to 1."
@@ -64,18 +67,19 @@ def lay_out(page: Page) -> None:
         of="attention-stage",
         elem_id="attention-download",
         name="attention",
-        answer=weights,
+        answer=numbers,
         views=(GRID, OTHER_GRID),
-        rows=attention.weight_rows,
-        code=lambda asked: attention.attention_code(asked.checkpoint, asked.question),
+        rows=number_rows,
+        code=lambda asked: (effects_code if shows_effects(asked) else attention.attention_code)(
+            asked.checkpoint, asked.question
+        ),
         html=html,
     )
-    head_switches(page)
     views = (GRID, DETAIL, OTHER_GRID, OTHER_DETAIL)
     page.answer("heads", (*TEXTS, "hidden", "hide_special", "other"), views, show)
-    page.answer("layer", ("head",), (DETAIL, OTHER_DETAIL), show_layer, part_of="heads")
-    page.answers.add("names", names)
-    page.answers.add("unfold", unfold)
+    page.answer("switches", (*TEXTS, "hidden", "off"), (SWITCHES,), switches)
+    for function in (names, effects, unfold):
+        page.answers.add(function.__name__, function)
 
 
 TAB = Tab(
@@ -94,18 +98,13 @@ def unfold(asked: PageRequest, layer: int, head: int) -> dict[str, Any]:
 
 
 def show(asked: PageRequest) -> dict[str, Any]:
-    """All heads and one layer of them, of the model and of the one to compare with."""
+    """All heads, of the model and of the one to compare with."""
     question, model = asked.question, asked.model
     if not question.text.strip():
         return {GRID: None, DETAIL: None} | NO_OTHER
     first, notes = attention_of(model.checkpoint, question), alone_note(model.checkpoint, question.pair)
-    said = {"notes": notes, "caption": caption(model) if question.other else "", "clear": clear_model(asked)}
+    said = {"notes": notes, "caption": caption(model) if question.other else ""}
     return {GRID: first["grid"] | LATER | said, DETAIL: first["detail"], **show_beside(asked)}
-
-
-def clear_model(asked: PageRequest) -> str:
-    """A model to try where no head stands out; "" where there is none, or it is shown."""
-    return CLEAR if CLEAR in asked.workspaces.shipped_names and asked.question.model != CLEAR else ""
 
 
 @on_error(lambda sentence: NO_OTHER | {OTHER_GRID: {"error": sentence}})
@@ -113,19 +112,12 @@ def show_beside(asked: PageRequest) -> dict[str, Any]:
     """The two views of the model to compare with."""
     if (model := asked.other) is None:
         return dict(NO_OTHER)
-    second, said = attention_of(model.checkpoint, asked.question), {"caption": caption(model), "clear": ""}
-    return {OTHER_GRID: second["grid"] | LATER | said, OTHER_DETAIL: second["detail"]}
+    second = attention_of(model.checkpoint, asked.question)
+    return {OTHER_GRID: second["grid"] | LATER | {"caption": caption(model)}, OTHER_DETAIL: second["detail"]}
 
 
-def show_layer(asked: PageRequest) -> dict[str, Any]:
-    """One layer in detail, and its heads where one layer is shown at a time; else the grids mark the chosen head by
-    themselves."""
-    values = show(asked)
-    for grid in (GRID, OTHER_GRID):
-        shown = values[grid] or {}
-        if shown.get("of") == shown.get("layers"):
-            del values[grid]
-    return values
+def switches(asked: PageRequest) -> dict[str, Any]:
+    return {SWITCHES: switches_value(asked) if asked.question.text.strip() else None}
 
 
 def names(asked: PageRequest, beside: bool) -> dict[str, Any]:
@@ -134,18 +126,37 @@ def names(asked: PageRequest, beside: bool) -> dict[str, Any]:
     return {"names": attention.shown_names(model.checkpoint, asked.question) if model else []}
 
 
+def effects(asked: PageRequest, beside: bool) -> dict[str, Any]:
+    """The same for what changes without each head."""
+    model = asked.other if beside else asked.model
+    return effects_value(model.checkpoint, asked.question, asked.corpus) if model else {"changes": {}}
+
+
+def shows_effects(asked: PageRequest) -> bool:
+    """Whether the heads are coloured by what changes without them."""
+    return asked.question.heads.get("fact") in EFFECTS
+
+
 def attention_of(checkpoint: Checkpoint, question: Question, *, is_named: bool = False) -> dict[str, Any]:
     """What is shown of a model, when its turn has come."""
     with probe_lock:
         return attention.shown_attention(checkpoint, question, is_named=is_named)
 
 
-def weights(asked: PageRequest) -> dict[str, Any]:
-    """The weights of all heads, which the page gets with fewer digits."""
+def numbers(asked: PageRequest) -> dict[str, Any]:
+    """What changes without each head where the heads show that, else the weights of all heads, which the page gets
+    with fewer digits."""
     models = [asked.checkpoint, *([asked.other.checkpoint] if asked.other else [])]
-    with probe_lock:
-        found = [attention.weights_value(checkpoint, asked.question) for checkpoint in models]
+    if shows_effects(asked):
+        found = [effects_value(checkpoint, asked.question, asked.corpus) for checkpoint in models]
+    else:
+        with probe_lock:
+            found = [attention.weights_value(checkpoint, asked.question) for checkpoint in models]
     return dict(itertools.zip_longest((GRID, OTHER_GRID), found))
+
+
+def number_rows(value: dict[str, Any]) -> Iterator[Row]:
+    return effect_rows(value) if "changes" in value else attention.weight_rows(value)
 
 
 def html(asked: PageRequest) -> str:

@@ -1,6 +1,5 @@
 """The attention that a question asks for, of one model and of two, and Python code for it."""
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ from bert_core.errors import InputError
 from bert_core.probes.attention import SPECIAL, attention, head_names, without_special
 from bert_core.probes.reading import encode_text
 from bert_core.probes.stages import follow
-from bert_core.show import attention_values, packed, shown_layers
+from bert_core.show import attention_values, check_size, packed
 from bert_core.storage.checkpoint import Checkpoint
 
 
@@ -21,26 +20,23 @@ def shown_attention(checkpoint: Checkpoint, question: Question, *, is_named: boo
 
     is_named: with the names of the heads, which take much longer. Raises InputError for an empty or too long text.
     """
-    texts, layers = texts_and_layers(checkpoint, question)
-    names = head_names(checkpoint, *texts, layers=layers) if is_named else None
-    head = question.nearest_head(checkpoint)
-    return attention_values(attention(checkpoint, *texts), names, head, hide_special=question.hide_special)
+    texts = shown_texts(checkpoint, question)
+    names = head_names(checkpoint, *texts) if is_named else None
+    return attention_values(attention(checkpoint, *texts), names, hide_special=question.hide_special)
 
 
 def weights_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
-    """The attention of the layers and tokens that are shown, with all digits. first: number of the first layer."""
-    texts, layers = texts_and_layers(checkpoint, question)
-    maps = attention(checkpoint, *texts)
-    maps = dataclasses.replace(maps, weights=maps.weights[layers.start : layers.stop])
+    """The attention of the tokens that are shown, with all digits."""
+    maps = attention(checkpoint, *shown_texts(checkpoint, question))
     maps = without_special(maps) if question.hide_special else maps
     weights = maps.weights.double().round(decimals=6).tolist()
-    return {"tokens": maps.tokens, "token_type_ids": maps.token_type_ids, "first": layers.start + 1, "weights": weights}
+    return {"tokens": maps.tokens, "token_type_ids": maps.token_type_ids, "weights": weights}
 
 
 def weight_rows(value: dict[str, Any]) -> Iterator[Row]:
     """A row for each weight: layer, head, the token that attends and the token attended to, all counted from 1."""
     tokens = [*enumerate(value["tokens"], 1)]
-    for layer, heads in enumerate(value["weights"], value["first"]):
+    for layer, heads in enumerate(value["weights"], 1):
         for head, weights in enumerate(heads, 1):
             for (i, attends), row in zip(tokens, weights):
                 places = {"layer": layer, "head": head, "from_position": i, "from_token": attends}
@@ -49,26 +45,21 @@ def weight_rows(value: dict[str, Any]) -> Iterator[Row]:
 
 
 def shown_names(checkpoint: Checkpoint, question: Question) -> list[list[str]]:
-    """The names of the heads that `shown_attention` shows. Others may ask between two layers."""
-    texts, layers = texts_and_layers(checkpoint, question)
-    found = []
-    for layer in layers:
+    """The names of the heads. Others may ask between two layers."""
+    texts, found = shown_texts(checkpoint, question), list[list[str]]()
+    for layer in range(checkpoint.config.num_hidden_layers):
         with probe_lock:
             found.append(head_names(checkpoint, *texts, layers=range(layer, layer + 1))[layer])
     return found
 
 
-def texts_and_layers(checkpoint: Checkpoint, question: Question) -> tuple[tuple[str, str | None], range]:
-    """The texts with their hidden words as [MASK]s, and the layers whose heads are shown.
-
-    Raises InputError for an empty or too long text.
-    """
+def shown_texts(checkpoint: Checkpoint, question: Question) -> tuple[str, str | None]:
+    """The texts with their hidden words as [MASK]s. Raises InputError for an empty or too long text."""
     if not question.text.strip():
         raise InputError("There is no sentence yet; type or choose one first.")
     texts, config = mask_words(checkpoint, question)[0].texts, checkpoint.config
-    T = len(encode_text(checkpoint, *texts))
-    layer, _ = question.nearest_head(checkpoint)
-    return texts, shown_layers(config.num_hidden_layers, config.num_attention_heads, T, layer)
+    check_size(config.num_hidden_layers, config.num_attention_heads, len(encode_text(checkpoint, *texts)))
+    return texts
 
 
 def head_value(checkpoint: Checkpoint, question: Question, at: Head) -> dict[str, Any]:
@@ -86,7 +77,7 @@ def head_value(checkpoint: Checkpoint, question: Question, at: Head) -> dict[str
 
 def attention_code(checkpoint: Checkpoint, question: Question) -> str:
     layer, head = question.nearest_head(checkpoint)
-    texts_and_layers(checkpoint, question)  # or it raises
+    shown_texts(checkpoint, question)  # or it raises
     texts = mask_words(checkpoint, question)[0].texts_code
     return python_code(
         checkpoint,

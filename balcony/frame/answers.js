@@ -7,7 +7,7 @@ import { expect, lose, receive } from "../views.js";
 
 const REST_MS = 100; // between an answer and the next question of its kind
 
-/** @typedef {{tab: string, reads: string[], views: string[], part_of: string}} Answer to what it reads of the question */
+/** @typedef {{tab: string, reads: string[], views: string[]}} Answer to what it reads of the question */
 
 /**
  * @param {Record<string, Answer>} declared by name
@@ -48,11 +48,9 @@ export function answering(declared, change, missing) {
   return {
     /** Ask for the answers that are due. @param {any} now the question */
     answer(now) {
-      const names = due(now);
-      for (const name of names) {
-        const { views, part_of: whole, tab } = declared[name];
+      for (const name of due(now)) {
+        const { views, tab } = declared[name];
         asked[name] = parts(name, now);
-        if (names.includes(whole)) continue;
         if (!views.length) change(tab);
         else {
           expect(views, now.number);

@@ -31,9 +31,7 @@
  * @property {{run: string, step: number | null, text: string, hasMore: boolean}} verdict the exam of a run at a step, null for the newest, and whether more steps may help
  * @property {null} news the server has told of the run of the page
  * @property {null} runs the page shows another run, or its status changed
- * @property {string[]} effect what the heads that are off change: of which model, of what, and by how much; nothing where none is off
  * @property {null} renamed a run or a model has another name
- * @property {{head: [number, number], tokens: number, i: number, j: number}} unfold the computation of a weight of the attention map is to be shown
  * @property {null} language the page is about to be shown in another language
  * @property {null} chosen other runs are chosen for the curves
  */

@@ -94,28 +94,26 @@ class Page:
         reads: Sequence[str],
         views: Sequence[str],
         work: Callable[[PageRequest], dict[str, Any]],
-        *,
-        part_of: str = "",
     ) -> None:
         """Answer the question with values of views of this tab, by their elem_id: when the tab is open and one of the
         parts `reads` of the question has changed since.
 
         views: those that it always has a value of. Where `work` fails, the first of them gets the sentence under
-        "error", and the others None. part_of: the name of an answer that has these values too.
+        "error", and the others None.
         """
         failed = on_error(lambda sentence: dict.fromkeys(views) | {views[0]: {"error": sentence}})
         self.answers.add(name, failed(work))
-        self._declare(name, reads, views, part_of)
+        self._declare(name, reads, views)
 
     def changed(self, *reads: str) -> Callable[..., Any]:
         """A listener for a form of Gradio's controls in this tab: one of these parts of the question has changed."""
         assert self.tab is not None
-        self._declare(self.tab.name, reads, [], "")
+        self._declare(self.tab.name, reads, [])
         return getattr(self.bar, self.tab.name)
 
-    def _declare(self, name: str, reads: Sequence[str], views: Sequence[str], part_of: str) -> None:
+    def _declare(self, name: str, reads: Sequence[str], views: Sequence[str]) -> None:
         assert self.tab is not None
-        self.declared[name] = {"tab": self.tab.name, "reads": reads, "views": views, "part_of": part_of}
+        self.declared[name] = {"tab": self.tab.name, "reads": reads, "views": views}
 
     def lay_out(self) -> None:
         """Lay out the tabs. The question names the open one, whether the person opens it or the page."""

@@ -24,7 +24,7 @@ from browser_steps import (
 )
 from playwright.sync_api import Page, ViewportSize, expect
 
-from balcony.attention import tab, values
+from balcony.attention import values
 
 pages = importlib.import_module("bert_core.show")  # bert_core.show is the function of that name
 
@@ -35,8 +35,7 @@ LAPTOP: ViewportSize = {"width": 1366, "height": 657}  # without the bars of a b
 def page(shared: Page, complaints: list[str]) -> Page:
     show(shared, "attention", **FIRST)
     expect(shared.locator("#attention-map .b-map-title")).to_have_text("Layer 1, head 1")
-    expect(shared.locator("#attention-switches .b-switch")).to_have_count(8)
-    expect(shared.locator("#attention-switches tbody th").first).to_contain_text("juliet")
+    expect(shared.locator("#attention-switches")).to_contain_text("Probability of “juliet”")
     return shared
 
 
@@ -86,32 +85,25 @@ def test_the_word_of_a_row_is_pressed_and_the_map_says_what_rows_are(page: Page,
     page.set_viewport_size(VIEWPORT)
 
 
-def test_a_cell_says_its_weight_at_the_pointer_and_its_computation_beside_the_map(page: Page) -> None:
+def test_a_cell_says_its_weight_at_the_pointer_and_its_computation_below_the_map(page: Page) -> None:
     page.set_viewport_size(LAPTOP)
     detail, readout = page.locator("#attention-map"), page.locator("#attention-map .b-readout")
-    cells, computation = detail.locator("image"), page.locator(".b-computation")
+    cells, computation = detail.locator("image"), page.locator("#attention-map .b-unfolded")
     cells.hover(position={"x": 40, "y": 200})
     expect_seen(readout, re.compile(r" → .*: \d\.\d{3}$"))
     pointer, tip = cells.bounding_box(), readout.bounding_box()
     assert abs(tip["x"] - pointer["x"] - 40) < 60
     assert abs(tip["y"] - pointer["y"] - 200) < 60
-    page.evaluate("scrollTo(0, scrollY + document.querySelector('#attention-map').getBoundingClientRect().top)")
-    said, before = readout.inner_text(), cells.bounding_box()
+    said = readout.inner_text()
     cells.click(position={"x": 40, "y": 200})
     expect_seen(computation, said.split(":")[0])
     expect_seen(computation, "÷ √")
-    expect(computation.get_by_text("÷ √")).to_be_in_viewport()
-    assert cells.bounding_box() == before, "the map stays where it is"
-    assert computation.bounding_box()["x"] + computation.bounding_box()["width"] <= before["x"]
-    page.evaluate("scrollTo(0, 100)")
-    computation.get_by_role("button", name="Close the computation").click()
-    expect(computation).to_have_count(0)
-    expect(detail.get_by_role("application")).to_be_focused()
-    assert page.evaluate("scrollY") == 100, "the page stays where it is"
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("Enter")
-    expect(computation).to_be_visible()
-    page.keyboard.press("Escape")
+    expect(computation.locator("h3")).to_be_in_viewport()
+    detail.get_by_role("application").focus()
+    for key in ("ArrowDown", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    expect(computation).not_to_contain_text(said.split(":")[0])
+    page.locator("#attention-heads").get_by_role("button", name="Layer 2, head 1").click()
     expect(computation).to_have_count(0)
     page.set_viewport_size(VIEWPORT)
 
@@ -127,45 +119,37 @@ def test_a_map_is_no_higher_than_the_window(page: Page) -> None:
     page.set_viewport_size(VIEWPORT)
 
 
-def test_a_model_without_a_head_that_stands_out_names_another(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_without_a_head_that_stands_out_says_so(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(values, "shown_names", lambda *asked: [[""] * 4] * 2)
-    monkeypatch.setattr(tab, "clear_model", lambda asked: "romeo-juliet")
     show(page, "attention", **FIRST | {"hidden": "5"})
-    grid = page.locator("#attention-heads")
-    expect_seen(grid, "No head of this model stands out in these sentences.")
-    grid.get_by_role("button", name="Try romeo-juliet").click()
-    wait_for_question(page, model="romeo-juliet", tab="attention")
+    expect_seen(page.locator("#attention-heads"), "No head of this model stands out in these sentences.")
 
 
-def test_a_helpful_head_has_one_colour_on_one_scale(page: Page) -> None:
+def test_heads_show_what_changes_without_each(page: Page, tmp_path: Path) -> None:
     """The colour of a change depends on nothing else, so that -0.007 is not as dark as -0.139."""
-    heads = page.locator("#attention-switches .b-switch")
-    expect(heads.first).to_have_attribute("title", re.compile("change"))
-    shown = heads.evaluate_all("heads => heads.map(head => [head.title, head.style.getPropertyValue('--tint')])")
-    assert len(shown) == 8
-    for text, colour in shown:
-        change = float(text.split()[-1].replace("−", "-"))
-        percent = float(re.search(r"([\d.]+)%", colour).group(1))
-        assert percent == pytest.approx(60 * math.sqrt(abs(change)), abs=0.7)
-        if abs(change) >= 0.01:
-            assert ("more" in colour) == (change < 0), text
-
-
-def test_heads_are_sorted_by_a_fact_and_keep_their_names(page: Page) -> None:
     grid = page.locator("#attention-heads")
-    grid.get_by_role("combobox", name="Colour").select_option("Entropy (nats)")
-    grid.get_by_role("button", name="Sort").click()
-    labels = grid.locator(".b-head").evaluate_all("all => all.map(b => b.ariaLabel)")
-    values = [float(label.split(": ")[-1]) for label in labels]
-    assert values == sorted(values, reverse=True)
-    names = [" ".join(re.findall(r"\d+", label)[:2]) for label in labels]
-    expect(grid.locator(".b-heads .b-heads-label")).to_have_text([name.replace(" ", ".") for name in names])
-    expect_seen(grid, f"{names[0].replace(' ', '.')} is head {names[0].split()[1]} of layer {names[0].split()[0]}.")
-    grid.get_by_role("button", name="Layer 2, head 3").click()
-    expect(page.locator("#attention-map .b-map-title")).to_have_text("Layer 2, head 3")
+    heads = grid.locator(".b-head.has-effect")
+    for fact, name in (("word", "the word's probability"), ("is_next", "P(IsNext)"), ("loss", "the MLM loss")):
+        grid.get_by_role("combobox", name="Colour").select_option(f"Change without it: {name}")
+        wait_for_question(page, heads=json.dumps({"fact": fact}, separators=(",", ":")))
+        expect(grid).not_to_contain_text("Measuring…")
+        shown = heads.evaluate_all("heads => heads.map(head => [head.title, head.style.getPropertyValue('--frame')])")
+        assert len(shown) == 8
+        for text, colour in shown:
+            change = float(text.split()[-1].replace("−", "-"))
+            percent = float(re.search(r"([\d.]+)%", colour).group(1))
+            assert percent == pytest.approx(60 * math.sqrt(abs(change)), abs=0.7)
+            if abs(change) >= 0.01:
+                assert ("more" in colour) == ((change < 0) != (fact == "loss")), text
+    expect_seen(heads.first.locator(".b-head-value"), re.compile(r"\d\.\d{3}"))
+    saved = json.loads(download(page, "#attention-download-json", tmp_path, "attention.json"))
+    assert saved["changes"]["loss"][1][3] == pytest.approx(float(shown[7][0].split()[-1].replace("−", "-")), abs=1e-4)
+    type_sentence(page, "", "pair")
+    grid.get_by_role("combobox", name="Colour").select_option("Change without it: P(IsNext)")
+    expect_seen(grid.locator(".b-note").first, "the model or the text has no such answer")
 
 
-def test_lines_are_toggled_isolated_filtered_and_kept(page: Page) -> None:
+def test_lines_are_toggled_and_kept(page: Page) -> None:
     mode(page, "Lines")
     detail = page.locator("#attention-map")
     paths = detail.locator(".b-lines path")
@@ -175,21 +159,14 @@ def test_lines_are_toggled_isolated_filtered_and_kept(page: Page) -> None:
     detail.get_by_role("button", name="Head 3").click()
     expect(detail.locator(".b-map-title")).to_have_text("Layer 1, heads 1, 3")
     assert paths.evaluate_all(colours) == 2
-    detail.get_by_role("button", name="Head 4").dblclick()
-    expect(detail.locator(".b-map-title")).to_have_text("Layer 1, head 4")
-    strokes = "all => all.map(path => path.getAttribute('d').split('M').length - 1).reduce((a, b) => a + b, 0)"
-    whole = paths.evaluate_all(strokes)
-    parts = 0
-    for name in ("A → A", "A → B", "B → A", "B → B"):
-        detail.get_by_role("combobox", name="Lines").select_option(name)
-        parts += paths.evaluate_all(strokes)
-    assert parts == whole
-    detail.get_by_role("combobox", name="Lines").select_option("all words")
+    detail.get_by_role("button", name="Head 1").click()
+    expect(detail.locator(".b-map-title")).to_have_text("Layer 1, head 3")
+    assert paths.evaluate_all(colours) == 1
     word = detail.get_by_role("group", name="Words that attend").get_by_role("button").nth(2)
     word.focus()
     page.keyboard.press("Enter")
     expect(word).to_have_attribute("aria-pressed", "true")
-    starts = "all => [...new Set(all.flatMap(path => path.getAttribute('d').match(/M0 [0-9.]+/g)))].length"
+    starts = "all => [...new Set(all.map(path => path.getAttribute('d').match(/M0 [0-9.]+/)[0]))].length"
     assert paths.evaluate_all(starts) == 1
     weights = detail.locator(".b-line-side:not(.is-left) .b-line-weight").all_inner_texts()
     assert sum(float(weight or 0) for weight in weights) == pytest.approx(1, abs=0.1)
@@ -230,66 +207,59 @@ def test_averages_and_rollout(page: Page) -> None:
     detail = page.locator("#attention-map")
     title, over = detail.locator(".b-map-title"), detail.get_by_role("combobox", name="Average")
     expect(title).to_have_text("Layer 1, mean of its heads")
-    over.select_option("all heads and layers")
-    expect(title).to_have_text("Mean of all heads and layers")
     over.select_option("rollout up to the layer")
     page.get_by_role("button", name="Layer 2, head 1").click()
     expect(title).to_have_text("Rollout up to layer 2")
 
 
 def test_a_head_is_switched_off_and_on_again(page: Page) -> None:
-    panel = page.locator("#attention-switches")
-    head = panel.get_by_role("button", name="Switch off head 2 of layer 1")
-    before = panel.locator("tbody tr").first.locator("td").first.inner_text()
-    head.focus()
+    panel, grid = page.locator("#attention-switches"), page.locator("#attention-heads")
+    answers = panel.get_by_role("status").locator("span")
+    before = answers.all_inner_texts()
+    assert [re.sub(r"[\d.]+$", "", each) for each in before] == [
+        "Probability of “juliet” at its position: ",
+        "P(IsNext) of the pair: ",
+        "MLM loss on the corpus: ",
+    ]
+    grid.get_by_role("combobox", name="Colour").select_option("Change without it: the word's probability")
+    head = grid.get_by_role("button", name="Layer 1, head 2")
+    expect(head).to_have_attribute("title", re.compile("probability: .*\\d"))
+    head.click()
+    switch = panel.get_by_role("button", name=re.compile("Switch this head o"))
+    switch.focus()
     page.keyboard.press("Enter")
-    expect(head).to_have_attribute("aria-pressed", "true")
-    expect(panel.locator("thead")).to_contain_text("Without 1 head")
-    cells = panel.locator("tbody tr").first.locator("td")
+    expect_seen(panel, "Without 1 head", in_window=True)
     wait_for_answer(panel)
-    assert cells.nth(0).inner_text() == before
+    expect_seen(head.locator(".b-head-off"), "off")
+    expect(answers.first).to_have_text(re.compile(re.escape(before[0]) + r" → \d\.\d+ \(.*\)"))
     # All heads are tried in one pass and one head in another, which may round the last digit otherwise.
-    changes = cells.nth(2).inner_text(), head.get_attribute("aria-label").split("change ")[1]
-    shown, announced = (float(change.replace("−", "-")) for change in changes)
+    changes = answers.first.inner_text().split("(")[-1].rstrip(")"), head.get_attribute("title").split()[-3]
+    shown, announced = (float(change.rstrip(".").replace("−", "-")) for change in changes)
     assert shown == pytest.approx(announced, abs=2e-4)
+    expect(switch).to_have_text("Switch this head on")
     panel.get_by_role("button", name="Switch all on").click()
-    expect(cells.nth(2)).to_be_empty()
-    beside = page.locator("#attention-map").get_by_role("button", name=re.compile("Switch this head o"))
-    cover = page.locator("#attention-heads .b-head").first.locator(".b-head-off")
-    for name, text in (("Switch this head off", "off"), ("Switch this head on", "")):
-        expect(beside).to_have_text(name)
-        beside.click()
-        expect(cover).to_have_text(text)
-        effect = page.locator("#attention-map [role=status]")
-        if text:
-            expect_seen(
-                effect, re.compile(r"Without 1 head: MLM loss on the corpus \d\.\d+ → \d\.\d+ \("), in_window=True
-            )
-            last = panel.locator("tbody tr").last.locator("td").last
-            expect_seen(effect, f"({last.inner_text()})", in_window=True)
-        else:
-            expect(effect).to_be_empty()
-    expect(beside).to_have_text("Switch this head off")
+    expect(answers).to_have_text(before)
+    expect(head.locator(".b-head-off")).to_be_empty()
+    expect(switch).to_have_text("Switch this head off")
 
 
 def test_heads_switched_off_while_an_answer_is_under_way(page: Page) -> None:
-    panel = page.locator("#attention-switches")
-    first, second = (panel.get_by_role("button", name=f"Switch off head {head} of layer 1") for head in (2, 3))
-    changes = panel.locator("tbody tr td:last-child")
+    panel, grid = page.locator("#attention-switches"), page.locator("#attention-heads")
+    switch, answers = panel.get_by_role("button", name="Switch this head"), panel.get_by_role("status").locator("span")
     with late_answers(page):
-        first.click()
-        expect(first).to_have_attribute("aria-pressed", "true")
-        assert set(changes.all_inner_texts()) == {"…"}
-        second.click()
-    expect(panel.locator("thead")).to_contain_text("Without 2 heads")
+        switch.click()
+        expect(answers.first).to_have_text(re.compile(" → …$"))
+        grid.get_by_role("button", name="Layer 1, head 3").click()
+        switch.click()
+    expect(panel).to_contain_text("Without 2 heads")
     wait_for_answer(panel)
-    for head in (first, second):
-        expect(head).to_have_attribute("aria-pressed", "true")
-    both = changes.all_inner_texts()
-    second.click()
-    expect(panel.locator("thead")).to_contain_text("Without 1 head")
+    expect(answers.first).to_have_text(re.compile(r"\)$"))
+    both = answers.all_inner_texts()
+    switch.click()
+    expect(panel).to_contain_text("Without 1 head")
     wait_for_answer(panel)
-    assert changes.all_inner_texts() != both
+    expect(answers.first).to_have_text(re.compile(r"\)$"))
+    assert answers.all_inner_texts() != both
 
 
 def test_heads_get_their_names_after_their_weights(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,29 +277,12 @@ def test_heads_get_their_names_after_their_weights(page: Page, monkeypatch: pyte
     expect(grid).not_to_contain_text("The heads get their names…")
 
 
-def test_a_long_text_shows_one_layer_at_a_time(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    expect(page.locator("#attention-heads")).not_to_contain_text("The heads get their names…")
-    monkeypatch.setattr(pages, "MAX_WEIGHTS", 3000)
-    show(page, "attention", **FIRST | {"hidden": "4"})
-    grid, detail = page.locator("#attention-heads"), page.locator("#attention-map")
-    expect(grid.locator("h3")).to_have_text("Heads of layer 1 of 2")
-    expect(grid).to_contain_text("One layer at a time is shown")
-    heads = grid.locator(".b-head").count()
-    grid.get_by_label("Layer", exact=True).select_option("2")
-    expect(grid.locator("h3")).to_have_text("Heads of layer 2 of 2")
-    expect(detail.locator("h3")).to_have_text("Layer 2, head 1")
-    expect(grid.locator(".b-head")).to_have_count(heads)
-    expect(grid.get_by_role("button", name="Layer 2, head 1")).to_have_attribute("aria-pressed", "true")
-    expect(grid).not_to_contain_text("The heads get their names…")
-    detail.get_by_role("tab", name="Average").click()
-    for over in ("the heads of the layer", "all heads and layers", "rollout up to the layer"):
-        detail.get_by_label("Average over").select_option(over)
-        expect(detail.locator(".b-map image")).to_have_count(1)
-    detail.get_by_role("tab", name="One head").click()
+def test_a_text_of_too_many_weights_says_to_shorten_it(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MAX_WEIGHTS", 300)
     type_sentence(page, "Great.", "pair")
-    expect(grid.locator(".b-note.is-error")).to_contain_text("Shorten the text to")
-    expect(grid.locator(".b-note.is-error")).to_be_in_viewport()
+    problem = page.locator("#attention-heads .b-note.is-error")
+    expect(problem).to_contain_text("Shorten the text to")
+    expect(problem).to_be_in_viewport()
 
 
 def test_a_single_sentence_gets_a_note_from_a_model_of_pairs(page: Page) -> None:
@@ -353,14 +306,13 @@ def test_before_the_first_answer_the_grid_says_what_to_do(visit: Callable[..., P
 
 
 def test_a_saved_page_draws_the_heads_as_they_were_drawn(page: Page, tmp_path: Path) -> None:
-    drawn = {"mode": "lines", "active": [1, 3], "threshold": 0.25, "fact": "entropy"}
+    drawn = {"mode": "lines", "active": [1, 3], "fact": "entropy"}
     show(page, "attention", **FIRST | {"head": "1.1", "heads": json.dumps(drawn), "off": "0.2"})
     expect(page.locator("#attention-map .b-map-title")).to_have_text("Layer 2, heads 2, 4")
     download(page, "#attention-download-html", tmp_path, "attention.html")
     saved = page.context.new_page()
     saved.goto((tmp_path / "attention.html").as_uri())
     expect_seen(saved.locator("#detail .b-map-title"), "Layer 2, heads 2, 4")
-    expect(saved.get_by_role("slider", name="Hide weights below")).to_have_value("0.25")
     expect(saved.get_by_role("combobox", name="Colour the heads by")).to_have_value("entropy")
     expect_seen(saved.get_by_role("button", name="Layer 1, head 3"), "off")
     saved.get_by_role("button", name="Layer 1, head 2").click()

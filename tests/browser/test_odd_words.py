@@ -160,13 +160,14 @@ def test_heads_that_are_switched_off(odd: Page, tmp_path: Path, complaints: list
     type_sentence(odd, "", "pair")  # first, so that the words of both are never asked for
     type_sentence(odd, TEXT)
     expect(words_of(odd)).to_have_text(ODD)
-    probability = odd.locator("#attention-switches tbody th").first
+    probability = odd.locator("#attention-switches [role=status] span").first
     expect(probability).to_contain_text("שלום")  # in the middle, as no word is hidden
     for odd_word in ("<b>", "$x$", "=1+1"):
         words_of(odd).nth(ODD.index(odd_word)).dblclick()
-        expect(probability).to_have_text(f"Probability of “{odd_word}” at its position")
-    effects = json.loads(download(odd, "#switches-download-json", tmp_path, "heads-off.json"))
-    assert effects["titles"]["word"] == "Probability of “=1+1” at its position"
+        expect(probability).to_contain_text(f"Probability of “{odd_word}” at its position: ")
+    odd.get_by_role("combobox", name="Colour the heads by").select_option("word")
+    effects = json.loads(download(odd, "#attention-download-json", tmp_path, "attention.json"))
+    assert effects["answer"] == "=1+1"
     literal(odd, "#attention-switches")
 
 

@@ -101,7 +101,7 @@ def test_a_picture_is_the_same_from_a_light_page_and_a_dark_one(page: Page) -> N
     drawn = picture(page, "#attention-download-png", "attention.png")
     assert "underline" not in drawn
     assert letters(drawn)[:3] == [*SENTENCES, MODEL]
-    assert not {"Colour by", "One head", "Lines", "Hide weights below"} & set(letters(drawn))
+    assert not {"Colour by", "One head", "Lines", "Switch this head off"} & set(letters(drawn))
     before = page.evaluate(CELLS)
     page.evaluate("document.body.classList.add('dark')")
     page.wait_for_function(f"before => {CELLS} !== before", arg=before)  # the map has colours for the dark

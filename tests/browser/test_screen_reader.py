@@ -27,7 +27,7 @@ STATES = {
     "sweep": ("masked-words", {"view": "sweep"}, "#masked-closer button", "#masked-closer button"),
     "writing": ("masked-words", {"view": "write"}, "#masked-closer .b-seen", "#masked-length input"),
     "next sentence": ("next-sentence", {}, "#next-matrix .b-map svg", ""),
-    "attention": ("attention", {}, "#attention-switches .b-switch", "#attention-download-py"),
+    "attention": ("attention", {}, "#attention-switches b-text", "#attention-download-py"),
     "lines": ("attention", {"mode": "lines"}, "#attention-map .b-lines path", ""),
     "averages": ("attention", {"mode": "average"}, "#attention-map .b-map svg", ""),
     "words in context": ("words-in-context", {}, "#context-cosine .b-map svg", ""),
@@ -37,7 +37,7 @@ STATES = {
     "whole sentences": ("words-in-context", {"pooling": "mean"}, "#context-cosine .b-map svg", ""),
     "strips": ("step-by-step", {"stage": "feed-forward"}, "#steps canvas", ""),
     "unfolded": ("step-by-step", {"stage": "weights"}, "#steps .b-map svg", "#steps .b-map svg"),
-    "probabilities": ("step-by-step", {"stage": "probabilities"}, "#steps table", "#steps summary"),
+    "probabilities": ("step-by-step", {"stage": "probabilities"}, "#steps table", "#steps-download-py"),
     "models": ("models", {}, "#model-facts dt", ""),
 }
 

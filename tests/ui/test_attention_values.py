@@ -51,7 +51,7 @@ def maps_of(checkpoint, asked):
 
 @pytest.mark.parametrize("hide", [False, True])
 def test_the_bytes_give_the_weights_back(tiny_checkpoint, hide):
-    asked = dataclasses.replace(ASKED, hide_special=hide, head=(1, 2))
+    asked = dataclasses.replace(ASKED, hide_special=hide)
     maps, whole = maps_of(tiny_checkpoint, asked), attention(tiny_checkpoint, *TEXTS)
     found, T = values.shown_attention(tiny_checkpoint, asked), len(maps.tokens)
     assert ("[CLS]" in found["detail"]["tokens"]) is not hide
@@ -60,14 +60,12 @@ def test_the_bytes_give_the_weights_back(tiny_checkpoint, hide):
     flow = dataclasses.replace(whole, weights=rollout(whole.weights))
     flow = without_special(flow) if hide else flow
     for name, weights in (
-        ("weights", maps.weights[1]),
+        ("weights", maps.weights),
         ("averages", maps.weights.mean(1)),
         ("rollout", flow.weights),
-        ("mean", maps.weights.mean((0, 1))),
     ):
         torch.testing.assert_close(exact(found["detail"][name], *weights.shape), weights, rtol=0, atol=1e-5)
         torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
-    assert found["layers"][1] == found["detail"]["weights"]
     json.dumps(found, allow_nan=False)
 
 
@@ -97,41 +95,22 @@ def test_a_smaller_model_shows_its_last_head(tiny_checkpoint):
 
 def test_too_many_weights_are_refused(tiny_checkpoint, monkeypatch):
     monkeypatch.setattr(pages, "MAX_WEIGHTS", 100)
-    with pytest.raises(InputError, match="243 weights for this text; the page shows 100"):
+    with pytest.raises(InputError, match="486 weights for this text; the page shows 100"):
         values.shown_attention(tiny_checkpoint, ASKED)
-    with pytest.raises(InputError, match="243 weights for this text; the page shows 100"):
+    with pytest.raises(InputError, match="486 weights for this text; the page shows 100"):
         show(attention(tiny_checkpoint, *TEXTS))
 
 
 def test_a_text_that_is_too_long_is_refused_before_the_model_reads_it(tiny_checkpoint, monkeypatch):
     monkeypatch.setattr(pages, "MAX_WEIGHTS", 200)
     monkeypatch.setattr(BertForPreTraining, "forward", lambda *arguments, **named: pytest.fail("it was computed"))
-    with pytest.raises(InputError, match=r"has 243 weights .* Shorten the text to 8 tokens"):
+    with pytest.raises(InputError, match=r"have 486 weights .* Shorten the text to 5 tokens"):
         values.shown_attention(tiny_checkpoint, ASKED)
 
 
-@pytest.mark.parametrize("hide", [False, True])
-def test_a_long_text_shows_one_layer_at_a_time(tiny_checkpoint, tiny_config, monkeypatch, hide):
-    whole = values.shown_attention(tiny_checkpoint, dataclasses.replace(ASKED, hide_special=hide))
-    monkeypatch.setattr(pages, "MAX_WEIGHTS", 300)
-    for layer in (0, 1):
-        asked = dataclasses.replace(ASKED, hide_special=hide, head=(layer, 1))
-        shown = values.shown_attention(tiny_checkpoint, asked)
-        T, names = len(shown["detail"]["tokens"]), shown["grid"]["names"]
-        for name in ("averages", "rollout"):
-            one, both = exact(shown["detail"][name], 1, T, T), exact(whole["detail"][name], 2, T, T)
-            assert torch.equal(one[0], both[layer])
-        assert shown["layers"] == [whole["layers"][layer]]
-        assert shown["detail"]["mean"] == whole["detail"]["mean"]
-        assert names == values.shown_names(tiny_checkpoint, asked) == [whole["grid"]["names"][layer]]
-        places = *(shown["grid"][name] for name in ("first", "layers", "of")), shown["detail"]["first"]
-        assert (*places, shown["detail"]["layer"]) == (layer, 1, 2, layer, layer)
-        for name, facts in whole["grid"]["facts"].items():
-            assert shown["grid"]["facts"][name] == [facts[layer]]
-        page = content_of(show(attention(tiny_checkpoint, *TEXTS), layer=layer).html)
-        assert (page["detail"]["layer"], len(page["layers"]), page["grid"]["first"]) == (layer, 1, layer)
-    with pytest.raises(InputError, match="no layer 2"):
-        show(attention(tiny_checkpoint, *TEXTS), layer=2)
+def test_names_are_found_layer_by_layer(tiny_checkpoint):
+    names = values.shown_attention(tiny_checkpoint, ASKED)["grid"]["names"]
+    assert values.shown_names(tiny_checkpoint, ASKED) == names == head_names(tiny_checkpoint, *TEXTS)
 
 
 def content_of(page: str) -> dict:
@@ -140,11 +119,11 @@ def content_of(page: str) -> dict:
 
 
 def test_a_page_of_its_own_holds_words_as_data(tiny_checkpoint):
-    shown = values.shown_attention(tiny_checkpoint, Question(NASTY, head=(1, 1)))
+    shown = values.shown_attention(tiny_checkpoint, Question(NASTY))
     page = pages.attention_page(shown, {"head": (1, 1)}, NASTY)
     content = content_of(page)
     assert f'<h1 dir="auto">{html.escape(NASTY)}</h1>' in page
-    assert (content["detail"]["layer"], content["detail"]["head"], len(content["layers"])) == (1, 1, 2)
+    assert (content["detail"]["layers"], content["question"]) == (2, {"head": [1, 1]})
     assert "document.title='gone'</script>" not in page
     assert not re.search(r'(src|href)="', page), "it loads no other file"
 

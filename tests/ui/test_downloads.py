@@ -9,7 +9,6 @@ import json
 import pytest
 from helpers import make_model
 
-from balcony.attention.tab import CLEAR, clear_model
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
 from balcony.next_sentence.pair_views import pair_rows
@@ -62,15 +61,6 @@ def test_the_name_of_a_file_says_model_step_sentence_and_view(workspaces: Worksp
     assert saved_name(both, (), "matrix") == "My-words-step-1200-shipped-matrix"
     gone = PageRequest(workspaces, space, dataclasses.replace(PAIR, model="of somebody else"))
     assert saved_name(gone, (), "batch") == "batch"
-
-
-def test_a_model_with_heads_that_stand_out_is_named_where_it_is_not_shown(service, tiny_checkpoint) -> None:
-    workspaces = Workspaces(service, {name: lambda: tiny_checkpoint for name in ("first", CLEAR)})
-    space = workspaces.enter(None)
-    assert clear_model(PageRequest(workspaces, space, PAIR)) == CLEAR
-    assert clear_model(PageRequest(workspaces, space, dataclasses.replace(PAIR, model=CLEAR))) == ""
-    without = Workspaces(service, {"first": lambda: tiny_checkpoint})
-    assert clear_model(PageRequest(without, space, PAIR)) == ""
 
 
 def test_two_models_of_one_name_get_different_titles(workspaces: Workspaces) -> None:

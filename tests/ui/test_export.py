@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from balcony.app import open_workspaces
-from balcony.attention.head_switches import switches_code
+from balcony.attention.head_switches import effects_code
 from balcony.attention.values import attention_code, weight_rows, weights_value
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
@@ -67,11 +67,11 @@ def token_of(cell: str) -> str:
     return cell[1:] if cell.startswith("'") else cell
 
 
-def weights_of(tokens: list[str], first: int = 1) -> dict[str, Any]:
+def weights_of(tokens: list[str]) -> dict[str, Any]:
     """The value of two layers with three heads."""
     generator = torch.Generator().manual_seed(len(tokens))
     weights = torch.rand(2, 3, len(tokens), len(tokens), generator=generator).softmax(-1)
-    return {"tokens": tokens, "first": first, "weights": weights.tolist()}
+    return {"tokens": tokens, "weights": weights.tolist()}
 
 
 def test_attention_reads_back_from_json(tiny_checkpoint):
@@ -84,12 +84,12 @@ def test_attention_reads_back_from_json(tiny_checkpoint):
 
 
 def test_attention_reads_back_from_csv():
-    value = weights_of(NASTY, first=4)
+    value = weights_of(NASTY)
     rows = rows_of(file_text("csv", {"": value}, weight_rows))
     assert len(rows) == 2 * 3 * len(NASTY) ** 2
     for row in rows:
-        head, i, j = (int(row[name]) - 1 for name in ("head", "from_position", "to_position"))
-        assert float(row["weight"]) == value["weights"][int(row["layer"]) - 4][head][i][j]
+        layer, head, i, j = (int(row[name]) - 1 for name in ("layer", "head", "from_position", "to_position"))
+        assert float(row["weight"]) == value["weights"][layer][head][i][j]
         assert (token_of(row["from_token"]), token_of(row["to_token"])) == (NASTY[i], NASTY[j])
 
 
@@ -158,7 +158,7 @@ CODES = {
     "pair": lambda model: pair_code(model, PAIR),
     "matrix": lambda model: matrix_code(model, Corpus([["hello", "thank you"]], name="two"), 0, 6),
     "attention": lambda model: attention_code(model, PAIR),
-    "heads": lambda model: switches_code(model, PAIR, 2),
+    "heads": lambda model: effects_code(model, PAIR),
     "contexts": lambda model: contexts_code(model, "romeo", ["hello romeo", "romeo"], 1),
 }
 
