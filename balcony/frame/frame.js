@@ -294,8 +294,8 @@ class Frame {
     notice.hidden = false;
     notice.dataset.model = model;
     if (question.lesson) document.getElementById("lesson-body")?.after(notice); // below Next, which stays in its place
-    const { off, zeroed, carried, carried_head } = question; // of a link, whose model is the same one again
-    ask(model ? { model, off, zeroed, carried, carried_head } : { model, step: null, other: "" });
+    const { off, zeroed, carried } = question; // of a link, whose model is the same one again
+    ask(model ? { model, off, zeroed, carried } : { model, step: null, other: "" });
   }
 
   /** The visitor does not have the model of the question. The recipe of a link is trained again. @param {string} key @param {string} why */

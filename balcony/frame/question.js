@@ -65,14 +65,13 @@ addEventListener("beforeunload", () => {
 /** Change the question, and tell the views which parts changed. @param {Record<string, any>} update */
 export function ask(update) {
   // What is switched off or carried belongs to the model that was shown.
-  if ((update.model ?? question.model) !== question.model)
-    update = { off: [], zeroed: [], carried: null, carried_head: null, ...update };
+  if ((update.model ?? question.model) !== question.model) update = { off: [], zeroed: [], carried: null, ...update };
   // A person's own guess belongs to the words that were hidden, and a state that is carried to its text and place.
   const text = (/** @type {any} */ value) => JSON.stringify(value),
     differs = (/** @type {string[]} */ ...parts) =>
       question.hidden && parts.some((part) => part in update && text(update[part]) !== text(question[part]));
   if (differs("text", "pair", "hidden")) update = { guess: "", ...update };
-  if (differs("text", "pair", "hidden", "place", "swaps")) update = { carried: null, carried_head: null, ...update };
+  if (differs("text", "pair", "hidden", "place", "swaps")) update = { carried: null, ...update };
   const changed = Object.keys(update).filter((key) => text(update[key]) !== text(question[key]));
   if (!changed.length) return;
   for (const part of changed) delete untaken[part];

@@ -10,6 +10,7 @@ from bert_core.storage.checkpoint import Checkpoint
 
 Values = dict[Any, Any]  # what each component holds when an event fires
 Head = tuple[int, int]  # layer and head, from 0
+Carried = tuple[int, int, int]
 
 LONGEST = 100_000  # letters of a text in a question
 MOST_ITEMS = 4096
@@ -34,9 +35,10 @@ class Question:
     whose place other words stand in turn, None for an example; swaps, answers: these words, and those that are rated at
     the shown mask. length: how many [MASK]s stand behind the first sentence where the model writes; rounds, temperature
     (in tenths) and seed: see `unmask`. token: the position followed through the stages, None for that of the shown
-    mask; carried: (layer, token) whose state, 0 for the embeddings, and carried_head: (layer, head) whose output is
-    carried into that pass from the one of the text with the first other word in that place; row: of the rows in which a
-    fine-tuned model reads an example, the followed one. first: index of the first shown pair of a batch.
+    mask; carried: what is carried into that pass from the one of the text with the first other word in that place,
+    (0, layer, token) for a state, with layer 0 for the embeddings, (1, layer, head) for the output of a head; row: of
+    the rows in which a fine-tuned model reads an example, the followed one. first: index of the first shown pair of a
+    batch.
 
     Only the page reads these. stage: the one shown step by step. heads: how the views of heads are drawn. lesson: name
     of the open one, "file" for one of a file. at: its step, from 0. recipe: how the shown run is trained again, or why
@@ -71,8 +73,7 @@ class Question:
     level: int | None = None
     pooling: str = "word"
     token: int | None = None
-    carried: Head | None = None
-    carried_head: Head | None = None
+    carried: Carried | None = None
     row: int = 0
     first: int = 0
     stage: str = "map"
@@ -118,6 +119,7 @@ _NAMES = {  # of the kinds, for the page
     dict: "object",
     tuple[str, ...]: "texts",
     tuple[int, ...]: "numbers",
+    Carried: "numbers",
     Head: "head",
     tuple[Head, ...]: "heads",
 }

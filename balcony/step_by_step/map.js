@@ -3,8 +3,8 @@
 
 import { choose } from "../attention/heads.js";
 import { behindText, level } from "../colours.js";
-import { bar, button, el, fill, roam, svg, withTerms } from "../parts/elements.js";
-import { count, has, number, percent } from "../parts/numbers.js";
+import { bar, button, el, fill, roam, svg } from "../parts/elements.js";
+import { has, number, percent } from "../parts/numbers.js";
 import { ask, openTab } from "../frame/question.js";
 
 // Among the parts that can be set to zero; both are of the embeddings, and count as parts of layer 0.
@@ -119,10 +119,10 @@ function embeddings({ value }, rows, isNarrow) {
 }
 
 /** What each head brings from where, as lines to the shown token. @param {Steps} value @param {Row[]} rows @param {number} layer */
-function lines({ map, token }, rows, layer) {
+function lines({ strongest, token }, rows, layer) {
   const to = rowWith(rows, token) + 0.5,
     still = { "vector-effect": "non-scaling-stroke" };
-  const paths = map.strongest[layer].map(([from, weight], head) => {
+  const paths = strongest[layer].map(([from, weight], head) => {
     const y = rowWith(rows, from) + 0.5,
       look = { "stroke-width": 1 + 4 * weight, "stroke-opacity": 0.25 + 0.75 * weight, ...still },
       d = `M0 ${y}C50 ${y} 50 ${to} 100 ${to}`;
@@ -135,8 +135,8 @@ function lines({ map, token }, rows, layer) {
 
 /** @param {Shown} shown @param {Row[]} rows @param {number} layer */
 function layerColumn({ value }, rows, layer) {
-  const { map, tokens, token, head, off, zeroed, parts, carried } = value,
-    strongest = map.strongest[layer],
+  const { tokens, token, head, off, zeroed, parts, carried } = value,
+    strongest = value.strongest[layer],
     most = best(strongest),
     number = layer + 1,
     isOut = has(zeroed, [layer, 0]); // then no head counts
@@ -262,29 +262,6 @@ function answersColumn(shown, rows) {
   return column("is-answers", "Answers", el("b.b-bert-title", "Answers"), "", area);
 }
 
-/** What the parts do, with the sizes of the model. @param {Steps} value */
-function captions({ tokens, layers, heads, map, task }) {
-  const { hidden, inner, vocabulary, positions, segments, parameters } = map,
-    fed = parameters.layer - parameters.attention;
-  const parts = {
-    Pieces: `The text is cut into ${tokens.length} [[token|tokens]] of a [[vocabulary]] of ${count(vocabulary)}; the model reads at most ${count(positions)}.`,
-    "[[embedding|Embeddings]]": `Three learned vectors of ${hidden} numbers are added for each token: of its word (one of ${count(vocabulary)}), its position (of ${count(positions)}) and its segment (of ${segments}). ${count(parameters.embeddings)} [[parameter|parameters]].`,
-    Layers: `${layers} [[layer|layers]]. In each, ${heads} [[head|heads]] of attention bring in what other tokens have (${count(parameters.attention)} parameters); the lines show for each head which token it brings most of to the marked one. Then the [[feed-forward network]] works on each token alone, ${hidden} → ${count(inner)} → ${hidden} numbers (${count(fed)} parameters).`,
-    Answers: task
-      ? task.is_of_tokens
-        ? `At each token, the task's own layer makes its scores, the [[score|logits]] (${count(parameters.task)} parameters).`
-        : `At [[[CLS]]], the [[pooler]] and the task's own layer make the scores, the [[score|logits]] (${count(parameters.pooler + parameters.task)} parameters).`
-      : `At [[[MASK]]], each of ${count(vocabulary)} words gets a probability (${count(parameters.words)} parameters more). At [[[CLS]]], Yes and No get one (${count(parameters.pooler + parameters.pair)} parameters).`,
-  };
-  return el(
-    "dl.b-bert-captions",
-    Object.entries(parts).map(([name, text]) => {
-      const all = name === "Answers" && el("span", ` ${count(parameters.all)} parameters in all.`);
-      return el("div", el("dt", withTerms(name)), el("dd", withTerms(text), all));
-    }),
-  );
-}
-
 class ModelMap {
   element = el("div.b-bert", {
     role: "group",
@@ -307,12 +284,12 @@ class ModelMap {
   draw() {
     this.drawn = room;
     const { shown } = this,
-      { tokens, token, words, layers, head, map } = shown.value,
+      { tokens, token, words, layers, head, strongest } = shown.value,
       isNarrow = room < NARROW,
       most = Math.floor((room - (isNarrow ? BESIDE_NARROW : BESIDE)) / (isNarrow ? LAYER_NARROW : LAYER)),
       shownLayers = isNarrow && most < layers ? Math.max(1, most - 1) : Math.max(2, most), // gaps take the room of one
       columns = rowsOf(layers, shownLayers, [head[0], layers - 1, 0]),
-      seen = columns.filter(({ from, to }) => to - from === 1).map(({ from }) => map.strongest[from]),
+      seen = columns.filter(({ from, to }) => to - from === 1).map(({ from }) => strongest[from]),
       targets = seen.map((heads) => heads[best(heads)][0]),
       rows = rowsOf(tokens.length, MOST_ROWS, [0, token, words?.position ?? 0, tokens.length - 1, ...targets]);
     const middle = columns.map((each) =>
@@ -326,5 +303,5 @@ class ModelMap {
   }
 }
 
-/** The map of the model. @param {Shown} shown @returns {Child[]} */
-export const modelMap = (shown) => [new ModelMap(shown).element, captions(shown.value)];
+/** The map of the model. @param {Shown} shown */
+export const modelMap = (shown) => new ModelMap(shown).element;

@@ -17,6 +17,8 @@ import { carriedName, levelName, putBack } from "./stages.js";
 /** @typedef {{tokens: [string[], string[]], both: [Two, Two], random: number, state: Part, head: Part}} Maps */
 /** @typedef {{error?: string, hint?: string, places: [index: number, word: string][], place: number | null} & Chosen & Maps} Patching see patch_value in balcony/step_by_step/patching.py */
 
+const KINDS = /** @type {const} */ (["state", "head"]); // in the order of `carried` of the question
+
 class PatchByHand {
   /** @type {Patching | null} */
   value = null;
@@ -34,7 +36,7 @@ class PatchByHand {
     fill(this.result, this.said, maps, this.passes, el("p.b-empty", limits), saved);
     this.shown = el("section.b-patch", el("h3", "Patch by hand"), el("p", withTerms(text)), this.choices, this.result);
     this.root = root;
-    onPart(["stage", "carried", "carried_head"], () => this.draw(this.value));
+    onPart(["stage", "carried"], () => this.draw(this.value));
   }
 
   /** @param {Patching | null} value */
@@ -47,8 +49,7 @@ class PatchByHand {
     keepingFocus(choices, () => fill(choices, value.hint ? el("p.b-empty", value.hint) : this.controls(value)));
     result.hidden = !value.state;
     if (!value.state) return;
-    this.drawMap("state", value);
-    this.drawMap("head", value);
+    KINDS.forEach((_, k) => this.drawMap(k, value));
     const cells = [value.state, value.head].flatMap(({ out }) => out.flat());
     said.textContent = `${cells.filter(Boolean).length} of ${cells.length} cells stand out (framed): they bring back more, or less, than the states of ${value.random} random sentences do (their mean ± 2 standard deviations). In a model that knows nothing, about one cell in fifty does.`;
     keepingFocus(passes, () => fill(passes, this.table(value)));
@@ -75,13 +76,13 @@ class PatchByHand {
     return [group, fields, notes(more), refused && note(refused)];
   }
 
-  /** @param {"state" | "head"} kind @param {Patching} value */
-  drawMap(kind, value) {
-    const { fractions, means, bands, out } = value[kind],
+  /** @param {number} k of a kind @param {Patching} value */
+  drawMap(k, value) {
+    const kind = KINDS[k],
+      { fractions, means, bands, out } = value[kind],
       [there, here] = value.tokens,
       isState = kind === "state",
-      columns = here.map((token, i) => (token === there[i] ? token : `${there[i]} → ${token}`)),
-      { carried, carried_head: head } = question;
+      columns = here.map((token, i) => (token === there[i] ? token : `${there[i]} → ${token}`));
     this.maps[kind].draw({
       rows: fractions.map((_, i) => levelName(i + Number(!isState))),
       hasNames: true,
@@ -99,9 +100,9 @@ class PatchByHand {
         carriedName(kind, [i, j], columns[j]),
         `: ${fixed(fractions[i][j])} comes back; random sentences: ${fixed(means[i][j])} ± ${fixed(bands[i][j])}`,
       ],
-      here: isState ? carried : head,
+      here: question.carried?.[0] === k ? question.carried.slice(1) : null,
       press: (i, j) => {
-        ask({ carried: isState ? [i, j] : null, carried_head: isState ? null : [i, j] });
+        ask({ carried: [k, i, j] });
         bringIn(this.passes);
       },
     });
@@ -109,9 +110,8 @@ class PatchByHand {
 
   /** The passes of both texts, and that with the carried state. @param {Patching} value */
   table({ words: [other, word], answers, both, tokens, ...value }) {
-    const { carried, carried_head: head } = question,
-      kind = carried ? "state" : "head",
-      [layer, index] = carried ?? head ?? [-1, -1],
+    const [k, layer, index] = question.carried ?? [0, -1, -1],
+      kind = KINDS[Math.min(k, 1)],
       fraction = value[kind].fractions[layer]?.[index],
       name = carriedName(kind, [layer, index], tokens[0][index]);
     /** @param {Child} name @param {Two} logs @param {number} fraction */

@@ -20,7 +20,8 @@ TEXT = (
 )
 LIMITS = (
     "A cell shows that its state alone is enough to bring so much of this change back, not that the model has no other "
-    "way to it, nor what the state means for other words or other texts."
+    "way to it, nor what the state means for other words or other texts. After the last layer, [MASK] has no frame: "
+    "the answer is made of its state alone, so any other state brings a change, too."
 )
 NOT_HERE = "This needs a model that guesses hidden words; choose another one above."
 NO_MASK = "No word is hidden. Click a word above: the model then predicts it, and this shows what its answer hangs on."
@@ -59,8 +60,10 @@ def passes_of(checkpoint: Checkpoint, question: Question) -> Passes:
 
 def carry_of(checkpoint: Checkpoint, question: Question) -> Carry | None:
     """What a question carries into the pass that is followed."""
-    kind, at = ("state", question.carried) if question.carried else ("head", question.carried_head)
-    return (passes_of(checkpoint, question).source, kind, *at) if at and question.text.strip() else None
+    if question.carried is None:
+        return None
+    is_head, layer, index = question.carried
+    return passes_of(checkpoint, question).source, "head" if is_head else "state", layer, index
 
 
 def less_of(checkpoint: Checkpoint, question: Question) -> tuple[tuple[Head, ...], tuple[Head, ...]]:

@@ -25,8 +25,7 @@ const MOST_VALUES = 6; // of the weighted sum
  * @property {number} eps
  * @property {string} activation
  * @property {string} pooler
- * @property {{strongest: [token: number, weight: number][][], hidden: number, inner: number, vocabulary: number, positions: number,
- *   segments: number, parameters: Record<string, number>}} map
+ * @property {[token: number, weight: number][][]} strongest by layer and head
  * @property {Record<string, string>} vectors
  * @property {{position: number, answer: string, hidden: boolean, size: number, rank: number, top: [string, number, number][], ids: number[],
  *   loss: number, chance: number, by_layer: number[], total: number | null} | null} words
@@ -39,7 +38,7 @@ const MOST_VALUES = 6; // of the weighted sum
  * @property {[number, number][]} off
  * @property {[number, number][]} zeroed
  * @property {{kind: string, at: [number, number], token: string} | null} carried from the pass of another text
- * @property {Record<string, string>} code
+ * @property {string[]} stages
  * @property {string[]} notes
  * @property {string} [error]
  * @property {string} [hint] what to type first
@@ -156,8 +155,7 @@ function switches({ value }, parts, says = "Set to zero:") {
 }
 
 /** @param {Child} name */
-export const putBack = (name) =>
-  button(name, () => ask({ carried: null, carried_head: null }), { "aria-pressed": true });
+export const putBack = (name) => button(name, () => ask({ carried: null }), { "aria-pressed": true });
 
 /** A layer, 0 for the embeddings. @param {number} layer */
 export const levelName = (layer) => (layer ? `Layer ${layer}` : "Embeddings");
@@ -206,7 +204,7 @@ function mapText({ before, carried }) {
 
 /** What each stage shows, after its shapes. @type {Record<string, (shown: Shown) => [shape: string, ...parts: Child[]]>} */
 export const STAGES = {
-  map: (shown) => [mapText(shown.value), ...modelMap(shown)],
+  map: (shown) => [mapText(shown.value), modelMap(shown)],
 
   pieces({ value: { tokens, ids, segments } }) {
     const rows = { Piece: tokens, Id: ids, Position: tokens.map((_, i) => i), Segment: segments };

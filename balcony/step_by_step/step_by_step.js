@@ -59,7 +59,6 @@ class StepByStep {
   answer = el("p", { "aria-live": "polite" });
   undo = el("div");
   answers = el("div.b-answers", this.answer, this.undo);
-  code = el("pre", { tabindex: 0, role: "region", "aria-label": "Python for this stage" });
   notes = el("div");
 
   /** @param {HTMLElement} root @param {ViewContext} context */
@@ -69,11 +68,11 @@ class StepByStep {
     this.all = options.stages;
     this.missing = options.missing;
     this.tasks = options.tasks;
-    const choices = [el("label", "Layer ", this.layer), el("label", "Head ", this.head)],
-      moves = (this.moves = tools(this.back, this.next, choices)),
-      python = el("details", { "data-no-picture": "" }, el("summary", "Python for this stage"), this.code);
-    const { line, which, tokens, title, text, body, opened, answers } = this;
-    this.parts = [line, which, moves, tokens, title, text, answers, body, opened, python, this.notes];
+    this.ofLayer = el("label", "Layer ", this.layer);
+    this.ofHead = el("label", "Head ", this.head);
+    this.moves = tools(this.back, this.next, this.ofLayer, this.ofHead);
+    const { line, which, moves, tokens, title, text, body, opened, answers } = this;
+    this.parts = [line, which, moves, tokens, title, text, answers, body, opened, this.notes];
     this.choices = KINDS.lines({ label: "Choices, one on each line" }, "", (given) => ask({ choices: given }));
     this.lines = el("div.b-control", { "data-no-picture": "" }, this.choices.parts);
     this.lines.hidden = true;
@@ -120,14 +119,14 @@ class StepByStep {
 
   /** @param {Steps | null} next */
   draw(next) {
-    if (next?.code || next?.hint) {
+    if (next?.tokens || next?.hint) {
       this.lines.hidden = !next.has_choices;
       this.choices.show(question.choices ?? [], {});
     }
     if (next?.hint) return fill(this.shown, el("p.b-empty", next.hint));
     if (!next?.tokens) return showError(this.shown, next);
     this.value = next;
-    this.layStages(this.all.filter(({ key }) => key in next.code));
+    this.layStages(this.all.filter(({ key }) => next.stages.includes(key)));
     const { rows = 0, row = 0, labels = [] } = next.task ?? {};
     const name = (/** @type {number} */ k) => (next.has_choices ? `${k + 1} ${own(labels[k])}` : `${k + 1}`);
     options(
@@ -160,14 +159,18 @@ class StepByStep {
     });
     disable(this.back, at === 0 && "This is the first stage.");
     disable(this.next, at === this.stages.length - 1 && "This is the last stage.");
-    const layer = IN_LAYER.includes(key) ? `: layer ${value.head[0] + 1}` : "",
-      head = IN_HEAD.includes(key) ? `, head ${value.head[1] + 1}` : "",
+    const isInLayer = IN_LAYER.includes(key),
+      isInHead = IN_HEAD.includes(key),
+      layer = isInLayer ? `: layer ${value.head[0] + 1}` : "",
+      head = isInHead ? `, head ${value.head[1] + 1}` : "",
       name = `${title}${layer}${head}`,
       isMap = key === MAP,
       focused = document.activeElement,
       isPressed = (key !== this.key && this.body.contains(focused)) || (!value.before && this.undo.contains(focused));
     this.key = key;
     this.moves.hidden = isMap;
+    this.ofLayer.hidden = !isInLayer;
+    this.ofHead.hidden = !isInHead && key !== "joined"; // which has a switch for the head
     this.answers.hidden = isMap && !value.before;
     this.tokens.hidden = !OF_TOKEN.includes(key);
     this.title.textContent = isMap ? name : `${at} ${name}`;
@@ -187,7 +190,6 @@ class StepByStep {
     if (isPressed) this.title.focus();
     this.presses += 1;
     fill(this.opened);
-    this.code.textContent = value.code[key];
     fill(this.answer, this.sentence());
     keepingFocus(this.undo, () => fill(this.undo, value.before && zeros(shown)));
   }

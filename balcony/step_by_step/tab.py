@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import torch
@@ -213,7 +213,7 @@ def lay_out(page: Page) -> None:
         answer=lambda asked: {STEPS: steps_value(asked.checkpoint, asked.question, listed)},
         views=(STEPS,),
         rows=steps_rows,
-        code=lambda asked: steps_code(asked.checkpoint, selection_of(asked.checkpoint, asked.question)),
+        code=lambda asked: steps_code(asked.checkpoint, asked.question),
     )
     save = exporter(
         *(page, "the map of what comes back"),
@@ -228,7 +228,7 @@ def lay_out(page: Page) -> None:
     )
     view("step_by_step/patch", options={"text": TEXT, "limits": LIMITS, "save": save}, elem_id=PATCH)
     changed = (*TEXTS, "hidden", "mask", "off", "zeroed", "place", "swaps")
-    reads = (*changed, "head", "token", "choices", "row", "carried", "carried_head")
+    reads = (*changed, "head", "token", "choices", "row", "carried")
     page.answers.add("inputs", inputs)
     page.answer("steps", reads, (STEPS,), lambda asked: {STEPS: steps_value(asked.checkpoint, asked.question)})
     page.answer("patch", (*changed, "answers"), (PATCH,), patch)
@@ -371,7 +371,7 @@ def steps_value(
         "eps": config.layer_norm_eps,
         "activation": config.hidden_act,
         "pooler": config.pooler,
-        "map": map_value(checkpoint, found),
+        "strongest": strongest(found),
         "vectors": {name: written(values) for name, values in vectors.items()},
         "words": words,
         "pair": {name: found.pair[name].tolist() for name in ("logits", "probabilities")} if found.pair else None,
@@ -383,7 +383,7 @@ def steps_value(
         "off": chosen.off,
         "zeroed": chosen.zeroed,
         "carried": carried_value(checkpoint, chosen.carry),
-        "code": {key: steps_code(checkpoint, chosen, key) for key in keys_of(checkpoint)},
+        "stages": keys_of(checkpoint),
         "notes": notes,
     }
 
@@ -418,34 +418,10 @@ def norms_of(checkpoint: Checkpoint, layer: int) -> dict[str, nn.LayerNorm]:
     }
 
 
-def map_value(checkpoint: Checkpoint, found: Stages) -> dict[str, Any]:
-    """What the map of the model shows beside the stages: of each layer and head the token to which the shown one
-    attends most, with the weight; the sizes of the model; and how many parameters its parts have."""
-    model, config = checkpoint.model, checkpoint.config
-    block = model.bert.encoder.layer[0]
-    parts = {
-        "all": model,
-        "embeddings": model.bert.embeddings,
-        "layer": block,
-        "attention": block.attention,
-        "words": cast(Any, model.cls["predictions"]),
-        "pooler": model.bert.pooler,
-        "pair": cast(Any, model.cls["seq_relationship"]),
-    }
-    if checkpoint.head:  # a model of a task has neither of the two heads, and some have no pooler
-        _, parts["task"], has_pooler = layer_of(checkpoint)
-        pooler = [model.bert.pooler] if has_pooler else []
-        parts["all"] = nn.ModuleList([model.bert.embeddings, model.bert.encoder, *pooler, parts["task"]])
+def strongest(found: Stages) -> list[list[tuple[int, float]]]:
+    """Of each layer and head the token to which the shown one attends most, with the weight."""
     weights, tokens = found.attention.max(-1)  # (L, H)
-    return {
-        "strongest": torch.stack([tokens, weights], -1).tolist(),
-        "hidden": config.hidden_size,
-        "inner": config.intermediate_size,
-        "vocabulary": config.vocab_size,
-        "positions": config.max_position_embeddings,
-        "segments": config.type_vocab_size,
-        "parameters": {name: sum(each.numel() for each in part.parameters()) for name, part in parts.items()},
-    }
+    return torch.stack([tokens, weights], -1).tolist()
 
 
 def words_shown(checkpoint: Checkpoint, chosen: Selection, found: Stages) -> dict[str, Any] | None:
@@ -488,39 +464,29 @@ def listed(vector: Tensor) -> list[float]:
 
 
 def steps_rows(value: dict[str, Any]) -> Iterator[Row]:
-    """A row for each number of each vector; of a task's own, with their token and label and why it is not asked."""
-    task = value.get("task") or {}
+    """A row for each number of each vector; those of a task are token by token."""
     for name, vector in value.get("vectors", {}).items():
-        for i, number in enumerate(vector):
-            row = {"name": name, "index": i, "value": number}
-            yield {**row, **task_columns(task, value["tokens"], name, i)} if task else row
-    for pair in task.get("pairs", ()):
-        columns = {"name": "pair", "index": f"{pair['start']}-{pair['end']}", "value": pair["score"]}
-        yield {**columns, "token": None, "label": pair["text"], "why": pair["why"]}
+        yield from ({"name": name, "index": i, "value": number} for i, number in enumerate(vector))
 
 
-def task_columns(task: dict[str, Any], tokens: list[str], name: str, index: int) -> Row:
-    is_own, labels = name.startswith("task"), task["labels"] or [""]
-    at = index // len(labels) if is_own and task["is_of_tokens"] else None
-    label = labels[index % len(labels)] if is_own else None
-    return {"token": None if at is None else tokens[at], "label": label, "why": None if at is None else task["why"][at]}
-
-
-def steps_code(checkpoint: Checkpoint, chosen: Selection, *keys: str) -> str:
-    """Python code that computes the numbers of some stages, of all without keys: of those that this model and this text
-    have."""
+def steps_code(checkpoint: Checkpoint, question: Question) -> str:
+    """Python code that computes the numbers of the shown stage, of the last one where the model has others at its end.
+    Raises InputError for a stage of a hidden word where no word is hidden."""
+    chosen, keys = selection_of(checkpoint, question), keys_of(checkpoint)
     (layer, head), task = chosen.head, chosen.task
-    rows, texts, own = list[str](), chosen.masked.texts_code, dict[str, Sequence[str]](LINES)
+    key = question.stage if question.stage in keys else keys[-1]
+    if chosen.asked is None and key in ("scores-of-words", "probabilities"):
+        raise InputError(MISSING[1])
+    rows, texts = list[str](), chosen.masked.texts_code
     if chosen.carry:
         rows = [f"checkpoint = carrying(checkpoint, {', '.join(map(repr, chosen.carry))})"]
     if task:
         rows, texts = [rows_code(task)], f"rows[{task.at}].inputs"
-        own["task"] = task_lines(checkpoint, task)
-    has = {"scores-of-words": chosen.asked is not None, "probabilities": chosen.asked is not None}
-    names = {"layer": layer, "heads": checkpoint.config.num_attention_heads}
-    shown = (key for key in keys or keys_of(checkpoint) if has.get(key, True))
-    lines = [line if key == "task" else line.format(**names) for key in shown for line in own[key]]
+    if task and key == "task":
+        lines = task_lines(checkpoint, task)
+    else:
+        lines = [line.format(layer=layer, heads=checkpoint.config.num_attention_heads) for line in LINES[key]]
     asked = "" if chosen.asked is None else f", position={chosen.asked}"
     found = f"found = follow(checkpoint, {texts}, layer={layer}, attending={chosen.token}{asked})"
-    lines = [*rows, found, f"h, t = {head}, {chosen.token}", *lines]
-    return python_code(checkpoint, *lines, off=chosen.off, zeroed=chosen.zeroed)
+    rows += [found, f"h, t = {head}, {chosen.token}", *lines]
+    return python_code(checkpoint, *rows, off=chosen.off, zeroed=chosen.zeroed)

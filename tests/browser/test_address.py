@@ -82,14 +82,13 @@ def a_question(draw: random.Random) -> dict[str, Any]:
         "level": draw.choice([None, number(24)]),
         "zeroed": draw.choice([[], [head()]]),
         "token": draw.choice([None, number(24)]),
-        "carried": draw.choice([None, head()]),
-        "carried_head": draw.choice([None, head()]),
+        "carried": draw.choice([None, [number(1), *head()]]),
         "row": number(9),
         "first": number(99),
         "stage": draw.choice(["map", "pieces", "weights"]),
         "lesson": draw.choice(["", "what-bert-learns"]),
         "at": number(9),
-        "heads": draw.choice([{}, {"mode": "lines", "filter": "1.0", "threshold": 0.25, "active": [0, 2]}]),
+        "heads": draw.choice([{}, {"mode": "lines", "fact": "entropy", "active": [0, 2]}]),
         "recipe": draw.choice(
             [None, {"missing": draw.choice(TEXTS)}, {"recipe": "romeo-juliet", "seed": "3", "settings": {}}]
         ),

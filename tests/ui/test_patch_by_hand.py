@@ -7,7 +7,7 @@ import torch
 
 from balcony.frame.question import Question
 from balcony.step_by_step.patching import NO_MASK, NOT_HERE, patch_code, patch_rows, patch_value
-from balcony.step_by_step.tab import inputs_value, selection_of, steps_code, steps_value
+from balcony.step_by_step.tab import inputs_value, steps_code, steps_value
 from bert_core import load_checkpoint, patch_map
 from bert_core.config import CHECKPOINTS
 from bert_core.errors import InputError
@@ -78,7 +78,7 @@ def test_what_has_no_map_says_why_and_keeps_its_controls(english, tiny_checkpoin
 
 
 def test_every_stage_follows_the_pass_with_the_carried_state(english, capsys):
-    asked = dataclasses.replace(KING, carried=(1, 2), token=2)
+    asked = dataclasses.replace(KING, carried=(0, 1, 2), token=2)
     value, before = steps_value(english, asked), steps_value(english, KING)
     found = patch_map(
         *(english, "the queen took [MASK] crown.", "the king took [MASK] crown."),
@@ -89,14 +89,14 @@ def test_every_stage_follows_the_pass_with_the_carried_state(english, capsys):
     assert her == pytest.approx(found.state_answers[1, 2, 0].exp().item(), abs=1e-5)
     assert value["carried"] == {"kind": "state", "at": [1, 2], "token": "queen"}
     assert value["before"]["probability"] == pytest.approx(before["words"]["top"][0][2], abs=1e-5)
-    head = steps_value(english, dataclasses.replace(KING, carried_head=(1, 5)))
+    head = steps_value(english, dataclasses.replace(KING, carried=(1, 1, 5)))
     the = next(p for word, _, p in head["words"]["top"] if word == "the")
     assert the == pytest.approx(found.head_answers[1, 5, 1].exp().item(), abs=1e-5)
-    exec(steps_code(english, selection_of(english, asked), "probabilities"), {})
+    exec(steps_code(english, dataclasses.replace(asked, stage="probabilities")), {})
     assert f"{value['words']['loss']:.4f}" in capsys.readouterr().out.splitlines()[-1]
     inputs_value(english, asked, "logits", 5)
 
 
 def test_an_address_with_a_state_that_is_not_there_says_what_there_is(english):
     with pytest.raises(InputError, match="has no state 2 in layer 3"):
-        steps_value(english, dataclasses.replace(KING, carried=(3, 2)))
+        steps_value(english, dataclasses.replace(KING, carried=(0, 3, 2)))
