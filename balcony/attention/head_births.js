@@ -29,8 +29,7 @@ const PANELS = [
   { axis: "2", title: "Loss", height: 0.24, scale: { rangemode: "tozero" }, digits: "" },
   { axis: "3", title: "Cost (nats)", height: 0.26, scale: { zeroline: true }, digits: "" },
 ];
-const TICKS = 8,
-  MOST = 20; // rows of the table
+const TICKS = 8;
 
 /** Look at a head at a step, as a map of words. @param {[number, number]} head @param {number} step */
 function look(head, step) {
@@ -55,7 +54,16 @@ class HeadBirths {
   choice = tools(el("label", "Pattern ", this.target), el("span", "Press a line to look at that head at that step."));
   box = el("div.b-chart.is-high");
   born = el("div");
-  panel = el("section", el("h3", "When heads are born"), this.progress, this.said, this.choice, this.box, this.born);
+  panel = el(
+    "section",
+    el("h3", "When heads are born"),
+    this.progress,
+    this.said,
+    el("p.b-empty", withTerms(HINT)),
+    this.choice,
+    this.box,
+    this.born,
+  );
   chart = newChart(
     this.box,
     () => this.figure(),
@@ -66,7 +74,6 @@ class HeadBirths {
   /** @param {HTMLElement} root @param {ViewContext} context */
   constructor(root, { options: saved }) {
     this.root = root;
-    this.panel.append(el("p.b-empty", withTerms(HINT)));
     exporter(this.panel, saved);
     this.ask = asking(root, () => this.fetch());
     onPart([...INPUT, "step", "head", "heads", "tab"], () => this.show());
@@ -106,11 +113,8 @@ class HeadBirths {
   /** @param {Births} value */
   draw(value) {
     this.value = value;
-    const { births } = value;
-    const names = value.targets.map((name) => {
-      const { length } = births.filter(({ target }) => target === name);
-      return /** @type {[string, string]} */ ([name, `${PATTERNS[name]}${length ? `: ${length} born` : ""}`]);
-    });
+    const names = value.targets.map((name) => /** @type {[string, string]} */ ([name, PATTERNS[name]])),
+      { births } = value;
     options(this.target, names, this.isChosen ? this.target.value : births[0]?.target);
     if (!this.panel.isConnected) fill(this.root, this.panel);
     fill(this.said, value.said && el("p", value.said), notes(value.notes));
@@ -120,19 +124,16 @@ class HeadBirths {
 
   /** @param {Births} value */
   table({ births, costs, kept }) {
-    const rows = births
-      .slice(0, MOST)
-      .map(({ step, layer, head, target }) => [
-        [
-          button(headName([layer, head]), () => look([layer, head], step), { class: "b-path" }),
-          el("small", PATTERNS[target]),
-        ],
-        count(step),
-        costs.length === kept.length ? signed(costs[kept.length - 1][layer][head], 3) : "…",
-      ]);
-    const head = ["Head", "Born at step", "Cost at the last step"],
-      more = births.length > MOST && el("p.b-empty", `${births.length - MOST} more are in the chart.`);
-    return [scrolling("Births of heads", table(head, rows, { numbers: 2 })), more];
+    const rows = births.map(({ step, layer, head, target }) => [
+      [
+        button(headName([layer, head]), () => look([layer, head], step), { class: "b-path" }),
+        el("small", PATTERNS[target]),
+      ],
+      count(step),
+      costs.length === kept.length ? signed(costs[kept.length - 1][layer][head], 3) : "…",
+    ]);
+    const head = ["Head", "Born at step", "Cost at the last step"];
+    return scrolling("Births of heads", table(head, rows, { numbers: 2 }));
   }
 
   figure() {

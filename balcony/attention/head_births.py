@@ -114,10 +114,10 @@ def conclusion(steps: Sequence[int], found: Sequence[HeadBirth], fall: tuple[int
         )
     inside, chance = coincidence(steps, found, fall)
     first, last = (f"{step:,}" for step in fall)
-    steep = f"The loss falls most steeply from step {first} to {last}. Heads born then: {inside} of {len(found)}"
-    if not inside:
-        return f"{steep}. The two do not coincide."
-    chances = f"{steep}. By chance, as many would be in {chance:.0%} of cases"
+    chances = (
+        f"The loss falls most steeply from step {first} to {last}. Heads born then: {inside} of {len(found)}. By "
+        f"chance, as many would be in {chance:.0%} of cases"
+    )
     if chance < HARDLY_CHANCE:
         return f"{chances}: fall and births coincide."
     return f"{chances}: one run cannot tell whether they belong together; train it with other seeds."

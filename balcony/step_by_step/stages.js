@@ -13,49 +13,8 @@ import { strips } from "./strips.js";
 const MOST_VALUES = 6; // of the weighted sum
 
 /** @typedef {import("../parts/elements.js").Child} Child */
-/**
- * @typedef {object} Steps See steps_value in balcony/step_by_step/tab.py.
- * @property {string[]} tokens
- * @property {number[]} ids
- * @property {number[]} segments
- * @property {number} layers
- * @property {number} heads
- * @property {[number, number]} head
- * @property {number} token
- * @property {number} eps
- * @property {string} activation
- * @property {string} pooler
- * @property {[token: number, weight: number][][]} strongest by layer and head
- * @property {Record<string, string>} vectors
- * @property {{position: number, answer: string, hidden: boolean, size: number, rank: number, top: [string, number, number][], ids: number[],
- *   loss: number, chance: number, by_layer: number[], total: number | null} | null} words
- * @property {{logits: number[], probabilities: number[]} | null} pair
- * @property {[string, string]} labels
- * @property {Task | null} task of a fine-tuned model
- * @property {boolean} has_choices
- * @property {{probability: number | null, is_next: number | null, answers?: [string, number][], number?: number | null} | null} before of the whole model; null: this is it
- * @property {string[]} parts
- * @property {[number, number][]} off
- * @property {[number, number][]} zeroed
- * @property {{kind: string, at: [number, number], token: string} | null} carried from the pass of another text
- * @property {string[]} stages
- * @property {string[]} notes
- * @property {string} [error]
- * @property {string} [hint] what to type first
- */
-/**
- * @typedef {object} Task See task_value in balcony/step_by_step/task_layer.py.
- * @property {string} name
- * @property {number} rows
- * @property {number} row the followed one
- * @property {string[]} labels
- * @property {number | null} number the answer of a regression
- * @property {[name: string, share: number][]} answers the best first
- * @property {boolean} is_of_tokens
- * @property {string[]} why a token is not asked, "" for one that is
- * @property {{start: number, end: number, text: string, score: number, probability: number | null, why: string}[]} pairs
- * @property {number} longest tokens of an answer
- */
+/** @typedef {Record<string, any>} Steps see steps_value in balcony/step_by_step/tab.py */
+/** @typedef {Record<string, any>} Task see task_value in balcony/step_by_step/task_layer.py */
 /**
  * @typedef {object} Shown What a stage is drawn from.
  * @property {Steps} value

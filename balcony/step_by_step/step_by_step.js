@@ -4,20 +4,7 @@ import { choose } from "../attention/heads.js";
 import { summed } from "../parts/row.js";
 import { keepingFocus, numbered, options, select } from "../controls.js";
 import { KINDS } from "../parts/control.js";
-import {
-  button,
-  disable,
-  draws,
-  el,
-  fill,
-  note,
-  notes,
-  own,
-  roam,
-  showError,
-  tools,
-  withTerms,
-} from "../parts/elements.js";
+import { button, draws, el, fill, note, notes, own, roam, showError, tools, withTerms } from "../parts/elements.js";
 import { floats, number, percents } from "../parts/numbers.js";
 import { latest, orError } from "../frame/page.js";
 import { ask, onPart, question } from "../frame/question.js";
@@ -39,8 +26,6 @@ class StepByStep {
   presses = 0; // on numbers; another stage or answer counts too, since it closes what a press opened
   layer = select("Layer", [], () => this.pick());
   head = select("Head", [], () => this.pick());
-  back = button("‹ Back", () => ask({ stage: this.stages[this.at - 1].key }));
-  next = button("Next ›", () => ask({ stage: this.stages[this.at + 1].key }));
   tokens = el("div.b-tools.b-tokens", { role: "group", "aria-label": "The token that is followed" });
   /** Those that the model has. @type {{key: string, title: string, text: string}[]} */
   stages = [];
@@ -70,9 +55,9 @@ class StepByStep {
     this.tasks = options.tasks;
     this.ofLayer = el("label", "Layer ", this.layer);
     this.ofHead = el("label", "Head ", this.head);
-    this.moves = tools(this.back, this.next, this.ofLayer, this.ofHead);
-    const { line, which, moves, tokens, title, text, body, opened, answers } = this;
-    this.parts = [line, which, moves, tokens, title, text, answers, body, opened, this.notes];
+    const { line, which, tokens, title, text, body, opened, answers } = this,
+      place = tools(this.ofLayer, this.ofHead);
+    this.parts = [line, which, place, tokens, title, text, answers, body, opened, this.notes];
     this.choices = KINDS.lines({ label: "Choices, one on each line" }, "", (given) => ask({ choices: given }));
     this.lines = el("div.b-control", { "data-no-picture": "" }, this.choices.parts);
     this.lines.hidden = true;
@@ -157,8 +142,6 @@ class StepByStep {
       item.ariaCurrent = k === at ? "step" : "false";
       item.tabIndex = k === at ? 0 : -1;
     });
-    disable(this.back, at === 0 && "This is the first stage.");
-    disable(this.next, at === this.stages.length - 1 && "This is the last stage.");
     const isInLayer = IN_LAYER.includes(key),
       isInHead = IN_HEAD.includes(key),
       layer = isInLayer ? `: layer ${value.head[0] + 1}` : "",
@@ -168,7 +151,6 @@ class StepByStep {
       focused = document.activeElement,
       isPressed = (key !== this.key && this.body.contains(focused)) || (!value.before && this.undo.contains(focused));
     this.key = key;
-    this.moves.hidden = isMap;
     this.ofLayer.hidden = !isInLayer;
     this.ofHead.hidden = !isInHead && key !== "joined"; // which has a switch for the head
     this.answers.hidden = isMap && !value.before;

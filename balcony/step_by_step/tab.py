@@ -23,7 +23,6 @@ from balcony.step_by_step.task_layer import (
     TASK_TEXTS,
     TaskInput,
     layer_of,
-    product,
     rows_code,
     task_input,
     task_lines,
@@ -134,42 +133,24 @@ STAGES = (
     ("task", "Task", ""),  # a fine-tuned model's instead of the three before; its text depends on the task
 )
 OF_PRETRAINING = ("scores-of-words", "probabilities", "next-sentence")
-# Python for each stage, in which `found` is the answer of `follow`; h is the head and t the token, both from 0.
-LINES = {
-    "map": ("found.attention.max(-1)  # of token t: each head's strongest weight, and the token that it is for",),
-    "pieces": ("found.tokens, found.ids, found.segments",),
-    "embeddings": (
-        "word, position, segment = (found.embeddings[name][t] for name in ('word', 'position', 'segment'))",
-        "norm = checkpoint.model.bert.embeddings.LayerNorm",
-        "norm(word + position + segment)  # found.states[0, t]",
-    ),
-    "projections": (
-        "query = checkpoint.model.bert.encoder.layer[{layer}].attention.self.query  # for all heads at once",
-        "query(found.states[{layer}, t]).view({heads}, -1)[h]  # found.layer['query'][h, t]",
-    ),
-    "scores": (
-        "query, key = found.layer['query'][h], found.layer['key'][h]  # (T, d)",
-        "query @ key.T / query.shape[1] ** 0.5  # found.layer['scores'][h]",
-    ),
-    "weights": ("found.layer['scores'][h].softmax(-1)  # found.layer['weights'][h]",),
-    "context": ("found.layer['weights'][h, t] @ found.layer['value'][h]  # found.layer['context'][h, t]",),
-    "joined": (
-        "torch.cat(list(found.layer['context'][:, t]))  # found.layer['joined'][t]",
-        "found.states[{layer}, t] + found.layer['projected'][t]  # found.layer['attention_sum'][t]",
-    ),
-    "feed-forward": (
-        "activation = checkpoint.model.bert.encoder.layer[{layer}].activation",
-        "activation(found.layer['inner'][t])  # found.layer['activated'][t]",
-        "found.layer['attended'][t] + found.layer['fed'][t]  # found.layer['output_sum'][t]",
-    ),
-    "layers": ("found.states[:, t]  # (layers + 1, D)",),
-    "scores-of-words": ("found.words['transformed'], found.words['logits']  # (D,), (V,)",),
-    "probabilities": (
-        "found.words['logits'].softmax(-1)  # found.words['log_probabilities'].exp()",
-        "-found.words['log_probabilities'].max()  # the loss if the likeliest word was the hidden one",
-    ),
-    "next-sentence": ("found.pair['logits'].softmax(-1)  # found.pair['probabilities']",),
-}
+# Python for the stages, in which `found` is the answer of `follow`; h is the head and t the token, both from 0. Behind
+# a line stands what it computes, where `found` has that, too.
+LINES = (
+    "found.tokens, found.ids, found.segments",
+    "found.embeddings['word'][t] + found.embeddings['position'][t] + found.embeddings['segment'][t]",
+    "checkpoint.model.bert.embeddings.LayerNorm(found.embeddings['sum'][t])  # found.states[0, t]",
+    "block = checkpoint.model.bert.encoder.layer[{layer}]",
+    "block.attention.self.query(found.states[{layer}, t]).view({heads}, -1)[h]  # found.layer['query'][h, t]",
+    "query, key = found.layer['query'][h], found.layer['key'][h]  # (T, d)",
+    "query @ key.T / query.shape[1] ** 0.5  # found.layer['scores'][h]",
+    "found.layer['scores'][h].softmax(-1)  # found.layer['weights'][h]",
+    "found.layer['weights'][h, t] @ found.layer['value'][h]  # found.layer['context'][h, t]",
+    "found.states[{layer}, t] + found.layer['projected'][t]  # found.layer['attention_sum'][t]",
+    "block.activation(found.layer['inner'][t])  # found.layer['activated'][t]",
+    "found.layer['attended'][t] + found.layer['fed'][t]  # found.layer['output_sum'][t]",
+)
+OF_A_WORD = "found.words['logits'].softmax(-1)  # found.words['log_probabilities'].exp()"
+OF_A_PAIR = "found.pair['logits'].softmax(-1)  # found.pair['probabilities']"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -261,30 +242,35 @@ def inputs_value(checkpoint: Checkpoint, question: Question, name: str, index: i
     chosen, model = selection_of(checkpoint, question), checkpoint.model
     found, (layer, head), t = followed(checkpoint, chosen), chosen.head, chosen.token
     block, predictions = model.bert.encoder.layer[layer], cast(Any, model.cls["predictions"])
-    x, numbers = found.states[layer, t], found.layer
-    D, d = len(x), numbers["query"].shape[-1]
-    # Name: inputs, weights (outputs, inputs), biases, the vector's first row among them and its length.
-    products: dict[str, tuple[Any, Any, Any, int, int]] = {
-        name: (x, dense.weight, dense.bias, d * head, d) for name, dense in block.attention.self.named_children()
+    numbers, d = found.layer, found.layer["query"].shape[-1]
+    own = slice(d * head, d * head + d)  # the rows of the head
+    # Name: inputs, weights (outputs, inputs), biases.
+    products: dict[str, tuple[Any, Any, Any]] = {
+        name: (found.states[layer, t], dense.weight[own], dense.bias[own])
+        for name, dense in block.attention.self.named_children()
     }
-    for each, values, dense in (
-        ("projected", numbers["joined"][t], block.attention.output.dense),
-        ("inner", numbers["attended"][t], block.intermediate["dense"]),
-        ("fed", numbers["activated"][t], block.output.dense),
-        ("pooled", model.bert.read_by_pooler(found.states[-1:])[0], cast(Any, model.bert.pooler)["dense"]),
-    ):
-        products[each] = (values, dense.weight, dense.bias, 0, len(cast(Any, dense).bias))
+    read = model.bert.read_by_pooler(found.states[-1:])[0]
+    denses = {
+        "projected": (numbers["joined"][t], block.attention.output.dense),
+        "inner": (numbers["attended"][t], block.intermediate["dense"]),
+        "fed": (numbers["activated"][t], block.output.dense),
+        "pooled": (read, cast(Any, model.bert.pooler)["dense"]),
+    }
     if found.words:
-        dense = predictions.transform["dense"]
-        products["word_dense"] = (found.states[-1, chosen.asked], dense.weight, dense.bias, 0, D)
+        denses["word_dense"] = (found.states[-1, chosen.asked], predictions.transform["dense"])
         words = cast(Any, model.bert.embeddings).word_embeddings.weight
-        products["logits"] = (found.words["transformed"], words, predictions.bias, 0, len(found.words["logits"]))
-    if checkpoint.head:
-        products["task"] = product(checkpoint, found.pooled, found.states[-1], index)
-    if name not in products or not 0 <= index < products[name][-1]:
+        products["logits"] = (found.words["transformed"], words, predictions.bias)
+    if name == "task" and checkpoint.head:
+        _, dense, has_pooler = layer_of(checkpoint)
+        vectors = found.pooled[None] if has_pooler else found.states[-1]
+        at, index = divmod(index, dense.out_features)  # the logits of a token stand after those of the one before
+        if 0 <= at < len(vectors):
+            denses["task"] = (vectors[at], dense)
+    products |= {each: (values, dense.weight, dense.bias) for each, (values, dense) in denses.items()}
+    if name not in products or not 0 <= index < len(products[name][-1]):
         raise InputError("This stage has no such number; choose another.")
-    inputs, weights, biases, first, _ = products[name]
-    weight, bias = weights[first + index].detach().float().cpu(), biases[first + index].item()
+    inputs, weights, biases = products[name]
+    weight, bias = weights[index].detach().float().cpu(), biases[index].item()
     return {"inputs": packed(inputs), "weights": packed(weight), "bias": bias}
 
 
@@ -470,23 +456,18 @@ def steps_rows(value: dict[str, Any]) -> Iterator[Row]:
 
 
 def steps_code(checkpoint: Checkpoint, question: Question) -> str:
-    """Python code that computes the numbers of the shown stage, of the last one where the model has others at its end.
-    Raises InputError for a stage of a hidden word where no word is hidden."""
-    chosen, keys = selection_of(checkpoint, question), keys_of(checkpoint)
+    """Python code that computes the numbers of the stages."""
+    chosen = selection_of(checkpoint, question)
     (layer, head), task = chosen.head, chosen.task
-    key = question.stage if question.stage in keys else keys[-1]
-    if chosen.asked is None and key in ("scores-of-words", "probabilities"):
-        raise InputError(MISSING[1])
     rows, texts = list[str](), chosen.masked.texts_code
     if chosen.carry:
         rows = [f"checkpoint = carrying(checkpoint, {', '.join(map(repr, chosen.carry))})"]
     if task:
-        rows, texts = [rows_code(task)], f"rows[{task.at}].inputs"
-    if task and key == "task":
-        lines = task_lines(checkpoint, task)
+        rows, texts, last = [rows_code(task)], f"rows[{task.at}].inputs", task_lines(checkpoint, task)
     else:
-        lines = [line.format(layer=layer, heads=checkpoint.config.num_attention_heads) for line in LINES[key]]
+        last = [OF_A_WORD] * (chosen.asked is not None) + [OF_A_PAIR]
     asked = "" if chosen.asked is None else f", position={chosen.asked}"
     found = f"found = follow(checkpoint, {texts}, layer={layer}, attending={chosen.token}{asked})"
-    rows += [found, f"h, t = {head}, {chosen.token}", *lines]
-    return python_code(checkpoint, *rows, off=chosen.off, zeroed=chosen.zeroed)
+    lines = [line.format(layer=layer, heads=checkpoint.config.num_attention_heads) for line in LINES]
+    lines = [*rows, found, f"h, t = {head}, {chosen.token}", *lines, *last]
+    return python_code(checkpoint, *lines, off=chosen.off, zeroed=chosen.zeroed)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from balcony.frame.question import Question
 from balcony.parts.task_input import example_of, hint_of
@@ -28,7 +28,7 @@ MOST_PAIRS = 12  # in the table, that may be an answer
 MOST_REFUSED = 4  # for each reason
 NOTHING = "no answer"
 ENDS = ("Start logit", "End logit")
-OUTRANKED = "another window or pair gives the same words a higher score"
+OUTRANKED = "not among the best answers, or another pair gives the same words a higher score"
 _POOLED = (
     "The last layer's vector at [[[CLS]]], or of some models the mean of all vectors, passes through the [[pooler]], a "
     "matrix and tanh. "
@@ -141,31 +141,26 @@ def reasons(row: Row, count: int) -> list[str]:
 def pairs_of(given: TaskInput, logits: np.ndarray, found: Prediction, layout: Layout) -> list[dict[str, Any]]:
     """The best starts and ends of the followed window in pairs, the best first, each with its probability or why it is
     no answer: MOST_PAIRS that the rules allow, and MOST_REFUSED for each rule that refuses some."""
-    row, context, config = given.row, given.example.texts[1], layout.config
-    count, every = min(config.best_answers, MOST_ENDS), np.arange(len(logits))
-    first = refusals(row, every, every, 1).diagonal() == 0
+    row, context, answers = given.row, given.example.texts[1], {(each.start, each.text): each for each in found.answers}
+    assert row.widest is not None
+    every = np.ones(len(logits), bool)
     starts, ends = (
-        np.unique(np.concatenate([best_positions(scores, each, count) for each in (where, every >= 0)]))
-        for scores, where in zip(logits.T, (first, row.inside))
+        np.union1d(best_positions(scores, allowed, MOST_ENDS), best_positions(scores, every, MOST_ENDS))
+        for scores, allowed in zip(logits.T, (row.inside & row.widest, row.inside))
     )
-    codes = refusals(row, starts, ends, config.longest_answer)
-    answers = {(each.start, each.text): each for each in found.answers}
     shown = defaultdict[str, list[dict[str, Any]]](list)
-    for (i, j), code in np.ndenumerate(codes):
-        start, end, probability, why = int(starts[i]), int(ends[j]), None, REFUSED[code]
-        score, text = float(logits[start, 0] + logits[end, 1]), ""
+    for (i, j), code in np.ndenumerate(refusals(row, starts, ends, layout.config.longest_answer)):
+        start, end, text, probability, why = int(starts[i]), int(ends[j]), "", None, REFUSED[code]
+        score = float(logits[start, 0] + logits[end, 1])
         if not code:
             a, b = span_of(context, row, start, end)
             text, answer = context[a:b], answers.get((a, context[a:b]))
-            if answer is None:
-                why = f"not among the {config.best_answers} best answers"
-            elif answer.score > score:
+            if answer is None or answer.score > score:
                 why = OUTRANKED
             else:
                 probability = answer.probability
-        shown[REFUSED[code]].append(
-            {"start": start, "end": end, "text": text, "score": score, "probability": probability, "why": why}
-        )
+        pair = {"start": start, "end": end, "text": text, "score": score, "probability": probability, "why": why}
+        shown[REFUSED[code]].append(pair)
     for pairs in shown.values():
         pairs.sort(key=lambda each: -each["score"])
     some = [each for why, pairs in shown.items() for each in pairs[: MOST_REFUSED if why else MOST_PAIRS]]
@@ -188,12 +183,3 @@ def task_lines(checkpoint: Checkpoint, given: TaskInput) -> list[str]:
         "may_be_missing": layout.may_be_missing,
     }
     return [line.format(**names) for line in TASK_LINES[task_of(checkpoint).name]]
-
-
-def product(checkpoint: Checkpoint, pooled: Tensor, last: Tensor, index: int) -> tuple[Any, Any, Any, int, int]:
-    """What a logit of the followed row is the sum of, as `inputs_value` takes it. pooled: (D,). last: (T, D). index:
-    among the logits, token by token."""
-    _, layer, has_pooler = layer_of(checkpoint)
-    read = pooled[None] if has_pooler else last
-    at, label = divmod(index, layer.out_features)
-    return read[min(max(at, 0), len(read) - 1)], layer.weight, layer.bias, label - index, len(read) * layer.out_features

@@ -271,7 +271,7 @@ def test_heads_get_their_names_after_their_weights(page: Page, monkeypatch: pyte
     wait_for_answer(grid)
     expect(grid.locator(".b-head")).not_to_have_count(0)
     expect(grid).to_contain_text("The heads get their names…")
-    page.locator("#attention-heads [data-layer='1']").first.click()
+    grid.get_by_role("button", name="Layer 2, head 1").click()
     expect(page.locator("#attention-map h3")).to_have_text("Layer 2, head 1")
     door.set()
     expect(grid).not_to_contain_text("The heads get their names…")

@@ -154,17 +154,16 @@ def test_a_pressed_number_says_when_it_has_no_explanation(page: Page) -> None:
         )
 
 
-def test_heads_of_a_new_sentence_wait_while_another_layer_and_a_file_are_asked_for(page: Page) -> None:
+def test_heads_of_a_new_sentence_wait_while_a_file_is_asked_for(page: Page) -> None:
     show(page, "attention", **FIRST)
     grid, detail = page.locator("#attention-heads"), page.locator("#attention-map")
     wait_for_answer(grid)
     with page.expect_download(), probe_lock:  # somebody else's probe is running
         type_sentence(page, "How are you?")
         wait_until(page, lambda: probe_lock.waiting >= 2)  # heads and switches
-        page.locator("#attention-heads [data-head='1'][data-layer='1']").click()
-        wait_until(page, lambda: probe_lock.waiting >= 3)
+        grid.get_by_role("button", name="Layer 2, head 2").click()
         press_save(page, "#attention-download-json")
-        wait_until(page, lambda: probe_lock.waiting >= 4)
+        wait_until(page, lambda: probe_lock.waiting >= 3)
     wait_for_answer(grid)
     wait_for_answer(detail)
     expect(grid.locator(".b-head")).not_to_have_count(0)

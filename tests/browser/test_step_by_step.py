@@ -221,7 +221,7 @@ def test_stages_follow_the_arrow_keys_and_show_the_models_numbers(shared: Page, 
     expect(card.locator("tr").first).to_be_in_viewport(ratio=0.99)  # the rest is rounding
     steps.locator("button[aria-current=step]").press("ArrowRight")
     expect(title).to_have_text("5 Weights: layer 2, head 1")
-    steps.get_by_role("button", name="Back").click()
+    steps.get_by_role("button", name="4 Scores").click()
     expect(title).to_have_text("4 Scores: layer 2, head 1")
     wait_for_question(shared, stage="scores")
 
