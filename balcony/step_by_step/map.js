@@ -3,7 +3,8 @@
 
 import { choose } from "../attention/heads.js";
 import { behindText, level } from "../colours.js";
-import { bar, button, el, fill, roam, svg } from "../parts/elements.js";
+import { scrolling } from "../controls.js";
+import { bar, button, el, roam, svg } from "../parts/elements.js";
 import { has, number, percent } from "../parts/numbers.js";
 import { ask, openTab } from "../frame/question.js";
 
@@ -18,14 +19,8 @@ export const POSITIONS = 4,
 const ROW = 15, // pixels; as in the style sheet
   MOST_ROWS = 20,
   LEAST_ROWS = 9, // so that what is written upwards has room
-  NARROW = 900, // pixels of the map, below which the answers stand under it
-  BESIDE = 620, // pixels of all columns but the layers; below NARROW
-  BESIDE_NARROW = 104,
-  LAYER = 160,
-  LAYER_NARROW = 88,
   CARD = 116, // pixels of an answer
   GUESSES = 3;
-let room = 1000; // pixels of the last map
 
 /** Open a stage, of this head's layer. @param {string} stage @param {[number, number]} [head] */
 function open(stage, head) {
@@ -95,27 +90,21 @@ function carriedMark({ carried }, rows, level) {
   return mark;
 }
 
-/** @param {Shown} shown @param {Row[]} rows @param {boolean} isNarrow */
-function embeddings({ value }, rows, isNarrow) {
+/** @param {Shown} shown @param {Row[]} rows */
+function embeddings({ value }, rows) {
   const { ids, segments, zeroed } = value,
-    name = "Embeddings",
-    mark = carriedMark(value, rows, 0),
-    isOff = [false, has(zeroed, [0, POSITIONS]), has(zeroed, [0, SEGMENTS])],
-    names = ["word", "+ position", "+ segment"],
-    attributes = { "data-key": "embeddings" },
-    press = () => open("embeddings");
-  if (isNarrow) {
-    const bar = upright(names.filter((_, k) => !isOff[k]).join(" "), press, { ...attributes, title: name });
-    return column("is-embeddings", name, el("span"), "", el("div.b-bert-area", bar, mark));
-  }
+    isOff = [false, has(zeroed, [0, POSITIONS]), has(zeroed, [0, SEGMENTS])];
   const cells = [ids, ids.map((_, i) => i), segments].map((numbers) =>
     el(
       "div",
       rows.map(({ from, to }) => el("span", to - from > 1 ? "⋮" : `${numbers[from]}`)),
     ),
   );
-  const heads = names.map((each, k) => el(isOff[k] ? "span.is-off" : "span", each));
-  return column("is-embeddings", name, button(name, press, attributes), heads, el("div.b-bert-area", cells, mark));
+  const names = ["word", "+ position", "+ segment"],
+    heads = names.map((each, k) => el(isOff[k] ? "span.is-off" : "span", each)),
+    name = button("Embeddings", () => open("embeddings"), { "data-key": "embeddings" }),
+    area = el("div.b-bert-area", cells, carriedMark(value, rows, 0));
+  return column("is-embeddings", "Embeddings", name, heads, area);
 }
 
 /** What each head brings from where, as lines to the shown token. @param {Steps} value @param {Row[]} rows @param {number} layer */
@@ -187,12 +176,6 @@ function layerColumn({ value }, rows, layer) {
   return made;
 }
 
-/** The layers that are not shown. @param {Row} row */
-function moreLayers({ from, to }) {
-  const part = upright(`${to - from} more layers`, () => open("layers"), { "data-key": `gap ${from}` });
-  return column("is-gap", "Layers", el("span"), "", el("div.b-bert-area", part));
-}
-
 /** An answer of the model. @param {string} key @param {string} stage @param {Child} title @param {[Child, number][]} lines */
 function answer(key, stage, title, lines) {
   const parts = lines.map(([name, share]) => {
@@ -262,46 +245,21 @@ function answersColumn(shown, rows) {
   return column("is-answers", "Answers", el("b.b-bert-title", "Answers"), "", area);
 }
 
-class ModelMap {
-  element = el("div.b-bert", {
-    role: "group",
-    "aria-label": "Map of the model; Tab goes to the next part, the arrow keys stay inside one",
-  });
-  drawn = room;
-
-  /** @param {Shown} shown */
-  constructor(shown) {
-    this.shown = shown;
-    this.draw();
-    new ResizeObserver(() => {
-      const width = this.element.clientWidth;
-      if (!width || width === this.drawn) return;
-      room = width;
-      this.draw();
-    }).observe(this.element);
-  }
-
-  draw() {
-    this.drawn = room;
-    const { shown } = this,
-      { tokens, token, words, layers, head, strongest } = shown.value,
-      isNarrow = room < NARROW,
-      most = Math.floor((room - (isNarrow ? BESIDE_NARROW : BESIDE)) / (isNarrow ? LAYER_NARROW : LAYER)),
-      shownLayers = isNarrow && most < layers ? Math.max(1, most - 1) : Math.max(2, most), // gaps take the room of one
-      columns = rowsOf(layers, shownLayers, [head[0], layers - 1, 0]),
-      seen = columns.filter(({ from, to }) => to - from === 1).map(({ from }) => strongest[from]),
-      targets = seen.map((heads) => heads[best(heads)][0]),
-      rows = rowsOf(tokens.length, MOST_ROWS, [0, token, words?.position ?? 0, tokens.length - 1, ...targets]);
-    const middle = columns.map((each) =>
-      each.to - each.from > 1 ? moreLayers(each) : layerColumn(shown, rows, each.from),
-    );
-    const { style, classList } = this.element;
-    style.setProperty("--rows", `${rows.length}`);
-    style.setProperty("--layers", columns.map(({ from, to }) => (to - from > 1 ? "28px" : "minmax(0, 1fr)")).join(" "));
-    classList.toggle("is-narrow", isNarrow);
-    fill(this.element, pieces(shown, rows), embeddings(shown, rows, isNarrow), middle, answersColumn(shown, rows));
-  }
+/** The map of the model; one of many layers is wider than the page. @param {Shown} shown */
+export function modelMap(shown) {
+  const { tokens, token, words, layers, strongest } = shown.value,
+    targets = strongest.map((heads) => heads[best(heads)][0]),
+    rows = rowsOf(tokens.length, MOST_ROWS, [0, token, words?.position ?? 0, tokens.length - 1, ...targets]),
+    name = "Map of the model; Tab goes to the next part, the arrow keys stay inside one";
+  const map = el(
+    "div.b-bert",
+    { role: "group", "aria-label": name },
+    pieces(shown, rows),
+    embeddings(shown, rows),
+    Array.from({ length: layers }, (_, layer) => layerColumn(shown, rows, layer)),
+    answersColumn(shown, rows),
+  );
+  map.style.setProperty("--rows", `${rows.length}`);
+  map.style.setProperty("--layers", `${layers}`);
+  return scrolling("Map of the model", map);
 }
-
-/** The map of the model. @param {Shown} shown */
-export const modelMap = (shown) => new ModelMap(shown).element;

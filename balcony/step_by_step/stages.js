@@ -328,16 +328,15 @@ export const STAGES = {
   probabilities(shown) {
     const { words } = shown.value;
     if (!words) return noWord(shown);
-    const { top, size, total, hidden, answer, rank, loss, chance } = words,
+    const { top, size, hidden, answer, rank, loss } = words,
       sum = top.reduce((sum, [, , each]) => sum + each, 0),
-      rest = number(Math.max(0, 1 - sum)),
-      all = total === null ? "" : ` (${total.toPrecision(6)})`;
+      rest = number(Math.max(0, 1 - sum));
     const rows = top.map(([word, logit, each]) => {
       const power = Math.exp(logit).toPrecision(6);
       return /** @type {Listed} */ ([el("bdi", word), each, number(logit), power, precise(each)]);
     });
-    const rule = `e^score ÷ the sum of e^score over all ${size} words${all}. The other ${size - top.length} words together: ${rest}.`,
-      losses = `Loss = −ln ${precise(Math.exp(-loss))} = ${number(loss)}; without knowledge ln ${size} = ${number(chance)}.`,
+    const rule = `e^score ÷ the sum of e^score over all ${size} words. The other ${size - top.length} words together: ${rest}.`,
+      losses = `Loss = −ln ${precise(Math.exp(-loss))} = ${number(loss)}; without knowledge ln ${size} = ${number(Math.log(size))}.`,
       which = hidden ? "The hidden word is " : "The likeliest word is ";
     return [
       `${size} scores become ${size} probabilities`,

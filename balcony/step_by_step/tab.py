@@ -1,7 +1,6 @@
 """Step by step: one sentence followed through the model, with the real numbers of every stage."""
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -425,11 +424,9 @@ def words_shown(checkpoint: Checkpoint, chosen: Selection, found: Stages) -> dic
         "hidden": chosen.answer is not None,
         "size": len(logits),
         "rank": int((scores > scores[ids[answer]]).sum()) + 1,
-        "total": logits.exp().sum().item() if logits.max() < 80 else None,
         "top": [[token, logits[i].item(), scores[i].exp().item()] for token, i in ids.items()],
         "ids": [*ids.values()],
         "loss": -scores[ids[answer]].item(),
-        "chance": math.log(len(logits)),
         "by_layer": found.words["by_layer"][:, ids[answer]].exp().tolist(),
     }
 

@@ -9,16 +9,8 @@ import { listed, pooled, vectorsOf } from "./stages.js";
 /** @import { Child } from "../parts/elements.js" */
 /** @import { Listed, Shown, Task } from "./stages.js" */
 
-const MOST_LABELS = 25; // in a table
-
-/** The numbers of the likeliest labels, in order. @param {ArrayLike<number>} shares */
-const likeliest = (shares) =>
-  Array.from(shares, (_, i) => i)
-    .sort((a, b) => shares[b] - shares[a])
-    .slice(0, MOST_LABELS);
-
-/** @param {number} shown @param {number} all */
-const more = (shown, all) => shown < all && el("p.b-empty", `The ${shown} likeliest of ${all}.`);
+/** The numbers of the labels, the likeliest first. @param {ArrayLike<number>} shares */
+const likeliest = (shares) => Array.from(shares, (_, i) => i).sort((a, b) => shares[b] - shares[a]);
 
 /** One answer from the vector at [CLS]: labels, choices or a number. @param {Shown} shown @param {Task} task @returns {[string, ...Child[]]} */
 function ofRow(shown, { labels, rows, row: at, number: found }) {
@@ -49,7 +41,6 @@ function ofRow(shown, { labels, rows, row: at, number: found }) {
     isChoice ? `${rows} × ${D} numbers become ${rows}` : `${D} numbers become ${labels.length}`,
     pooled(shown),
     listed("Scores", [isChoice ? "Choice" : "Label", "Score", "e^score", "Probability"], lines),
-    more(order.length, labels.length),
     el("p", `Probability: e^score ÷ the sum of e^score over all ${labels.length}, ${total.toPrecision(6)}.`),
     isChoice
       ? tools(el("span", "Click a choice to follow its row."), button("Products of this row's score", products))
@@ -63,7 +54,7 @@ function scores({ value, vectors, open }, { labels, why, name }) {
     { task: logits, task_probability: shares } = vectors,
     L = labels.length,
     isTags = name === "token-classification",
-    columns = likeliest(shares.subarray(token * L, (token + 1) * L)).sort((a, b) => a - b);
+    columns = [...labels.keys()];
   const lines = tokens.map((each, i) => {
     const of = (/** @type {number} */ j) => i * L + j,
       [best] = likeliest(shares.subarray(of(0), of(L))),
@@ -85,7 +76,7 @@ function scores({ value, vectors, open }, { labels, why, name }) {
   requestAnimationFrame(() => {
     box.scrollTop = lines[token].offsetTop - box.clientHeight / 2; // the followed token is in sight
   });
-  return [box, more(columns.length, L)];
+  return box;
 }
 
 /** A long text without its middle. @param {string} text */
