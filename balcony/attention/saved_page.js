@@ -11,8 +11,7 @@ const { grid, detail, question } = JSON.parse(part("data").textContent);
 /** @type {ViewContext} */
 const context = { options: { switches: true }, trigger() {}, setValue() {} };
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const scheme = getComputedStyle(document.documentElement).colorScheme; // "light dark" follows the system
-const follow = () => document.body.classList.toggle("dark", scheme === "dark" || (scheme !== "light" && dark.matches));
+const follow = () => document.body.classList.toggle("dark", dark.matches);
 dark.addEventListener("change", follow);
 follow();
 ask(question);
