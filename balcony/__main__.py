@@ -40,9 +40,14 @@ def main() -> int:
     return run()
 
 
-def serve_page() -> int:
+def serve_page() -> NoReturn:
     """Serve the app with the options of the command line, and end the program after it."""
     options = arguments()
+    if options.version:
+        from bert_core.config import VERSION
+
+        print(f"balcony {VERSION}")
+        sys.exit()
     if missing := [name for name in ("gradio", "plotly", "segno") if importlib.util.find_spec(name) is None]:
         sys.exit(NEEDS.format(", ".join(missing)))
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
@@ -56,7 +61,7 @@ def arguments() -> argparse.Namespace:
     about = "Train a small BERT in the browser, watch it learn, look inside it."
     more = "balcony COMMAND --help: train, exam, finetune, predict and evaluate work without the page."
     parser = argparse.ArgumentParser(description=about, epilog=more)
-    parser.add_argument("--version", action=Version, nargs=0, help="print the version and end")
+    parser.add_argument("--version", action="store_true", help="print the version and end")
     port = os.environ.get("GRADIO_SERVER_PORT")
     parser.add_argument("--port", type=port_number, default=port, help="port of the page (7860, or the next free one)")
     parser.add_argument("--host", type=named, help="address to listen on (127.0.0.1; 0.0.0.0 for other machines)")
@@ -105,14 +110,6 @@ def arguments() -> argparse.Namespace:
     return options
 
 
-class Version(argparse.Action):
-    """Prints the version, for which `bert_core` must be imported."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        from bert_core.config import VERSION
-
-        print(f"balcony {VERSION}")
-        parser.exit()
 
 
 def port_number(text: str) -> int:

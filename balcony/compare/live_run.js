@@ -74,7 +74,6 @@ export class LiveRun {
     if (!run) return;
     try {
       const fresh = await answer("news", run.run, more, this.cursors);
-      if (fresh.interruption) announce("said", { text: fresh.interruption, until: "closed" });
       if (this.isLost) announce("again", null);
       this.isLost = this.isBlocked = false;
       if (run !== this.run || more !== (this.chart?.more ?? false)) return 0;

@@ -4,7 +4,7 @@ import { asksFirst } from "../controls.js";
 import { bar, button, el, fact, fill, note, notes, tools, withTerms } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
-import { ask, question, replace } from "../frame/question.js";
+import { ask, question } from "../frame/question.js";
 
 /** @typedef {[text: string, kind: string][]} Pieces of a text; kind "" between the marked ones */
 /** @typedef {{guess?: string, bars?: [name: string, probability: number][], marked?: Pieces}} Answer see prediction_value in balcony/finetune/answers.py */
@@ -61,7 +61,7 @@ export function answered({ guess, bars = [], marked }) {
 /** A button that puts an example into the boxes above. @param {LabelledParts} example */
 function tryButton({ text: sentence, pair = "", choices }) {
   const attempt = () => {
-    replace({ text: sentence, pair, hidden: [], choices: choices ?? null });
+    ask({ text: sentence, pair, hidden: [], choices: choices ?? null });
     document.getElementById("task-answer")?.scrollIntoView({ block: "nearest" });
   };
   return button("Try", attempt, { "aria-label": `Try: ${sentence}` });

@@ -30,21 +30,19 @@ const parts = (key) => ({
 
 /**
  * @param {Key} key
- * @param {() => void} typed called before the person's sentence goes into the question
  * @param {(before: {text?: string, pair?: string, hidden: number[] | null}) => void} give puts back what was before an edit
  */
-export function field(key, typed, give) {
+export function field(key, give) {
   const { chips, editor, edit, list } = parts(key);
-  const origin = el("option", { value: "" });
+  const origin = el("option", { value: "" }, "from the text");
   /** @type {string[]} */
   let sentences = [];
-  let isWhole = false; // whether these are all of the text
 
   function close() {
     editor.hidden = Boolean(question[key].trim());
     chips.hidden = !editor.hidden;
   }
-  edits(key, { chips, editor, edit, close, typed, give });
+  edits(key, { chips, editor, edit, close, give });
   list.addEventListener("change", () => {
     if (list.value) ask({ [key]: sentences[Number(list.value)] });
     list.value = "";
@@ -53,9 +51,9 @@ export function field(key, typed, give) {
   return {
     element: el("div.b-field", { "data-field": key }, chips, editor, edit, list),
     chips,
-    /** The sentences to choose from. @param {string[]} all @param {boolean} whole whether the text has no others */
-    offer(all, whole) {
-      [sentences, isWhole] = [all, whole];
+    /** The sentences to choose from. @param {string[]} all */
+    offer(all) {
+      sentences = all;
       const shown = all.map((text) => (text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text));
       fill(list, origin, ...shown.map((text, index) => el("option", { value: index, translate: "no" }, text)));
       this.rest();
@@ -66,19 +64,15 @@ export function field(key, typed, give) {
       chips.dir = direction((words ?? []).map((item) => item.textContent ?? ""));
       if (words?.length) roam(chips);
     },
-    /** Say where the sentence comes from, and close the editor, unless the person types in it. */
+    /** Close the editor, unless the person types in it. */
     rest() {
-      const isIn = sentences.includes(question[key]),
-        isOther = isWhole && question[key].trim();
-      const text = isIn ? "from the text" : isOther ? "not in the text" : "choose one";
-      if (origin.textContent !== text) origin.textContent = text;
       if (document.activeElement !== editor) close();
     },
   };
 }
 
 /** Let a person edit the sentence. @param {Key} key @param {any} parts of the field */
-function edits(key, { chips, editor, edit, close, typed, give }) {
+function edits(key, { chips, editor, edit, close, give }) {
   let earlier = "",
     hiddenEarlier = question.hidden, // before the edit
     typing = 0;
@@ -95,8 +89,6 @@ function edits(key, { chips, editor, edit, close, typed, give }) {
   };
   const take = () => {
     clearTimeout(typing);
-    if (editor.value === question[key]) return;
-    typed();
     ask({ [key]: editor.value });
   };
   const leave = () => {

@@ -4,7 +4,7 @@
 import { options, popover, select as choices } from "../controls.js";
 import { languages } from "../language/language.js";
 import { linkButton } from "../parts/downloads.js";
-import { button, disable, draws, el, fill, own, svg, withTerms } from "../parts/elements.js";
+import { button, draws, el, fill, own, svg, withTerms } from "../parts/elements.js";
 import { count, placeOf } from "../parts/numbers.js";
 import { announce, choice, latest, on, orError, say, setVisitor, visitor } from "./page.js";
 import { ask, changedParts, parsed, question, restore } from "./question.js";
@@ -14,8 +14,6 @@ import { asking } from "../views.js";
 const OF_LESSON = "The model of this step comes from a run here, with the recipe and seed of the lesson.";
 const OF_LINK =
   "A link carries no model. So a run here repeats the training, with the same recipe, settings and seed. The form under Train has them too.";
-const REPLAY_MS = 250;
-const REPLAY = "Show each kept step in turn";
 const LIVE_MS = 1000; // at most so often a view follows a run that is shown live
 const MOST_POINTS = 200; // of the curve behind the slider
 const MARKED = "At the long ticks a word below is first right.";
@@ -37,7 +35,6 @@ function there({ key, name, steps, active }) {
 
 /** The slider over the steps of a run, with its loss curve behind it. */
 class TimeSlider {
-  playing = 0;
   /** @type {number[]} */
   steps = [];
   slider = el("input", {
@@ -48,9 +45,8 @@ class TimeSlider {
     step: 1,
     "aria-label": "Step of the run",
     oninput: () => {
-      this.stop();
       const index = Number(this.slider.value);
-      select(index === this.steps.length - 1 ? null : this.steps[index]);
+      ask({ step: index === this.steps.length - 1 ? null : this.steps[index] });
     },
   });
   drawing = svg("svg", {
@@ -59,19 +55,10 @@ class TimeSlider {
     preserveAspectRatio: "none",
     "aria-hidden": "true",
   });
-  live = button(
-    "Live",
-    () => {
-      this.stop();
-      select(null);
-    },
-    { id: "time-live", title: "Follow the newest step" },
-  );
-  replay = button("Replay", () => (this.playing ? this.stop() : this.play()), { id: "time-replay", title: REPLAY });
+  live = button("Live", () => ask({ step: null }), { id: "time-live", title: "Follow the newest step" });
   element = el(
     "div.b-time.is-empty",
     { role: "group", "aria-label": "Time" },
-    this.replay,
     el("div.b-time-track", this.drawing, this.slider),
     this.live,
   );
@@ -84,7 +71,6 @@ class TimeSlider {
     this.slider.max = `${last}`;
     this.slider.value = `${step === null ? last : nearest(steps, step)}`;
     this.slider.disabled = steps.length < 2;
-    disable(this.replay, steps.length < 2 && "There is one step so far.", REPLAY);
     const words = !steps.length ? detail : `step ${count(step === null ? steps[last] : steps[nearest(steps, step)])}`;
     this.slider.setAttribute("aria-valuetext", step === null ? `Live, ${words}` : words);
     this.live.ariaPressed = `${step === null}`;
@@ -114,39 +100,23 @@ class TimeSlider {
       line.length > 1 && svg("polyline", { class: "b-time-loss", points: line.join(" ") }),
     );
   }
-
-  play() {
-    this.stop();
-    let next = 0;
-    this.replay.textContent = "Stop";
-    this.playing = setInterval(() => {
-      const isLast = next >= this.steps.length - 1;
-      select(isLast ? null : this.steps[next]);
-      next += 1;
-      if (isLast) this.stop();
-    }, REPLAY_MS);
-  }
-
-  stop() {
-    clearInterval(this.playing);
-    this.playing = 0;
-    this.replay.textContent = "Replay";
-  }
 }
-
-/** @param {number | null} step */
-const select = (step) => ask({ step });
 
 /** @param {boolean} [isDark] else the other */
 function setTheme(isDark) {
   choice("theme", document.body.classList.toggle("dark", isDark) ? "dark" : "light");
 }
 
+/** Let the keyboard go on in the open tab. */
+function focusTab() {
+  const panels = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("#tabs > [role=tabpanel]")]);
+  const open = panels.find((panel) => panel.checkVisibility());
+  open?.setAttribute("tabindex", "-1");
+  open?.focus({ preventScroll: true });
+}
+
 class Frame {
-  picker = choices("Model", [], (model) => {
-    this.time.stop();
-    ask({ model, step: null });
-  });
+  picker = choices("Model", [], (model) => ask({ model, step: null }));
   name = el("input", {
     id: "model-name",
     "aria-label": "Name of the model",
@@ -185,6 +155,7 @@ class Frame {
     const help = popover("?", { id: "help", "aria-label": "Help" }, sentences);
     fill(
       root,
+      el("button.b-skip", { id: "skip", onclick: focusTab }, "Skip to the open tab"),
       el("h1", { id: "title" }, "Balcony"),
       el("div.b-model", this.picker, this.name, this.rename, this.detail),
       this.time.element,
@@ -205,7 +176,7 @@ class Frame {
       if (changed.has("model")) renew();
       else if (changed.has("step")) {
         this.show();
-        if (!this.time.playing) this.refresh();
+        this.refresh();
       } else if (changed.has("tab")) this.show();
     });
     on("right", ({ tab, ...right }) => {
@@ -324,9 +295,6 @@ class Frame {
     const found = await answer("models");
     if (found.error) return;
     options(this.picker, found.models, this.shown?.key ?? question.model);
-    found.models.forEach((/** @type {string[]} */ [, , state], /** @type {number} */ k) => {
-      this.picker.options[k].title = state;
-    });
     announce("models", found);
   }
 

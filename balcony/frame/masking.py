@@ -8,12 +8,10 @@ from typing import Any
 
 from balcony.frame.question import Question
 from bert_core.data.tokenizer import MASK
-from bert_core.errors import InputError
+from bert_core.errors import InputError, first_three
 from bert_core.probes.masked_words import rate_guess
 from bert_core.probes.reading import Word, read_words, tokenize
 from bert_core.storage.checkpoint import Checkpoint
-
-MOST_UNKNOWN = 8  # words that a sentence names
 
 
 @dataclass(frozen=True)
@@ -72,10 +70,8 @@ def words_value(checkpoint: Checkpoint, question: Question, before: dict[str, An
 
 def lacking_note(unknown: Sequence[str]) -> str:
     """A sentence that names the words which the vocabulary lacks, "" without such."""
-    found = list(dict.fromkeys(unknown))
-    named = ", ".join(found[:MOST_UNKNOWN])
-    named += f" and {len(found) - MOST_UNKNOWN} more" if len(found) > MOST_UNKNOWN else ""
-    return f"The model never learned these words and reads each as [UNK]: {named}." if found else ""
+    named = first_three([*dict.fromkeys(unknown)])
+    return f"The model never learned these words and reads each as [UNK]: {named}." if unknown else ""
 
 
 def maskable(checkpoint: Checkpoint, question: Question) -> list[Word]:

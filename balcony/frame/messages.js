@@ -3,8 +3,7 @@
 // balcony/frame/page.py), a script by the event "said".
 
 import { button, draws, el, note, putBelow } from "../parts/elements.js";
-import { announce, keep, kept, NO_ANSWER, on, orError, RETRY_MS } from "./page.js";
-import { answer } from "./server.js";
+import { announce, keep, kept, NO_ANSWER, on, RETRY_MS } from "./page.js";
 
 /** @typedef {"press" | "answer" | "closed"} Until when a sentence goes, if nobody closes it: at the next press or what a person types, at the next answer of the server, never, also where the page loads itself again */
 
@@ -35,10 +34,9 @@ class Messages {
     for (const [message, , pressed] of this.shown.values()) stand(message, pressed);
   };
 
-  /** @param {HTMLElement} root @param {ViewContext} context */
-  constructor(root, { options }) {
+  /** @param {HTMLElement} root */
+  constructor(root) {
     this.root = root;
-    this.options = options;
     /** In a frame that is as tall as its page, the window is the part of it that can be seen. */
     this.place = new IntersectionObserver(([{ intersectionRect: seen }], observer) => {
       if (seen.height) root.style.bottom = `${Math.max(0, innerHeight - seen.bottom)}px`;
@@ -52,10 +50,6 @@ class Messages {
       this.end("press");
     };
     addEventListener("input", change, true);
-    // The run because of which another one was refused has ended.
-    on("ended", () => {
-      for (const text of this.shown.keys()) if (text.includes(options.active)) this.remove(text);
-    });
     addEventListener("keydown", ({ key }) => {
       if (key === "Escape") for (const text of this.shown.keys()) this.remove(text);
     });
@@ -85,7 +79,7 @@ class Messages {
 
   /** @param {{text: string, until?: Until, done?: boolean}} said done: it confirms a press */
   say({ text, until = "press", done = false }) {
-    const { closed, shown, options } = this;
+    const { closed, shown } = this;
     if (closed.has(text) || shown.has(text)) return;
     const close = () => {
       closed.add(text);
@@ -94,7 +88,6 @@ class Messages {
     const message = el(
       "div.b-message",
       note(text, until !== "closed" && !done),
-      text.includes(options.active) && button("Stop that run", () => this.stop().then(close), { id: "stop-active" }),
       button("✕", close, { "aria-label": "Close this message" }),
     );
     shown.set(text, [message, until, until === "press" ? this.pressed : null]);
@@ -104,13 +97,6 @@ class Messages {
     else announce("refused", { text });
     requestAnimationFrame(this.standAll);
     this.follow();
-  }
-
-  /** Stop the run because of which another one was refused. */
-  async stop() {
-    const { error } = await orError(answer("stop"));
-    announce("elsewhere", null);
-    if (error) this.say({ text: error });
   }
 
   /** @param {string} text */
@@ -139,7 +125,7 @@ class Messages {
 }
 
 /** @type {View} */
-export const view = (root, context) => draws(new Messages(root, context));
+export const view = (root) => draws(new Messages(root));
 
 /** Say when the server does not answer a request, or refuses it, whoever asked: a view, or Gradio for a button. */
 export function watchRequests() {

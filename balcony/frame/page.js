@@ -6,7 +6,6 @@
  * @property {{changed: Set<string>}} question parts of the question changed
  * @property {{key: string}} shown the server has described the shown model, after another one was chosen
  * @property {{others: [key: string, name: string, steps: number[], isOwn: boolean][]}} models the list of models is new
- * @property {{text: string, pair: string, hidden: number[] | null}} replaced a view put other sentences into the question
  * @property {null} answers the server is asked to answer a question, or it has, or it did not
  * @property {null} again questions without an answer are to be asked again
  * @property {null} draw other sentences of the text are to be drawn at random

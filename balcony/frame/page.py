@@ -1,8 +1,6 @@
 """The frame of the page, shared by all tabs: the visitor, the shown model, and the question that is asked of it."""
 
-import asyncio
 import dataclasses
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,13 +18,12 @@ from balcony.frame.tab import Tab
 from balcony.gradio_gaps import OPEN_TAB
 from balcony.handlers import MALFORMED, QUIET, cached_file, on_error
 from balcony.server.news import run_news
-from balcony.server.workspace import NOT_YOURS, STOP_IT_FIRST
+from balcony.server.workspace import NOT_YOURS
 from balcony.server.workspaces import Workspaces
 from balcony.views import view
 from bert_core.errors import InputError
 
 MOST_CHOICES = 200
-MOST_ON_THE_LOOP = 2_000  # rows of news: some ten milliseconds
 HELP = (
     "Train a small BERT on a few sentences, and watch its losses fall.",
     "Then ask it: hide words, judge pairs of sentences, see which words each head attends to.",
@@ -61,15 +58,12 @@ class Page:
     laid_out: dict[str, Any] = field(default_factory=dict)
     tab: Tab | None = None
 
-    def say(self, sentence: str, *, done: bool = False, stays: bool = False) -> dict[Any, Any]:
+    def say(self, sentence: str, *, done: bool = False) -> dict[Any, Any]:
         """The output of a handler that shows a sentence beside the pressed button, or else in the window, wherever the
-        page is scrolled. Where a run of the visitor's is in the way, a button that stops it comes with the sentence.
-
-        done: the sentence confirms a press; else it says why one was refused. stays: until the person closes it.
+        page is scrolled. done: the sentence confirms a press; else it says why one was refused.
         """
         # Gradio does not send a value to the page again; the same sentence is a new message.
-        until = "closed" if stays else "press"
-        return {self.messages: {"text": sentence, "done": done, "until": until, "number": next(_said)}}
+        return {self.messages: {"text": sentence, "done": done, "number": next(_said)}}
 
     def save(self, name: str, write: Callable[[Path], object]) -> dict[Any, Any]:
         """The output of a handler that gives the person a file. write: called with the path to write it to."""
@@ -130,11 +124,11 @@ def open_page(demo: gr.Blocks, answers: Answers, tabs: Sequence[Tab]) -> Page:
     workspaces, declared = answers.workspaces, dict[str, dict[str, Any]]()
     lost = f"Your earlier runs and models are gone. {workspaces.losses}"
     visitor = view("frame/visitor", events=("enter",), options={"lost": lost}, elem_id="visitor")
-    for function in (models, model, rename, repeat, stop, news, sentences, words):
+    for function in (models, model, rename, repeat, news, sentences, words):
         answers.add(function.__name__, function)
     with gr.Row(elem_id="header"):
         frame = view("frame/frame", options={"help": HELP, "losses": workspaces.losses}, elem_id="frame")
-    messages = view("frame/messages", options={"active": STOP_IT_FIRST}, elem_id="messages")
+    messages = view("frame/messages", elem_id="messages")
     file = view("frame/file", elem_id="file")
     bar = _sentence_bar(tabs, declared)
     return Page(demo, workspaces, visitor, frame, messages, file, bar, tabs, answers, declared)
@@ -175,28 +169,17 @@ def repeat(asked: PageRequest, recipe: object, step: int | None) -> str:
     return repeated_run(asked.workspaces, asked.visitor, recipe, step).id
 
 
-def stop(asked: PageRequest) -> None:
-    asked.visitor.stop()
-
-
-async def news(asked: PageRequest, run_id: str, more: bool, cursors: list) -> dict[str, Any]:
+def news(asked: PageRequest, run_id: str, more: bool, cursors: list) -> dict[str, Any]:
     """What is new in a run. cursors: see `run_news`."""
     if len(cursors) != 3 or not all(isinstance(cursor, int) for cursor in cursors):
         raise InputError(MALFORMED)
-    tell = functools.partial(run_news, asked.space, run_id, *cursors, more=more)
-    # On the event loop, unless there is much.
-    is_much = asked.space.run(run_id).steps_done - cursors[0] > MOST_ON_THE_LOOP
-    found = await asyncio.to_thread(tell) if is_much else tell()
-    if interruption := asked.workspaces.interruption(asked.space):
-        found["interruption"] = interruption
-    return found
+    return run_news(asked.space, run_id, *cursors, more=more)
 
 
 def sentences(asked: PageRequest, key: str) -> dict[str, Any]:
     """The first sentences of a model's text."""
     corpus = corpus_of(asked.space, key)
-    found = list(itertools.islice(dict.fromkeys(corpus.sentences), MOST_CHOICES + 1))
-    return {"first": first_pair(corpus), "all": found[:MOST_CHOICES], "whole": len(found) <= MOST_CHOICES}
+    return {"first": first_pair(corpus), "all": [*itertools.islice(dict.fromkeys(corpus.sentences), MOST_CHOICES)]}
 
 
 def words(asked: PageRequest, before: dict | None) -> dict[str, Any]:

@@ -90,13 +90,6 @@ export function openTab(update) {
   announce("open", null);
 }
 
-/** Put other sentences into the question; the bar offers those before again. @param {Record<string, any>} update */
-export function replace(update) {
-  const { text, pair, hidden } = question;
-  announce("replaced", { text, pair, hidden });
-  ask(update);
-}
-
 /** Call back when one of these parts has changed. @param {string[]} parts @param {() => any} callback */
 export const onPart = (parts, callback) =>
   on("question", ({ changed }) => parts.some((part) => changed.has(part)) && callback());

@@ -20,7 +20,6 @@ const FIELDS = /** @type {const} */ (["text", "pair"]);
  * @property {string} read the model and the texts that the words belong to
  * @property {boolean} isLost the words of the texts were asked for, and there was no answer
  * @property {boolean} isGiven the hidden words were given together with their sentences
- * @property {{text: string, pair: string, hidden: number[] | null} | null} before a view put other sentences in
  */
 
 /** @type {Words} */
@@ -31,16 +30,13 @@ const textsKey = () => partsOf(["model", "text", "pair"]);
 /** @type {View} */
 export function view(root, { trigger, setValue, options }) {
   /** @type {Sentences} */
-  const state = { words: NONE, read: "", isLost: false, isGiven: false, before: null };
+  const state = { words: NONE, read: "", isLost: false, isGiven: false };
   /** Change the sentences together with their hidden words. @param {Parameters<typeof ask>[0]} update */
   const give = (update) => {
     ask(update);
     state.isGiven = true;
   };
-  const typed = () => {
-    state.before = null;
-  };
-  const fields = FIELDS.map((key) => field(key, typed, give));
+  const fields = FIELDS.map((key) => field(key, give));
   const paint = painter(root, options.tabs, state, fields, give);
   const answers = answering(options.answers, trigger, options.missing);
   const respond = latest(async () => {
@@ -66,9 +62,6 @@ export function view(root, { trigger, setValue, options }) {
     trigger("open");
     requestAnimationFrame(() => requestAnimationFrame(() => document.querySelector(".opening")?.remove()));
   };
-  on("replaced", (earlier) => {
-    state.before = earlier;
-  });
   on("question", ({ changed }) => {
     if (changed.has("text") || changed.has("pair")) state.isGiven = changed.has("hidden");
     paint();
@@ -112,18 +105,15 @@ async function readWords(state, missing) {
   return true;
 }
 
-/** A word was pressed. @param {string} part of the question that it changes @param {Words} words @param {number} index @param {boolean} alone */
-function press(part, { words }, index, alone) {
+/** A word was pressed. @param {string} part of the question that it changes @param {Words} words @param {number} index */
+function press(part, { words }, index) {
   if (part === "word") return ask({ word: words[index] });
   const hidden = new Set(question.hidden);
-  if (alone) {
-    hidden.clear();
-    hidden.add(index);
-  } else if (!hidden.delete(index)) hidden.add(index);
+  if (!hidden.delete(index)) hidden.add(index);
   ask({ hidden: [...hidden].sort((a, b) => a - b) });
 }
 
-/** A word, with a thin line between its pieces; one that the vocabulary lacks is dotted. @param {Words} words @param {number} index @param {(event: MouseEvent) => void} onclick */
+/** A word, with a thin line between its pieces; one that the vocabulary lacks is dotted. @param {Words} words @param {number} index @param {() => void} onclick */
 function chip({ words, cuts, known }, index, onclick) {
   const pieces = cuts[index].map((cut, i) =>
     el("span.b-piece", { translate: "no" }, words[index].slice(cut, cuts[index][i + 1])),
@@ -148,17 +138,11 @@ function painter(root, tabs, state, fields, give) {
     problem = el("div"),
     keys = el("p.b-empty", { id: "word-keys" }, "The arrow keys go from word to word."),
     beside = comparison(),
-    swap = button("⇄", () => give(swapped(state.words)), { id: "swap", ...named("Swap the sentences") }),
-    undo = button("Back to the earlier sentences", back, { id: "undo", hidden: "" });
-  function back() {
-    const earlier = state.before;
-    state.before = null;
-    if (earlier) give(earlier);
-  }
+    swap = button("⇄", () => give(swapped(state.words)), { id: "swap", ...named("Swap the sentences") });
   root.classList.add("b-bar-view");
   root.append(
     el("div.b-sentences", fields[0].element, swap, fields[1].element),
-    el("div.b-bar-line", hint, keys, undo, beside),
+    el("div.b-bar-line", hint, keys, beside),
     lacking,
     problem,
   );
@@ -170,8 +154,7 @@ function painter(root, tabs, state, fields, give) {
     // The same words keep their buttons, and with them the keyboard focus.
     if (!isNew(words, isKnown || [question.text, question.pair])) return;
     const all = words.words.map((_, index) =>
-      // The second click of a double click picks this word alone.
-      chip(words, index, ({ detail }) => press(tabs[question.tab].press, state.words, index, detail === 2)),
+      chip(words, index, () => press(tabs[question.tab].press, state.words, index)),
     );
     for (const [sentence, key] of FIELDS.entries()) {
       const start = sentence ? words.second : 0,
@@ -198,7 +181,6 @@ function painter(root, tabs, state, fields, give) {
     root.classList.toggle("is-word", tab.press === "word");
     hint.textContent = tab.hint;
     lacking.textContent = state.words.lacking;
-    undo.hidden = state.before === null;
     // The hidden words are known by their numbers.
     disable(swap, state.read !== textsKey() && "The words of the sentences are still being read.");
     beside.hidden = !tab.compares;
@@ -280,7 +262,7 @@ function offering(fields, tabs) {
     offered = key;
     const earlier = new Set(sentences);
     sentences = found.all;
-    for (const each of fields) each.offer(sentences, found.whole);
+    for (const each of fields) each.offer(sentences);
     const isOther = (/** @type {string} */ text) => earlier.has(text) && !sentences.includes(text),
       shown = [question.text, question.pair].filter(Boolean),
       [text, pair] = found.first;

@@ -20,6 +20,7 @@ CURVE_POINTS = 60
 LINKED = [name for name in Recipe.settings() if name != "corpus.kind"]  # a link has a text of the program
 _repeated: WeakKeyDictionary[Run, dict[str, Any]] = WeakKeyDictionary()  # the descriptions of runs started for links
 STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the program's, as in compare/runs.js
+NOT_REPEATED = "It used another model or a recipe file, or changed while it trained, which a link does not repeat: {}."
 
 
 def caption(model: Model) -> str:
@@ -94,15 +95,15 @@ def description(run: Run) -> dict[str, Any]:
 
 
 def _described(run: Run, recipe: Any) -> dict[str, Any]:
+    not_repeated = {"missing": NOT_REPEATED.format(recipe.title)}
     if is_finetuning(run):
-        return {"missing": f"It was fine-tuned, which a link does not repeat: {recipe.title}."}
+        return not_repeated
     if run.job is None or run.recipe.corpus.file is None:
         return {"missing": f"It was trained on a text that a link does not carry: {recipe.title}."}
-    if recipe.start is not None:
-        return {"missing": f"It went on from another model, which a link does not carry: {recipe.title}."}
     program = recipe_named(recipe.name) if recipe.name in recipe_names() else None
-    if program is None or (program.corpus.file, program.corpus.kind) != (recipe.corpus.file, recipe.corpus.kind):
-        return {"missing": f"It was trained with a recipe file, which a link does not carry: {recipe.title}."}
+    texts = [each and (each.corpus.file, each.corpus.kind) for each in (program, recipe)]
+    if program is None or texts[0] != texts[1] or recipe.start is not None:
+        return not_repeated
     own, changed = _settings(program), _settings(recipe)
     for each in (own, changed):  # nothing is held out of the short texts of the program, unless a person says so
         each["corpus.validation_share"] = each["corpus.validation_share"] or 0.0
@@ -112,7 +113,7 @@ def _described(run: Run, recipe: Any) -> dict[str, Any]:
         if not recipe.training.parts:
             settings.pop("training.parts", None)
     if "training.parts" in settings:
-        return {"missing": "Its learning rate or number of steps was changed while it trained."}
+        return not_repeated
     return {"recipe": recipe.name, "seed": str(recipe.seed), "settings": settings}
 
 

@@ -37,7 +37,7 @@ from bert_core.storage.checkpoint import Checkpoint
 
 MOST_GUESSES = 5
 NO_WORDS = "Type or choose a sentence first."
-HINT = "Click words to hide them from the model; double-click a word to hide only that one."
+HINT = "Click words to hide them from the model."
 
 
 GUESSES, BESIDE, CLOSER = "masked-guesses", "masked-other-guesses", "masked-closer"  # elem_ids
@@ -95,7 +95,7 @@ TAB = Tab(
     "masked-words",
     "Masked words",
     lay_out,
-    hint="Click a word to hide it from the model; double-click to hide only that one.",
+    hint="Click a word to hide it from the model.",
     press="hidden",
     compares=True,
     story=(1, "Now hide a word"),

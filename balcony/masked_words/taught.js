@@ -3,7 +3,7 @@
 import { level } from "../colours.js";
 import { progress, scrolling, table } from "../controls.js";
 import { orError, polling, say } from "../frame/page.js";
-import { question, replace } from "../frame/question.js";
+import { ask, question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 import { button, el, fill, note, notes, svg, tools, withTerms } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
@@ -72,7 +72,7 @@ function drawMap(map, { sentences, words, falls, errors, marks }) {
     ],
     press(_, j) {
       const [, text, pair, number] = words[j];
-      replace({ text, pair: pair ?? "", hidden: [number] });
+      ask({ text, pair: pair ?? "", hidden: [number] });
     },
   });
 }

@@ -4,7 +4,7 @@ import { tint } from "../colours.js";
 import { button, el, fill, note, tools, withTerms } from "../parts/elements.js";
 import { KINDS } from "../parts/control.js";
 import { percent } from "../parts/numbers.js";
-import { ask, question, replace } from "../frame/question.js";
+import { ask, question } from "../frame/question.js";
 
 /** @import { Child } from "../parts/elements.js" */
 /** @typedef {{tokens: string[], probabilities: number[], hidden: number[]}} Round of each mask; the numbers of those that are hidden again */
@@ -85,8 +85,8 @@ export function writing(value, sentences) {
   show(rounds.length);
 
   const [text, pair] = texts,
-    put = button("Put it into the sentences", () => replace({ text, pair, hidden: [] })),
-    only = button("Begin with [MASK]s alone", () => replace({ text: "[MASK]", pair: "", hidden: [] })),
+    put = button("Put it into the sentences", () => ask({ text, pair, hidden: [] })),
+    only = button("Begin with [MASK]s alone", () => ask({ text: "[MASK]", pair: "", hidden: [] })),
     again = seed !== null && [el("span", `Seed ${seed}`), button("Draw again", () => ask({ seed: question.seed + 1 }))];
   return [
     el("p.b-empty", withTerms(INTRO)),

@@ -3,7 +3,7 @@
 import { el, fill, showError, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { count, percent } from "../parts/numbers.js";
-import { ask, onPart, question, replace } from "../frame/question.js";
+import { ask, onPart, question } from "../frame/question.js";
 
 /**
  * @typedef {object} Matrix Sentences of a window, each with each.
@@ -83,7 +83,7 @@ export function view(root) {
       outlined: (i, j) => labels[i][j] === 1,
       crossed: (i, j) => Boolean(judgedWrong(value, i, j)),
       here: here.includes(-1) ? null : /** @type {[number, number]} */ (here),
-      press: (i, j) => replace({ text: sentences[i], pair: sentences[j], hidden: [] }),
+      press: (i, j) => ask({ text: sentences[i], pair: sentences[j], hidden: [] }),
     });
   }
 

@@ -137,11 +137,6 @@ class Endpoints:
         run.stop(wait=False)
         return run.status
 
-    def remove_run(self, run_id: str) -> str:
-        """Stop a run and free its memory; its id is unknown from then on. Returns "removed"."""
-        self.workspaces.remove(run_id)
-        return "removed"
-
     def download(self, run_id: str) -> FileData:
         """A zip of a run's newest model as a Hugging Face folder."""
         self._run(run_id)  # no other model has an address

@@ -29,7 +29,7 @@ LOOK_SECONDS = 1.0  # between two looks for what has ended or was removed
 KEEP_SECONDS = 30.0  # between two saves of a run that trains
 CLOSE_SECONDS = 2.5  # for saving when the server ends
 FREE_DISK = 2**30
-INTERRUPTED = "It was interrupted; it can go on from here."
+INTERRUPTED = "It was interrupted; it can go on from here. The models of its earlier steps are lost."
 _TEXT, _LISTED = "text.json", "listed.json"  # in a run's folder
 _SOURCE: TypeAdapter[Corpus | TaskParts] = TypeAdapter(Corpus | TaskParts)
 

@@ -20,7 +20,6 @@ from bert_core.storage.checkpoint import Checkpoint
 
 NOT_YOURS = "This run is not here: it is not one of yours, or the server has restarted."
 NO_RUN_YET = "There is no run yet; press Start."
-STOP_IT_FIRST = "Stop it before you start another."  # ends the sentence with which the page offers to stop that run
 NO_MODEL_YET = "Your run is being prepared; its model comes in a moment."
 MOST_RUNS = 24
 LONGEST_NAME = 60
@@ -83,8 +82,7 @@ class Workspace:
     run it is, None for a page's.
     entries: the list of runs, by run id. unlisted: runs that end when they are measured, and no list shows. names: that
     the person gave to runs and models. dropped: names of runs that made room for newer ones. limit: bytes for all of
-    it. last_seen: when the lease was renewed, by the service's clock. is_readmitted: it is here again after
-    a restart or a long absence, and the page has not said so.
+    it. last_seen: when the lease was renewed, by the service's clock.
     """
 
     token: str
@@ -99,7 +97,6 @@ class Workspace:
     last_seen: float = 0.0
     is_away: bool = False
     caller: str | None = None
-    is_readmitted: bool = False
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _built: dict[tuple[str, int], Checkpoint] = field(default_factory=dict)
     _building: threading.Lock = field(default_factory=threading.Lock)
@@ -194,37 +191,25 @@ class Workspace:
         name = self.title(run.id) if known else "The experiment"
         raise RunError(f"“{name}” has not ended. Stop it before you start another.")
 
-    def refuse_if_full(self) -> None:
-        """RunError where a new run could only take the place of one that the person has named."""
-        ended = [run for run in self.runs.values() if run.status not in ACTIVE]
-        if len(self.runs) >= MOST_RUNS and ended and all(self.names.get(run.id) for run in ended):
-            raise RunError(
-                f"A page keeps {MOST_RUNS} runs, and you have named all that could make room for this one. Empty the "
-                "name of one that may go."
-            )
-
     @property
     def dropped_notes(self) -> list[str]:
         """That runs were dropped, in one sentence or none."""
         if not self.dropped:
             return []
         names = first_three(self.dropped[::-1])
-        return [f"Made room for newer runs: {names}. A page keeps {MOST_RUNS}; a run that you name is not dropped."]
+        return [f"Made room for newer runs: {names}. A page keeps {MOST_RUNS}; runs that you named go last."]
 
     def add_run(self, run: Run, variant: str = "") -> None:
-        """Keep a run. With too many runs or bytes, the oldest ended ones without a name of the person's are dropped."""
+        """Keep a run. With too many runs or bytes, the oldest ended ones are dropped, those that the person named
+        last."""
         number = next(self._numbers)
-        looks = {(entry.colour, entry.is_dotted): entry.variant for entry in self.entries.values()}
-        alike = (look for look, of in looks.items() if variant and of == variant)
-        at = number % len(RUN_LOOKS)
-        free = (look for look in RUN_LOOKS[at:] + RUN_LOOKS[:at] if look not in looks)
-        look = next(itertools.chain(alike, free, RUN_LOOKS[at : at + 1]))
-        entry = Entry(number, variant, *look)
+        alike = (each.number for each in self.entries.values() if variant and each.variant == variant)
+        entry = Entry(number, variant, *RUN_LOOKS[next(alike, number) % len(RUN_LOOKS)])
         with self._changing:
             self.entries, self.runs = {**self.entries, run.id: entry}, {**self.runs, run.id: run}
         memory.make_room(self)
         ended = [other for other in self.runs.values() if other.status not in ACTIVE and other is not run]
-        for old in (other for other in ended if not self.names.get(other.id)):
+        for old in sorted(ended, key=lambda other: bool(self.names.get(other.id))):
             if len(self.runs) <= MOST_RUNS and self.used <= self.limit:
                 break
             self.dropped.append(self.title(old.id))

@@ -33,9 +33,15 @@ MOST_TRAINING = 500  # visitors at once
 MOST_PROGRAMS = 64  # runs of programs that have not ended
 PROGRAM_BYTES = 2**24  # of a program's run: a larger one keeps its first, its newest and its best weights alone
 MOST_SPACES = 5_000
+LOST = "When the server restarts, your runs and models are lost."
 KEPT = (
     "When the server restarts, your runs stop, and keep their last model alone; you can continue them. Other models "
     "are lost."
+)
+LATER = " The same happens 3 hours after your last visit."  # FREE_AFTER * LEASE_SECONDS
+ALONE = "If the server is still there, the run continues without this page."
+ALONE_WITH_A_LEASE = (
+    "If the server is still there, the run continues without this page for 10 minutes, and then it pauses."
 )
 
 _log = logging.getLogger(__name__)
@@ -57,7 +63,7 @@ class Workspaces:
         self._load_shipped = shipped
         self._shipped: dict[str, Checkpoint] = {}
         self._loading = threading.Lock()
-        self._lease, self._free_after = lease, _duration(FREE_AFTER * (lease or 0))
+        self._lease = lease
         self._lock = threading.Lock()  # taken while the service's own is held, never the other way round
         self._spaces: dict[str, Workspace] = {}  # by digest of the token; the one seen last comes last
         self.kept: KeptRuns | None = None
@@ -74,18 +80,12 @@ class Workspaces:
     @property
     def losses(self) -> str:
         """What a visitor loses by a restart, for the page."""
-        lost = KEPT if self.kept else "When the server restarts, your runs and models are lost."
-        return lost + (f" The same happens {self._free_after} after your last visit." if self._lease else "")
+        return (KEPT if self.kept else LOST) + LATER * self.is_shared
 
     @property
     def alone(self) -> str:
         """What becomes of a run whose page cannot reach the server."""
-        if self._lease is None:
-            return "If the server is still there, the run continues without this page."
-        return (
-            f"If the server is still there, the run continues without this page for {_duration(self._lease)}, and then "
-            f"it pauses; after {self._free_after} it {'stops' if self.kept else 'is lost'}."
-        )
+        return ALONE_WITH_A_LEASE if self.is_shared else ALONE
 
     def enter(self, token: str | None) -> Workspace:
         """The workspace of a token, or a new one with a new token: a client never chooses its token."""
@@ -100,7 +100,7 @@ class Workspaces:
     def start(self, space: Workspace, recipe: Recipe, corpus: Source = None, seed: int = 0, **options: Any) -> Run:
         """Start a visitor's run, queued after the active ones. options: as for `TrainingService.start`, "variant", the
         title of its variant in an experiment, and "listed" as for `finetune`. RunError when too many visitors train
-        already, or the visitor has named too many runs."""
+        already."""
         return self._begin(space, self.service.start, recipe, corpus, seed, **options)
 
     def _begin(
@@ -167,18 +167,7 @@ class Workspaces:
         self._add(space)
         return run
 
-    def remove(self, run_id: str) -> None:
-        """Stop a program's run and forget it with all that it keeps. RunError for any other."""
-        space = self.find(run_id)
-        if space.caller is None:
-            raise RunError(NOT_YOURS)
-        space.run(run_id).free("Removed.")
-        with self._lock:
-            self._spaces.pop(digest(run_id), None)
-        give_back_memory()
-
     def _check_room(self, visitor: Workspace) -> None:
-        visitor.refuse_if_full()
         if visitor.caller is not None:
             return
         others = [space for space in self._all() if space is not visitor and space.caller is None]
@@ -245,18 +234,12 @@ class Workspaces:
         """Save the runs of all pages in a folder from now on; a visitor who comes back has those that are there."""
         self.kept = KeptRuns(folder, self._of_pages)
 
-    def interruption(self, space: Workspace) -> str:
-        """The sentence, once, for a visitor whose runs a restart has interrupted; else ""."""
-        said = f"Your runs were interrupted. {self.losses}" if space.is_readmitted else ""
-        space.is_readmitted = False
-        return said
-
     def readmit(self, visitor: str) -> Workspace:
         """The workspace of a visitor from before a restart, by the digest of the token, which is theirs again."""
         with self._loading:  # two requests that come at once are of one visitor
             if found := self.peek([visitor]):
                 return found[0]
-            space = Workspace("", is_readmitted=True, last_seen=self.service.now())
+            space = Workspace("", last_seen=self.service.now())
             if self.kept:
                 self.kept.list_again(visitor, space, self.service)
             with self._lock:
@@ -286,10 +269,3 @@ class Workspaces:
             space.token = token
             space.touch(self.service.now())
         return space
-
-
-def _duration(seconds: float) -> str:
-    for size, name in ((3600, "hours"), (60, "minutes")):
-        if seconds >= size:
-            return f"{seconds / size:g} {name}"
-    return f"{seconds:g} seconds"

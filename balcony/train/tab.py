@@ -138,8 +138,7 @@ class TrainTab:
         space, page = self.workspaces.enter(token), self.page
         run = space.current_run
         is_variant = run is not None and bool(space.entries[run.id].variant)  # the page keeps the model it shows
-        interruption = self.workspaces.interruption(space)
-        return (page.say(interruption, stays=True) if interruption else {}) | {
+        return {
             page.visitor: space.token,
             self.monitor: monitor_value(self.workspaces, space, run),
             page.frame: {"visitor": space.token} | ({} if is_variant else {"run": run.id if run else None}),

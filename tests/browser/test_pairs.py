@@ -47,8 +47,6 @@ def test_a_pair_is_chosen_from_the_matrix_by_keyboard_and_by_pointer(page: Page)
     cells, frame = page.locator("#next-matrix image").bounding_box(), matrix.bounding_box()
     matrix.click(position={"x": cells["x"] - frame["x"] + 3, "y": cells["y"] + cells["height"] - frame["y"] - 3})
     wait_for_question(page, text=rows[-1].split(" ", 1)[1], pair=rows[0].split(" ", 1)[1])
-    page.locator("#undo").click()
-    wait_for_question(page, text=rows[1].split(" ", 1)[1], pair=rows[2].split(" ", 1)[1])
 
 
 def test_the_map_of_all_pairs_is_seen_first_and_the_answer_for_one_beside_it(page: Page) -> None:

@@ -156,9 +156,7 @@ def test_a_page_without_a_server_says_for_how_long_its_run_goes_on(
     served: tuple[Tabs, Any], visit: Callable[..., Page], complaints: list[str]
 ) -> None:
     sentences = {
-        served[
-            0
-        ].address: "the run continues without this page for 10 minutes, and then it pauses; after 3 hours it is lost.",
+        served[0].address: "the run continues without this page for 10 minutes, and then it pauses.",
         "": "If the server is still there, the run continues without this page.",
     }
     with served[0].visits() as visit_leased:

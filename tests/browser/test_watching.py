@@ -85,15 +85,6 @@ def test_the_slider_takes_the_open_tab_back_in_time(trained: Page, complaints: l
     expect(page.locator("#masked-guesses")).to_have_text(re.compile("juliet.*100%|juliet.*9.%", re.DOTALL))
 
 
-def test_a_replay_ends_live(trained: Page, complaints: list[str]) -> None:
-    page = trained
-    page.locator("#time-replay").click()
-    expect(page.locator("#model-step")).to_have_text("step 0")
-    expect(page.locator("#time-replay")).to_have_text("Replay", timeout=30_000)
-    expect(page.locator("#model-step")).to_have_text("step 110")
-    expect(page.locator("#time-live")).to_have_attribute("aria-pressed", "true")
-
-
 def test_a_chart_is_fetched_and_drawn_in_an_open_tab_alone(visit: Callable[..., Page]) -> None:
     page = visit(at="#tab=masked-words")
     expect_seen(page.locator("#masked-guesses section li").first, "%")

@@ -83,7 +83,6 @@ def test_only_the_documented_endpoints_are_public(client: Client) -> None:
         "start_training",
         "training_status",
         "stop_training",
-        "remove_run",
         "download",
     }
     assert set(endpoints) == {f"/{name}" for name in names}
@@ -218,18 +217,7 @@ def test_a_task_needs_a_model_that_has_learned_it(
         client.predict(*texts, "0" * 32, api_name=endpoint)
 
 
-def test_a_removed_run_is_unknown_and_its_memory_is_free(client: Client) -> None:
-    before = ask(client, "health")["bytes"]
-    run_id = client.predict("subjects", 4, api_name="/start_finetuning")
-    wait_for(client, run_id, lambda status: status["step"] > 0)
-    assert ask(client, "health")["bytes"] > before + 2**24
-    assert client.predict(run_id, api_name="/remove_run") == "removed"
-    with pytest.raises(AppError, match=NOT_YOURS):
-        client.predict(run_id, api_name="/training_status")
-    wait(lambda: ask(client, "health")["bytes"] <= before, "something of it is still held", every=0.1)
-
-
-@pytest.mark.parametrize("endpoint", ["/training_status", "/stop_training", "/remove_run", "/download"])
+@pytest.mark.parametrize("endpoint", ["/training_status", "/stop_training", "/download"])
 @pytest.mark.parametrize("run_id", ["", "0" * 32, "../../etc", "é\n"])
 def test_an_unknown_id_gives_one_fixed_sentence(client: Client, endpoint: str, run_id: str) -> None:
     with pytest.raises(AppError) as caught:
