@@ -110,8 +110,6 @@ def arguments() -> argparse.Namespace:
     return options
 
 
-
-
 def port_number(text: str) -> int:
     """A port that a server can have."""
     if not text.isdecimal() or not 1 <= int(text[:9]) <= 65535:

@@ -37,23 +37,15 @@ for (const name of ["keydown", "input"]) {
 }
 addEventListener("compositionend", ({ target }) => target?.dispatchEvent(new Event("input", { bubbles: true })), true);
 
-const OPENING_MS = 500; // in which it gets its height
-// What opens comes into the window.
-addEventListener("click", ({ target }) => {
-  const opened = target instanceof Element && target.closest(".label-wrap, summary")?.parentElement;
-  if (!opened) return;
-  const { bottom = 0 } = document.getElementById("frame")?.getBoundingClientRect() ?? {};
-  opened.style.scrollMarginTop = `${Math.max(0, bottom) + 8}px`; // below the bar, where that stays in sight
-  const watch = new ResizeObserver(() => opened.scrollIntoView({ block: "nearest" }));
-  watch.observe(opened);
-  setTimeout(() => watch.disconnect(), OPENING_MS);
-});
-
 /** Why Gradio's buttons cannot be pressed, which have no title of their own. */
 const WHY = { stop: "No run trains.", remove: "Only a model that you opened can be removed." };
-new MutationObserver(() => {
+new MutationObserver((records) => {
   for (const [id, why] of Object.entries(WHY)) {
     const button = /** @type {HTMLButtonElement | null} */ (document.getElementById(id));
     if (button && button.disabled !== Boolean(button.title)) disable(button, button.disabled && why);
   }
+  // The first button beside one that can no longer be pressed gets the keyboard's focus from it.
+  const { activeElement: focused } = document;
+  if (focused?.matches("button:disabled") && records.some(({ target }) => target === focused))
+    /** @type {HTMLElement | null | undefined} */ (focused.parentElement?.querySelector("button:enabled"))?.focus();
 }).observe(document.body, { childList: true, subtree: true, attributeFilter: ["disabled"] });

@@ -226,6 +226,17 @@ def test_arrow_keys_go_through_words_and_heads(page: Page) -> None:
     expect(page.locator("#attention-map .b-map-title")).to_have_text("Layer 2, head 2")
 
 
+def test_the_keyboard_skips_the_frame_and_keeps_its_place_beside_start_and_stop(page: Page) -> None:
+    page.locator("#skip").press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.locator("#tab-train :focus")).to_have_count(1)
+    change_setting(page, "steps", "100000")
+    page.locator("#start").press("Enter")
+    expect(page.locator("#pause")).to_be_focused()
+    page.locator("#stop").press("Enter")
+    expect(page.locator("#start")).to_be_focused()
+
+
 def test_tab_goes_from_the_tabs_to_the_words_and_then_to_the_answer(page: Page) -> None:
     open_tab(page, "Masked words")
     word, keys = page.get_by_role("group", name=SENTENCES[0]).get_by_role("button"), page.locator("#word-keys")
