@@ -12,20 +12,8 @@ import { writing } from "./writing.js";
 
 /** @import { Child } from "../parts/elements.js" */
 
-/** @typedef {{masks?: string[], mask?: number, text: string}} Common the masked words, the shown one, an explanation */
-/** @typedef {{best: [token: string, probability: number], rank: number, cells: number[]}} LensRow of a layer */
-/** @typedef {{kind: "lens", candidates: string[], watched: string, rows: LensRow[], size: number}} Lens size: of the vocabulary */
-/**
- * @typedef {object} Swept A word that was hidden once.
- * @property {string} word
- * @property {number} sentence
- * @property {number | null} probability null for an unknown word
- * @property {string[]} pieces
- * @property {[token: string, probability: number][][]} rivals likelier or next likely tokens, for each piece
- */
-/** @typedef {{kind: "sweep", words: Swept[]}} Sweep */
-/** @typedef {{kind: "swap", places: [index: number, word: string][], place: number, answers: string[], rows: {word: string, cells: (number | null)[]}[], notes: string[]}} Swap */
-/** @typedef {Common & {error?: string, kind: string}} Closer */
+/** @typedef {any} Closer see balcony/masked_words/closer_view.py */
+/** @typedef {{word: string, sentence: number, probability: number | null, pieces: string[], rivals: [token: string, probability: number][][]}} Swept a word that was hidden once */
 
 const LEAST = 1e-38; // float32 has hardly a smaller probability; its logarithm is finite
 const HINT =
@@ -45,7 +33,7 @@ const sentences = (words, item) =>
     return line.length > 0 && el("div.b-words", { dir: direction(line.map(({ word }) => word)) }, line.map(item));
   });
 
-/** @param {Lens} value */
+/** @param {Closer} value */
 function lens({ rows, candidates, watched, size }) {
   const names = candidates.map((name) => (name === watched ? hiddenWord(name) : el("bdi", name))),
     head = ["", "Best guess", ["Rank of ", hiddenWord(watched)], ...names];
@@ -67,7 +55,7 @@ function lens({ rows, candidates, watched, size }) {
   ];
 }
 
-/** The sentences by colour, and the guesses for the clicked word below them. @param {Sweep} value */
+/** The sentences by colour, and the guesses for the clicked word below them. @param {{words: Swept[]}} value */
 function sweep({ words }) {
   const rivals = el("div.b-rivals", { "aria-live": "polite" });
   const buttons = words.map(({ word, probability }, index) => {
@@ -96,7 +84,7 @@ function sweep({ words }) {
   return el("div", group, rivals);
 }
 
-/** A table of the words in the place of one, which can be chosen above it. @param {Swap} value */
+/** A table of the words in the place of one, which can be chosen above it. @param {Closer} value */
 function swap({ places, place, answers, rows, notes: more }) {
   const group = placesOf(places, place, (chosen) => ask({ place: chosen }));
   const lines = rows.map(({ word, cells }) => [

@@ -3,25 +3,13 @@
 import { colour, tint } from "../colours.js";
 import { scrolling, select, table } from "../controls.js";
 import { latest, orError } from "../frame/page.js";
-import { ask, partsOf } from "../frame/question.js";
+import { partsOf } from "../frame/question.js";
 import { answer } from "../frame/server.js";
-import {
-  button,
-  changes,
-  dot,
-  el,
-  fill,
-  note,
-  own as typed,
-  plain,
-  sized,
-  tools,
-  withTerms,
-} from "../parts/elements.js";
+import { button, changes, dot, el, fill, note, plain, sized, tools, withTerms } from "../parts/elements.js";
 import { axisOf, layoutOf, newChart } from "../parts/figures.js";
 import { fixed, percent, signed } from "../parts/numbers.js";
 
-/** A guess explained, with a share for each of METHODS. own: the hidden word where another one is explained. left: of the sum of integrated gradients. @typedef {{kind: "explained", answer: string, own: string, log_probability: number, hidden: number, left: number, steps: number, words: {word: string, shares: number[]}[], others: number[], correlations: (number | null)[][]}} Explained */
+/** A guess explained, with a share for each of METHODS. left: of the sum of integrated gradients. @typedef {{kind: "explained", answer: string, log_probability: number, hidden: number, left: number, steps: number, words: {word: string, shares: number[]}[], others: number[], correlations: (number | null)[][]}} Explained */
 /** @import { Child } from "../parts/elements.js" */
 /** @typedef {{counts: number[], curves: number[][], chance: number[][], slower: number[], deviations: (number | null)[], error?: string}} Trial */
 
@@ -86,15 +74,13 @@ function correlations({ correlations }) {
 }
 
 /** @param {Explained} value */
-const explainedLine = ({ answer, own, log_probability: log, hidden }) => [
+const explainedLine = ({ answer, log_probability: log, hidden }) =>
   el(
     "p",
     "Explained: ",
     el("bdi.b-hidden-word", answer),
     `, ln p = ${signed(log, 2)} (${percent(Math.exp(log))}); with all words hidden ln p = ${signed(hidden, 2)} (${percent(Math.exp(hidden))}).`,
-  ),
-  own && tools(button(withTerms(`Explain the hidden word “${typed(own)}”`), () => ask({ guess: own }))),
-];
+  );
 
 /** @param {Explained} value */
 function completeness({ log_probability: log, hidden, left, steps }) {
@@ -207,13 +193,19 @@ export class Explanations {
     const said = [
       trial ? trial.error && note(trial.error, true) : el("p.b-empty", "The trial is on …"),
       one && verdict(0, (k) => one.slower[k] === one.chance.length),
-      n >= FEWEST && !isBusy && verdict(n, (k) => means[k].isBetter),
     ];
     if (this.isNew(...said.map((part) => part && part.textContent))) fill(this.verdicts, said);
     fill(
       this.judgement,
       wide("The trial", head, lines),
       (!n || n < text.of) && tools(press),
+      n >= FEWEST &&
+        !isBusy &&
+        el(
+          "div",
+          { role: "status" },
+          verdict(n, (k) => means[k].isBetter),
+        ),
       text.error && note(text.error, true),
       text.of > 0 && text.of < MOST && el("p.b-empty", `Of the text, ${text.of} sentences are long enough.`),
       one && this.fewWords && note(FEW_WORDS),

@@ -28,10 +28,9 @@ HINT = (
 
 def explained_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> dict[str, Any]:
     """The words of both sentences with their shares by each method, what all other tokens have, and how alike the
-    methods order the words. own: the hidden word where another one is explained."""
+    methods order the words."""
     guess, answer = masked.guess.strip(), chosen(checkpoint, masked, word)
     found = explain(checkpoint, *masked.texts, mask=word.mask, answer=answer)
-    named = answer or found.answer[0]
     words = [
         {"word": each.text, "sentence": each.sentence, "shares": shares}
         for each, shares in zip(found.words, found.shares.T.tolist(), strict=True)
@@ -41,8 +40,7 @@ def explained_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) 
     return {
         "kind": EXPLAINED,
         "text": said + piece + HINT,
-        "answer": named,
-        "own": word.answer if word.answer.lower() != named.lower() else "",
+        "answer": answer or found.answer[0],
         "log_probability": found.log_probability,
         "hidden": found.hidden,
         "left": found.error,

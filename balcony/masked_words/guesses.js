@@ -20,18 +20,7 @@ const headsOff = (off) => `${off} heads are off here, because you switched them 
 /** @typedef {[token: string, probability: number | null, rank: number | null]} Answer a piece of the hidden word; null: not known */
 /** @typedef {{answer: Answer | null, guesses: Guess[]}} Piece */
 /** @typedef {{word?: string, is_lacking: boolean, pieces: Piece[], own?: OwnGuess}} Mask is_lacking: the vocabulary lacks the hidden word */
-/**
- * @typedef {object} Guesses
- * @property {Mask[]} masks
- * @property {(string | number)[][]} [sentences] each as its texts and, in place of a masked word, the number of that
- * @property {string[]} notes
- * @property {boolean} [isOfRun] it can be asked when the run learned the words
- * @property {() => void} [tellFirst] what the server has answered to that
- * @property {string} [error]
- * @property {string} [hint]
- * @property {number} [off] heads that are switched off
- * @property {string} [caption]
- */
+/** @typedef {any} Guesses see `guesses_value` in balcony/masked_words/tab.py; tellFirst: draws what `first_right` has answered */
 
 /** @param {Piece} piece */
 const isRight = ({ answer, guesses }) => answer !== null && answer[0] === guesses[0]?.[0];

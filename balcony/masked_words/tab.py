@@ -16,7 +16,7 @@ from balcony.frame.shown_model import caption
 from balcony.frame.tab import Tab
 from balcony.handlers import on_error
 from balcony.masked_words.closer_view import LABELS, closer_code, closer_rows, closer_value
-from balcony.masked_words.explained import EXPLAINED, tried_value
+from balcony.masked_words.explained import tried_value
 from balcony.masked_words.taught import TAUGHT, news, stop_teaching, taught_code, taught_value, teach
 from balcony.masked_words.writing import PARTS, WRITE, lay_out_controls, writing_value
 from balcony.parts.controls import control
@@ -76,7 +76,7 @@ def lay_out(page: Page) -> None:
                 of=CLOSER,
                 elem_id="masked-closer-download",
                 name="closer-view",
-                answer=save_closer,
+                answer=look_closer,
                 views=(CLOSER,),
                 rows=closer_rows,
                 code=code_of_view,
@@ -155,14 +155,6 @@ def look_closer(asked: PageRequest) -> dict[str, Any]:
         value = closer_value(asked.answering, asked.question)
     lists = {SWAPS: {"first": value["swaps"]}, ANSWERS: {"first": value["answers"]}} if "swaps" in value else {}
     return {CLOSER: value, **lists}
-
-
-def save_closer(asked: PageRequest) -> dict[str, Any]:
-    """The same with what the page asks for apart."""
-    found = look_closer(asked)
-    if found[CLOSER]["kind"] == EXPLAINED:
-        found[CLOSER]["trial"] = tried_value(asked, -1)
-    return found
 
 
 def code_of_view(asked: PageRequest) -> str:

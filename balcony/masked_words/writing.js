@@ -7,18 +7,7 @@ import { percent } from "../parts/numbers.js";
 import { ask, question } from "../frame/question.js";
 
 /** @import { Child } from "../parts/elements.js" */
-/** @typedef {{tokens: string[], probabilities: number[], hidden: number[]}} Round of each mask; the numbers of those that are hidden again */
-/** @typedef {{runs: [first: number, last: number][], longest: number, inside: number}} Copied what stands in the training text */
-/**
- * @typedef {object} Writing
- * @property {"write"} kind
- * @property {string[]} tokens
- * @property {number[]} places positions of the [MASK]s
- * @property {Round[]} rounds
- * @property {[string, string]} texts
- * @property {number | null} seed null where nothing is drawn
- * @property {Copied | null} copied null where the training text is not known
- */
+/** @typedef {any} Writing see `writing_value` in balcony/masked_words/writing.py */
 /** @typedef {{word: string, sentence: number, mask: number, position: number}} Written a token; mask: its number, -1 for a given one */
 
 const INTRO =

@@ -5,20 +5,7 @@ import { heatMap } from "../parts/heat_map.js";
 import { count, percent } from "../parts/numbers.js";
 import { ask, onPart, question } from "../frame/question.js";
 
-/**
- * @typedef {object} Matrix Sentences of a window, each with each.
- * @property {string} caption
- * @property {string[]} sentences
- * @property {number[]} numbers their numbers in the text
- * @property {(number | null)[][]} probabilities of labels[0]; null for a pair that is too long
- * @property {number[][]} pair_labels 1 for labels[0], 0 for labels[1], negative where the text has none
- * @property {[string, string]} labels
- * @property {number} start of the window
- * @property {number} size of the window
- * @property {number} total sentences of the text
- * @property {string[]} notes
- * @property {boolean} [beside] whether this is the model to compare with
- */
+/** @typedef {any} Matrix see `matrix_value` in balcony/next_sentence/pair_views.py */
 
 const AXES = "Rows are first sentences, columns second ones.",
   HINT = "Point at a cell to read it, click it to put the pair into the boxes above.";
@@ -74,7 +61,9 @@ export function view(root) {
       values: probabilities.flat(),
       measure: `P(${names[0]})`,
       ticks: [0, 0.25, 0.5, 0.75, 1],
-      largest: 44,
+      get largest() {
+        return Math.min(44, innerHeight / 26); // so that a text of ten sentences is seen whole
+      },
       letters: 36,
       axes: `${AXES} Outlined: ${names[0]} in the text. Crossed: judged wrong. Framed: the pair above.`,
       hint: HINT,

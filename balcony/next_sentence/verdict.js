@@ -4,19 +4,7 @@ import { bar, button, el, fill, note, notes, withTerms } from "../parts/elements
 import { percent } from "../parts/numbers.js";
 import { guessFirst } from "../lessons/guess_first.js";
 
-/**
- * @typedef {object} Verdict
- * @property {string} sentence
- * @property {number} probability of what the sentence states
- * @property {number} is_next probability of labels[0]
- * @property {[string, string]} labels
- * @property {boolean | null} follows whether the text has the second sentence after the first, null: not known
- * @property {string[]} notes
- * @property {string} [caption] the model's name where there are two
- * @property {Verdict} [other] of the model to compare with
- * @property {string} [error]
- * @property {string} [hint]
- */
+/** @typedef {any} Verdict see `judge` in balcony/next_sentence/tab.py */
 
 /** The classes in plain words, and as answers. @type {Record<string, [plain: string, answer: string]>} */
 const PLAIN = { IsNext: ["follows ([[IsNext]])", "Yes"], NotNext: ["does not follow ([[IsNext|NotNext]])", "No"] };

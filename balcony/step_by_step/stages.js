@@ -8,7 +8,7 @@ import { heatMap } from "../parts/heat_map.js";
 import { has, headName, number, percent, precise, toggled } from "../parts/numbers.js";
 import { ask } from "../frame/question.js";
 import { modelMap, POSITIONS, SEGMENTS } from "./map.js";
-import { strips } from "./strips.js";
+import { strips } from "../parts/strips.js";
 
 const MOST_VALUES = 6; // of the weighted sum
 

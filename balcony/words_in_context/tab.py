@@ -57,7 +57,6 @@ BANK = (
 )
 
 FACTS, COSINE = "context-facts", "context-cosine"  # elem_ids
-NOTES = "context-notes"
 WORD, SENTENCES, LEVEL = "context-word", "context-sentences", "context-level"
 
 
@@ -72,7 +71,6 @@ def lay_out(page: Page) -> None:
             control("slider", "level", label="Level", most=MOST_LEVELS, elem_id=LEVEL)
             view("train/facts", elem_id=FACTS)
     view("words_in_context/similarity_map", elem_id=COSINE)
-    view("train/facts", elem_id=NOTES)
     exporter(
         *(page, "the similarities"),
         of=COSINE,
@@ -82,11 +80,11 @@ def lay_out(page: Page) -> None:
         views=(COSINE,),
         rows=contexts_rows,
         title=("word",),
-        code=lambda asked: contexts_code(*given(asked)),
+        code=code_of_view,
     )
     hint(with_terms(HINT))
     reads = (*TEXTS, "word", "contexts", "level", "pooling")
-    page.answer("contexts", reads, (FACTS, NOTES, COSINE), show)
+    page.answer("contexts", reads, (FACTS, COSINE), show)
 
 
 TAB = Tab(
@@ -122,20 +120,16 @@ def show(asked: PageRequest) -> dict[str, Any]:
     is_word = pooling == ONE_WORD
     shown: tuple[dict[str, Any] | None, ...]
     if not any(line.strip() for line in lines) or (is_word and not chosen.strip()):
-        shown = no_facts(notes=[EMPTY if is_word else NO_SENTENCES]), None, None
+        shown = no_facts(notes=[EMPTY if is_word else NO_SENTENCES]), None
     elif is_word:
         shown = contexts_value(asked.checkpoint, chosen, lines, at)
     else:
         shown = sentences_value(asked.checkpoint, lines, pooling)
-    return {**controls, **dict(zip((FACTS, NOTES, COSINE), shown))}
+    return {**controls, **dict(zip((FACTS, COSINE), shown))}
 
 
-def given(asked: PageRequest) -> tuple[Checkpoint, str, list[str], int, str]:
-    """What a file is about. Raises InputError where the word or the sentences are missing."""
-    (chosen, lines, at), pooling = filled(asked), asked.question.pooling
-    if not lines or (pooling == ONE_WORD and not chosen.strip()):
-        raise InputError(EMPTY if pooling == ONE_WORD else NO_SENTENCES)
-    return asked.checkpoint, chosen, lines, at, pooling
+def code_of_view(asked: PageRequest) -> str:
+    return contexts_code(asked.checkpoint, *filled(asked), asked.question.pooling)
 
 
 def first_example(checkpoint: Checkpoint, texts: list[str]) -> tuple[str, list[str]]:
@@ -181,7 +175,7 @@ def course(alone: str, last: str) -> str:
 
 
 def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], level: int) -> tuple[dict[str, Any], ...]:
-    """The values of the facts view, the notes and the heat map for one level."""
+    """The values of the facts view and of the heat map for one level."""
     with probe_lock:
         found = words_in_contexts(checkpoint, word, sentences)
     texts = [sentences[occurrence.text] for occurrence in found.occurrences]
@@ -199,8 +193,7 @@ def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], leve
         says = [course(means[0], means[-1])]
     notes = unknown_note(checkpoint, *texts) + alone_note(checkpoint, "", EACH_ALONE)
     return (
-        {"facts": facts, "notes": says},
-        no_facts(notes=notes),
+        {"facts": facts, "notes": says + notes},
         map_value(level_name(level), labels, texts, found.cosine[level]),
     )
 
@@ -220,8 +213,7 @@ def sentences_value(checkpoint: Checkpoint, sentences: list[str], pooling: str) 
         facts.append(["Mean similarity", f"{cosine[~torch.eye(len(sentences), dtype=torch.bool)].mean():.2f}"])
     notes = unknown_note(checkpoint, *sentences) + alone_note(checkpoint, "", EACH_ALONE)
     return (
-        {"facts": facts, "notes": [] if len(sentences) > 1 else [NO_SENTENCES]},
-        no_facts(notes=notes),
+        {"facts": facts, "notes": [NO_SENTENCES] * (len(sentences) < 2) + notes},
         map_value("Whole sentences", sentences, sentences, cosine),
     )
 

@@ -103,8 +103,9 @@ def test_the_batch_of_a_task_has_its_examples_with_all_choices(page: Page) -> No
     open_tab(page, "Fine-tune")
     page.locator("#task select").select_option(label="What follows")
     page.get_by_role("button", name="Examples of your own").click()
-    line = "a\thello how are you\ti am romeo\tmy name is juliet\tgreat\tnice to meet you\t{}\n"
-    page.locator("#task-pasted textarea").fill("".join(line.format(i % 4) for i in range(30)))
+    header = "sent1,sent2,ending0,ending1,ending2,ending3,label\n"
+    lines = [f"hello how are you,,i am romeo,my name is juliet,great,nice to meet you,{i % 4}\n" for i in range(30)]
+    page.locator("#task-pasted textarea").fill("".join([header, *lines]))
     expect_seen(page.locator("#task-facts"), "Examples30")
     fine_tune(page, epochs=1)
     page.locator("#task-show").click()

@@ -244,7 +244,9 @@ def test_a_number_opens_into_the_products_that_it_is_the_sum_of(shared: Page, fo
     strips.press("Enter")
     card = steps.locator(".b-unfolded")
     expect(card).to_contain_text("Sum of the 48 products")
-    assert numbers(card.locator("p").text_content())[-1] == pytest.approx(found.layer["inner"][2, 1].item(), abs=1e-4)
+    assert numbers(card.locator("p").last.text_content())[-1] == pytest.approx(
+        found.layer["inner"][2, 1].item(), abs=1e-4
+    )
     readout = steps.locator(".b-readout").nth(1)
     steps.locator(".b-strips").nth(1).press("ArrowRight")  # the sum and its LayerNorm
     assert numbers(readout.text_content())[-1] == pytest.approx(found.states[2, 2, 1].item(), abs=1e-4)
@@ -253,7 +255,7 @@ def test_a_number_opens_into_the_products_that_it_is_the_sum_of(shared: Page, fo
     steps.get_by_role("button", name="juliet", exact=True).click()
     expect(card.locator("h3")).to_have_text("Score of juliet")
     shown = steps.locator("tr", has_text="juliet").locator("td").first.text_content()
-    assert numbers(card.locator("p").text_content())[-1] == pytest.approx(numbers(shown)[0], abs=1e-4)
+    assert numbers(card.locator("p").last.text_content())[-1] == pytest.approx(numbers(shown)[0], abs=1e-4)
 
 
 def test_position_vectors_set_to_zero_change_the_answer(shared: Page, complaints) -> None:
@@ -383,7 +385,7 @@ def test_a_label_is_made_of_the_pooled_vector(task_page: Page, tuned: dict[str, 
     expect_seen(rows.first, f"{best}{shown(logits[best])}")
     steps.get_by_role("button", name=best, exact=True).click()
     expect_seen(steps.locator(".b-unfolded"), f"Score of {best}")
-    assert numbers(steps.locator(".b-unfolded p").text_content())[-1] == pytest.approx(logits[best], abs=1e-4)
+    assert numbers(steps.locator(".b-unfolded p").last.text_content())[-1] == pytest.approx(logits[best], abs=1e-4)
     show_task(task_page, "label", "probabilities")  # a stage of other models
     expect(steps.locator("h3").first).to_have_text("10 Task")
     show(task_page, "step-by-step", stage="task", **FIRST)

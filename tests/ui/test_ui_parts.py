@@ -27,7 +27,7 @@ from balcony.masked_words.tab import (
     guess_rows,
     guesses_code,
     guesses_value,
-    save_closer,
+    look_closer,
 )
 from balcony.models.tab import model_facts, name_in_files, open_files
 from balcony.next_sentence.tab import verdict_value
@@ -134,7 +134,6 @@ def test_the_closer_views_agree_with_the_guesses(tiny_checkpoint: Checkpoint) ->
     guess = closer_value(tiny_checkpoint, dataclasses.replace(asked, view=EXPLAINED, mask=7))
     assert [word["word"] for word in guess["words"]] == ["my", "how", "are", "you"]
     assert (guess["answer"], math.exp(guess["log_probability"])) == (token, pytest.approx(probability))
-    assert guess["own"] == "name"
     other = closer_value(tiny_checkpoint, dataclasses.replace(asked, view=EXPLAINED, guess="are"))
     rated = rate_guess(tiny_checkpoint, "are", "[MASK] my [MASK]", "how are you", mask=1)
     assert (other["answer"], other["log_probability"]) == ("are", pytest.approx(rated.log_probability))
@@ -613,14 +612,14 @@ def test_explanations_are_tried_on_the_guess_without_the_heads_that_are_off_and_
     request = PageRequest(open_workspaces(service), Workspace(""), asked)
     model = without_heads(request.checkpoint, asked.off)
     texts = ("hello how [MASK] you", "i am romeo")
-    saved = save_closer(request)["masked-closer"]
+    saved = look_closer(request)["masked-closer"]
     torch.testing.assert_close(
         torch.tensor([word["shares"] for word in saved["words"]]), explain(model, *texts, answer="is").shares.T
     )
     expected = deletion(model, *texts, answer="is")
-    assert saved["trial"] == tried_value(request, -1)
-    assert saved["trial"]["curves"] == expected.curves.tolist()
-    assert saved["trial"]["slower"] == expected.slower.tolist()
+    trial = tried_value(request, -1)
+    assert trial["curves"] == expected.curves.tolist()
+    assert trial["slower"] == expected.slower.tolist()
     text = trial_texts(model, request.corpus)
     tried = tried_value(request, 1)
     assert tried == {"of": len(text), "deviations": deletion(model, text[1]).deviations.tolist()}

@@ -33,21 +33,20 @@ SENTENCES = ["Hello, Romeo!", "", "thank you romeo, <b>romeo</b>"]
 
 @pytest.mark.parametrize(("level", "named"), [*enumerate(["Word vectors alone", "Embeddings", "Layer 1", "Layer 2"])])
 def test_occurrences_are_counted_and_the_map_shows_the_level(level, named, tiny_checkpoint):
-    facts, notes, cosine = contexts_value(
+    facts, cosine = contexts_value(
         tiny_checkpoint, "romeo", ["Hello, Romeo!", "", "thank you", "thank you romeo", "thank you"], level
     )
     assert dict(facts["facts"])["Occurrences"] == dict(facts["facts"])["Sentences"] == "2"
     shown = dict(facts["facts"])
     assert shown["Left out, without the word"] == "2"
-    assert facts["notes"] == [course(shown["Word vectors alone"], shown["Last layer"])]
-    assert notes["notes"] == [EACH_ALONE]
+    assert facts["notes"] == [course(shown["Word vectors alone"], shown["Last layer"]), EACH_ALONE]
     assert dict(facts["facts"])["Mean similarity"] == f"{cosine['cosine'][0][1]:.2f}"
     assert len(cosine["cosine"]) == len(cosine["labels"]) == 2
     assert cosine["title"].startswith(named)
 
 
 def test_the_level_changes_what_is_shown(tiny_checkpoint):
-    shown = [contexts_value(tiny_checkpoint, "romeo", SENTENCES, level)[2]["cosine"] for level in range(4)]
+    shown = [contexts_value(tiny_checkpoint, "romeo", SENTENCES, level)[1]["cosine"] for level in range(4)]
     assert shown[0] != shown[1] != shown[2] != shown[3]
 
 
@@ -72,9 +71,9 @@ def test_a_sentence_says_what_the_similarities_mean_in_both_directions():
 
 
 def test_unknown_words_and_a_single_occurrence_are_noted(tiny_checkpoint):
-    facts, notes, cosine = contexts_value(tiny_checkpoint, "quark", ["hello quark"], 1)
-    assert facts["notes"] == [ONE_OCCURRENCE]
-    assert "quark" in notes["notes"][0]
+    facts, cosine = contexts_value(tiny_checkpoint, "quark", ["hello quark"], 1)
+    assert facts["notes"][0] == ONE_OCCURRENCE
+    assert "quark" in facts["notes"][1]
     assert "Mean similarity" not in dict(facts["facts"])
     assert cosine["cosine"] == [[pytest.approx(1)]]
 
@@ -82,7 +81,7 @@ def test_unknown_words_and_a_single_occurrence_are_noted(tiny_checkpoint):
 def test_files_and_python_give_the_same_similarities(tiny_checkpoint, tmp_path):
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     named = dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model"))
-    rows = [*contexts_rows(contexts_value(named, "romeo", SENTENCES, 1)[2])]
+    rows = [*contexts_rows(contexts_value(named, "romeo", SENTENCES, 1)[1])]
     assert [row["second_sentence"] for row in rows] == [SENTENCES[0], SENTENCES[2]] * 2
     assert {row["title"] for row in rows} == {"Embeddings: cosine similarity"}
     scope = {}
@@ -111,7 +110,7 @@ def test_a_snippet_shows_a_little_on_both_sides():
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_whole_sentences_are_compared_by_their_vectors(pooling, tiny_checkpoint, tmp_path):
     texts = ["Hello, Romeo!", "thank you romeo", "how are you"]
-    facts, _, cosine = sentences_value(tiny_checkpoint, texts, pooling)
+    facts, cosine = sentences_value(tiny_checkpoint, texts, pooling)
     vectors = sentence_vectors(tiny_checkpoint, texts, pooling)
     expected = (vectors[0] @ vectors[1] / vectors[0].norm() / vectors[1].norm()).item()
     assert cosine["cosine"][0][1] == pytest.approx(expected, abs=1e-5)

@@ -2,15 +2,15 @@
 // of all strips at once, which a line below them describes.
 
 import { colours, legend, level } from "../colours.js";
-import { el, fill } from "../parts/elements.js";
-import { number } from "../parts/numbers.js";
+import { el, fill } from "./elements.js";
+import { number } from "./numbers.js";
 
 /** @typedef {[name: string, values: ArrayLike<number>]} Strip */
 /**
  * @typedef {object} Strips
  * @property {string} label of the picture for a screen reader
  * @property {Strip[]} strips of the same length
- * @property {(index: number) => import("../parts/elements.js").Child} describe readout of a cell
+ * @property {(index: number) => import("./elements.js").Child} describe readout of a cell
  * @property {((index: number) => void) | null} open by a click or Enter on a cell
  */
 
