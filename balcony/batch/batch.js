@@ -17,13 +17,6 @@ const GATHERED = [
   "dim 2: output[i][j][k] = input[i][j][index[i][j][k]]",
 ];
 const QUIET = ["untouched", "special", "padding"]; // kinds of tokens that are not asked
-/** What is asked in each task, but numbers. @type {Record<string, string>} */
-const QUESTIONS = {
-  "text-classification": "labels of these examples right, mean loss",
-  "multiple-choice": "choices of these examples right, mean loss",
-  "question-answering": "starts and ends of these examples right, mean loss",
-  "token-classification": "tags of these examples right, mean loss",
-};
 const SAMPLES = { masked: "[[[MASK]]]", special: "[[[CLS]]]", padding: "[[[PAD]]]" };
 const KINDS = { masked: "[[masked]]", replaced: "[[replaced]]", kept: "[[kept]]" };
 
@@ -241,7 +234,7 @@ function summary({ rows, step, task, always }) {
   if (!guesses.length) return `${before}.`;
   if (task === "text-regression")
     return `${before}. Mean squared error of these examples ${loss}. Always answering ${fixed(always[0])}, the mean of the training examples, would have ${fixed(always[1])}.`;
-  const about = task ? QUESTIONS[task] : "asked words of these pairs right, mean loss";
+  const about = task ? "answers to these examples right, mean loss" : "asked words of these pairs right, mean loss";
   return `${before}. ${known} of ${guesses.length} ${about} ${loss}. Always answering “${own(always[0])}” would be right for ${always[1]}.`;
 }
 

@@ -34,9 +34,8 @@ const GAP = 4,
   SMALLEST = 10,
   LARGEST = 32,
   LARGEST_LETTERS = 13,
-  NARROW = 520,
   LETTERS = 14,
-  LETTERS_NARROW = 18,
+  LETTER = 18, // pixels of the room for each letter of a word, at least
   ROOM = 500, // of a map that is not on the page
   UNDER = 48; // pixels of the legend below a map, and between it and the end of the window
 const BETWEEN = 1.2; // pixels between the words of two rows; a browser rounds their heights up by as much as one
@@ -65,7 +64,6 @@ function font() {
   const { fontBoundingBoxAscent: ascent, fontBoundingBoxDescent: descent } = pen.measureText("");
   return {
     height: (ascent + descent) / 100,
-    below: (ascent - descent) / 200, // from the middle of a line to where letters stand
     /** @param {string[]} words @param {number} most */
     widest: (words, most) => Math.max(...words.map((word) => pen.measureText(shortened(word, most)).width)) / 100,
   };
@@ -79,15 +77,14 @@ const windowHeight = () => innerHeight - (document.getElementById("header")?.off
  * letters; in a low window smaller ones.
  * @param {Heat} heat @param {number} room
  */
-function placed({ rows, columns, largest = LARGEST, letters = LETTERS }, room) {
-  if (room <= NARROW) letters = Math.min(letters, LETTERS_NARROW);
-  const { height, below, widest } = font(),
+function placed({ rows, columns, largest = LARGEST, letters: most = LETTERS }, room) {
+  const { height, widest } = font(),
+    letters = Math.min(most, Math.floor(room / LETTER)),
     across = widest(rows, letters),
     downward = widest(columns, letters),
     free = room - AROUND - GAP,
     high = sized(LARGEST_LETTERS),
-    ratio = across / height,
-    most = windowHeight();
+    ratio = across / height;
   const fitting = Math.max(
     (free + ratio * BETWEEN) / (columns.length + ratio),
     (free - across * high) / columns.length,
@@ -98,18 +95,15 @@ function placed({ rows, columns, largest = LARGEST, letters = LETTERS }, room) {
       top = AROUND + (isTurned ? downward * size : size);
     return { side, size, isTurned, top, height: rows.length * side };
   };
-  let place = of(Math.max(SMALLEST, Math.min(sized(largest), fitting)));
-  const isHigh = () => place.top + place.height > most + 1;
-  // With smaller cells the words above them may turn, which takes more of the height.
-  for (let tries = 0; tries < 2 && isHigh(); tries += 1)
-    place = of(Math.max(SMALLEST, (most - place.top) / rows.length));
+  const wide = of(Math.max(SMALLEST, Math.min(sized(largest), fitting))),
+    roomBelow = windowHeight() - Math.max(wide.top, of(SMALLEST).top), // the words above smaller cells may turn
+    place = of(Math.max(SMALLEST, Math.min(wide.side, roomBelow / rows.length)));
   return {
     ...place,
     letters, // of a word, at most
-    isLong: isHigh(), // the map is higher than the window
+    isLong: place.height > roomBelow + 1, // the map is higher than the window
     left: AROUND + across * place.size,
     width: columns.length * place.side,
-    middle: below * place.size, // from the middle of a line to where letters stand
   };
 }
 
@@ -128,6 +122,7 @@ function label(word, { letters, size }, x, y, end, turned, isName) {
       y,
       "font-size": size,
       direction: dir,
+      "dominant-baseline": "central",
       "text-anchor": end === "middle" ? "middle" : (end === "right") === (dir === "rtl") ? "start" : "end",
       class: "b-map-word",
       translate: isName ? null : "no",
@@ -140,14 +135,14 @@ function label(word, { letters, size }, x, y, end, turned, isName) {
 
 /** The words beside the rows and above the columns. @param {Heat} heat @param {Place} place */
 function labels({ rows, columns, hasNames }, place) {
-  const { side, left, top, middle, isTurned } = place;
+  const { side, left, top, isTurned } = place;
   return [
-    rows.map((word, i) => label(word, place, left - 5, top + (i + 0.5) * side + middle, "right", false, hasNames)),
+    rows.map((word, i) => label(word, place, left - 5, top + (i + 0.5) * side, "right", false, hasNames)),
     columns.map((word, j) => {
       const x = left + (j + 0.5) * side;
       return isTurned
-        ? label(word, place, x + middle, top - 5, "left", true)
-        : label(word, place, x, top - 6, "middle");
+        ? label(word, place, x, top - 5, "left", true)
+        : label(word, place, x, top - 4 - place.size / 2, "middle");
     }),
   ];
 }

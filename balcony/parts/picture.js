@@ -51,9 +51,6 @@ function linesOf(node) {
   return lines;
 }
 
-/** With other fonts than the page has, a text in the file keeps its place by its length. @param {number} length in pixels */
-const asLong = (length) => (length > 0 ? { textLength: length.toFixed(2), lengthAdjust: "spacingAndGlyphs" } : {});
-
 const pen = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
 
 /** The lines of a text as SVG. @param {Text} node @param {DOMRect} origin */
@@ -73,7 +70,6 @@ function letters(node, origin) {
     const line = svg("text", {
       ...(isUpright ? turned : { x, y: y + ascent }),
       ...look,
-      ...asLong(isUpright ? extent.height : extent.width),
       "text-decoration": textDecorationLine === "line-through" ? textDecorationLine : null,
     });
     line.textContent = text.replace(/\s+/g, " ").trim().replace(NO_XML, "");
@@ -113,13 +109,8 @@ function drawing(original, extent, origin) {
   /** @type {NodeListOf<SVGElement>} */
   const copies = copy.querySelectorAll("*");
   [copy, ...copies].forEach((part, index) => {
-    const source = sources[index],
-      style = getComputedStyle(source);
+    const style = getComputedStyle(sources[index]);
     for (const name of SVG_STYLES.split(" ")) part.style.setProperty(name, style.getPropertyValue(name));
-    for (const name of ["class", "tabindex", "role"]) part.removeAttribute(name);
-    if (source instanceof SVGTextContentElement && !source.querySelector("tspan"))
-      for (const [name, value] of Object.entries(asLong(source.getComputedTextLength())))
-        part.setAttribute(name, value);
     // Plotly names its clip paths with the address of the page, which another program can't open.
     const clip = part.getAttribute("clip-path");
     if (clip) part.setAttribute("clip-path", clip.replace(/url\(['"]?[^#]*#([^'")]*)['"]?\)/, "url(#$1)"));

@@ -113,7 +113,7 @@ def test_the_batch_of_a_task_has_its_examples_with_all_choices(page: Page) -> No
     batch = page.locator("#batch")
     summary, examples = batch.locator(".b-batch-summary"), batch.locator("section")
     expect_seen(
-        summary, re.compile(r"\d of \d choices of these examples right, mean loss \d\.\d\d\. Always"), in_window=True
+        summary, re.compile(r"\d of \d answers to these examples right, mean loss \d\.\d\d\. Always"), in_window=True
     )
     expect_seen(batch, re.compile(r"Examples 1 to \d of \d"))
     for example in examples.all():

@@ -57,7 +57,6 @@ def test_whole_sentences_are_compared_with_each_other(page: Page) -> None:
     show(page, "words-in-context", **FIRST)
     facts, sentences = page.locator("#context-facts"), page.locator("#context-sentences textarea")
     expect_seen(facts, "Occurrences2")
-    expect_seen(page.locator("#context-cosine .b-map-word").first, re.compile("1 [a-zA-Z]{3}"))
     top, below = (page.locator(part).bounding_box() for part in ("#context-sentences", "#context-cosine"))
     assert top is not None
     assert below is not None

@@ -227,7 +227,7 @@ def test_the_model_writes_and_a_link_repeats_it(page: Page, words: Locator, monk
     closer.get_by_role("button", name="Put it into the sentences").click()
     wait_for_question(page, text=drawn, hidden="")
     expect(words).to_have_text(drawn.split())
-    monkeypatch.setattr(writing, "training_text", lambda asked: (None, True))
+    monkeypatch.setattr(writing, "training_text", lambda asked: None)
     show(page, "masked-words", text="[MASK]", hidden="", view="write", length="5")
     expect_seen(closer, "The text that this model was trained on is not here")
     expect(closer.locator(".is-copied")).to_have_count(0)  # nothing is marked that could not be searched
