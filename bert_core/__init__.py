@@ -17,19 +17,11 @@ from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import BertCoreError
 from bert_core.model import BertForPreTraining, BertModel
-from bert_core.probes.attention import (
-    ablation_map,
-    attention,
-    head_facts,
-    head_names,
-    head_patterns,
-    rollout,
-    without_special,
-)
-from bert_core.probes.births import coincidence, head_births, steepest_fall
+from bert_core.probes.attention import ablation_map, attention, rollout, without_special
 from bert_core.probes.exam import exam
 from bert_core.probes.explanations import deletion, explain, trial_texts
 from bert_core.probes.masked_words import fill_mask, layer_lens, rate_guess, sweep
+from bert_core.probes.patterns import coincidence, head_births, head_facts, head_names, head_patterns, steepest_fall
 from bert_core.probes.sentence_pairs import next_sentence, pair_matrix
 from bert_core.probes.stages import activations, carrying, follow, patch_map, stands_out, without_heads
 from bert_core.probes.unmasking import copied, unmask

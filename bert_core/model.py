@@ -5,8 +5,7 @@ predicts the token, H heads, D hidden size, d = D / H, F feed-forward size, V vo
 the whole batch, 0 to B * T - 1. Where a comment says (N, D), all positions are (B, T, D).
 
 Post-LayerNorm: every block is LayerNorm(x + dropout(block(x))). The masked-word head shares its matrix with the word
-embeddings. What is inside a pass is read and changed by `watch`, see `BertModel.forward`; nothing is kept on a module.
-"""
+embeddings. What is inside a pass is read and changed by `watch`, see `BertModel.forward`; no module keeps anything."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -20,8 +19,7 @@ from torch import Tensor, nn
 
 from bert_core.config import BertConfig
 
-Activation = Callable[[Tensor], Tensor]
-_ACTIVATIONS: dict[str, Activation] = {
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_new": partial(F.gelu, approximate="tanh"),
     "relu": F.relu,
@@ -187,8 +185,8 @@ class BertLayer(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         names = "hook_attn_out", "hook_resid_mid", "ln1.hook_normalized"
-        parts = {"self": BertSelfAttention(config), "output": ProjectAddNorm(config.hidden_size, config, names)}
-        self.attention: Any = nn.ModuleDict(parts)
+        output = ProjectAddNorm(config.hidden_size, config, names)
+        self.attention: Any = nn.ModuleDict({"self": BertSelfAttention(config), "output": output})
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(config.hidden_size, config.intermediate_size)})
         names = "hook_mlp_out", "hook_resid_post", "hook_normalized_resid_post"
         self.output = ProjectAddNorm(config.intermediate_size, config, names)

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from bert_core.config import ASSETS, PAGE
 from bert_core.errors import InputError
-from bert_core.probes.attention import AttentionMaps, head_facts, rollout, without_special
+from bert_core.probes.attention import AttentionMaps, rollout, without_special
+from bert_core.probes.patterns import head_facts
 
 Names = Sequence[Sequence[str]]  # of the heads of each layer, see `head_names`
 MAX_WEIGHTS = 2_000_000  # 12 layers of 12 heads over 117 tokens

@@ -3,13 +3,12 @@
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from torch import Tensor
 
 from balcony.attention.head_switches import batch_for, cost
 from balcony.attention.values import shown_texts
@@ -19,10 +18,9 @@ from balcony.parts.export import Row, with_imports
 from balcony.server.news import POINTS_AT_FIRST, thin
 from balcony.server.probe_lock import probe_lock
 from bert_core.data.batches import Batch
-from bert_core.probes.attention import TARGETS, HeadPatterns, ablation_map, head_patterns
-from bert_core.probes.births import FEWEST, HeadBirth, coincidence, head_births, steepest_fall
+from bert_core.probes.attention import ablation_map
+from bert_core.probes.patterns import FEWEST, TARGETS, HeadBirth, coincidence, head_births, head_patterns, steepest_fall
 from bert_core.runs.run import ACTIVE, Run
-from bert_core.storage.checkpoint import Checkpoint
 
 SECONDS = 1.0  # of one answer; the page asks again for the rest
 WITH_COST = 1_500_000_000  # of `cost`: about two seconds for one step on two cores
@@ -46,22 +44,20 @@ class Measured:
 
     texts: tuple[str, str | None]
     batch: Batch | None
-    patterns: dict[int, HeadPatterns] = field(default_factory=dict)
-    costs: dict[int, Tensor] = field(default_factory=dict)
+    patterns: dict[int, Any] = field(default_factory=dict)  # HeadPatterns
+    costs: dict[int, Any] = field(default_factory=dict)  # Tensor
 
     def measure(self, run: Run) -> None:
         """Measure what is missing, first the patterns, for SECONDS: at least one part, as far as there is one."""
         ends = time.monotonic() + SECONDS
-        parts: list[tuple[dict[int, Any], Callable[[Checkpoint], Any]]]
-        parts = [(self.patterns, lambda model: head_patterns(model, *self.texts))]
-        if self.batch is not None:
-            parts.append(
-                (self.costs, lambda model: ablation_map(model, self.texts[0], batch=self.batch).changes["loss"])
-            )
-        for known, find in parts:
+        for known in (self.patterns, self.costs) if self.batch else (self.patterns,):
             for snapshot in (each for each in run.snapshots if each.step not in known):
                 with probe_lock:
-                    known[snapshot.step] = find(snapshot.checkpoint())
+                    model = snapshot.checkpoint()
+                    if known is self.patterns:
+                        known[snapshot.step] = head_patterns(model, *self.texts)
+                    else:
+                        known[snapshot.step] = ablation_map(model, self.texts[0], batch=self.batch).changes["loss"]
                 if time.monotonic() > ends:
                     return
 

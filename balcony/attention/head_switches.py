@@ -19,6 +19,7 @@ from bert_core.data.encoding import encode_corpus
 from bert_core.errors import BertCoreError, InputError
 from bert_core.probes.attention import ablation_map, answers
 from bert_core.probes.sentence_pairs import window
+from bert_core.probes.stages import without_heads
 from bert_core.storage.checkpoint import Checkpoint
 
 SENTENCES = 200  # from the beginning of the corpus: sixteen rows need no more of a long text
@@ -35,7 +36,7 @@ def switches_value(asked: PageRequest) -> dict[str, Any]:
         batch = batch_for(checkpoint, asked.corpus)
         ask = functools.partial(answers, position=position, batch=batch)
         answer, intact = ask(checkpoint, *question.texts)
-        _, without = ask(checkpoint, *question.texts, off=off, answer=answer)
+        _, without = ask(without_heads(checkpoint, off), *question.texts, answer=answer)
     return {
         "layers": checkpoint.config.num_hidden_layers,
         "heads": checkpoint.config.num_attention_heads,

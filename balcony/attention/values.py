@@ -8,7 +8,8 @@ from balcony.frame.question import Head, Question
 from balcony.parts.export import Row, python_code
 from balcony.server.probe_lock import probe_lock
 from bert_core.errors import InputError
-from bert_core.probes.attention import SPECIAL, attention, head_names, without_special
+from bert_core.probes.attention import SPECIAL, attention, without_special
+from bert_core.probes.patterns import head_names
 from bert_core.probes.reading import encode_text
 from bert_core.probes.stages import follow
 from bert_core.show import attention_values, check_size, packed

@@ -17,7 +17,7 @@ from balcony.frame.masking import mask_words, shown_mask
 from balcony.frame.page_request import PageRequest
 from balcony.handlers import sentence_of
 from balcony.parts.export import Row, finite, python_code
-from balcony.parts.verdicts import SEEDS, STANDARD_ERRORS
+from balcony.parts.verdicts import STANDARD_ERRORS
 from balcony.server.kept import digest
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import Workspace
@@ -26,7 +26,7 @@ from bert_core.data.tokenizer import MASK
 from bert_core.errors import CorpusError, RunError
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
-from bert_core.runs.taught import MOST_SENTENCES, Taught, falls_of, pairs_of, taught, training_of
+from bert_core.runs.taught import MOST_SENTENCES, SEEDS, Taught, falls_of, pairs_of, taught, training_of
 from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import Checkpoint
 

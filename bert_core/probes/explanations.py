@@ -109,10 +109,10 @@ def deletion(
     """Put explanations on trial: hide words one after another, the largest share first, and follow log p (deletion,
     Petsiuk et al. 2018), beside ORDERS random orders.
 
-    The lower the mean of log p, the better the explanation names the words that the guess needs to be seen. A random
-    one is lower than all random orders once in ORDERS + 1 times. The trial favours "left_out", which hides words too.
-    shares: (M, N) of any methods, None for those of `explain`. Above 20 words, several are hidden at once. mask, answer
-    and errors as for `explain`; InputError also without a word to hide and for shares of another shape."""
+    The lower the mean of log p, the better the explanation names the words that the guess needs. A random one is lower
+    than all random orders once in ORDERS + 1 times. The trial favours "left_out", which hides words too. shares: (M, N)
+    of any methods, None for those of `explain`. Above 20 words, several are hidden at once. mask, answer and errors as
+    for `explain`; InputError also for shares of another shape."""
     encoding, positions, ids, _ = at_mask(checkpoint, text, text_pair, mask, answer)
     words, row = each_masked(checkpoint, encoding, text, text_pair)[0], row_of(encoding)
     N = len(words)

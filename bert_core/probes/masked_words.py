@@ -1,10 +1,9 @@
 """Masked words: a model's guesses at each [MASK], layer by layer, and the probability of any word.
 
-A word of several pieces is masked whole, with a [MASK] for each piece, as in whole-word masking: a model that sees
-"juli" completes it with "##et" from the spelling alone. The word's probability is the product of its pieces'
-probabilities, each guessed without the others.
+A word of several pieces is masked whole, with a [MASK] for each piece: a model that sees "juli" completes it with
+"##et" from the spelling alone. Its probability is the product of its pieces', each guessed without the others.
 
-Shapes: L layers, C candidates, N words, V vocabulary. Probabilities are a softmax over the whole vocabulary."""
+Shapes: L layers, C candidates, V vocabulary. Probabilities are a softmax over the whole vocabulary."""
 
 import math
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from bert_core.storage.checkpoint import Checkpoint
 
 @dataclass(frozen=True)
 class WordGuess:
-    """A word at a masked position. Its probability is the product of those of its pieces."""
+    """A word at a masked position."""
 
     pieces: tuple[str, ...]  # its tokens
     log_probabilities: tuple[float, ...]  # of each piece at its [MASK], natural logarithms

@@ -81,10 +81,8 @@ class Stages:
 
 @dataclass(frozen=True)
 class PatchMap:
-    """How much of a source's answer comes back in a target's pass with one of the source's states, see `patch_map`.
-
-    Fractions are of the change of the difference of both words' logits: 0 as in the target, 1 as in the source; they
-    may be less or more. Answers are natural logarithms of the words' probabilities."""
+    """How much of the change of the difference of two words' logits comes back, see `patch_map`: 0 as in the target, 1
+    as in the source, or less or more. Answers are natural logarithms of the words' probabilities."""
 
     words: tuple[str, str]
     tokens: tuple[list[str], list[str]]  # T of the source, and of the target
@@ -108,9 +106,8 @@ def follow(
 ) -> Stages:
     """Follow one or two sentences, or a row of a task (`inputs` of what `task_rows` returns), through a model.
 
-    layer: the layer, from 0, whose inner numbers are returned. position: of the token at which words are scored, where
-    [CLS] is 0. attending: the token whose attention in all layers is returned. Raises InputError for an empty or too
-    long text, or if one of these does not exist."""
+    layer: from 0, whose inner numbers are returned. position: where words are scored; [CLS] is 0. attending: the token
+    whose attention is returned. Raises InputError for an empty or too long text, or if one of these does not exist."""
     L = checkpoint.config.num_hidden_layers
     ids, segments = row = row_of(encode_text(checkpoint, text, text_pair)) if isinstance(text, str) else text
     if not 0 <= layer < L:
@@ -182,12 +179,11 @@ def activations(
     """The activations of a pass by name, float32 on the CPU, without a batch dimension: a cache of TransformerLens.
 
     The names and shapes are those of its HookedEncoder, such as "blocks.0.attn.hook_pattern", (H, T, T), or
-    "blocks.0.hook_normalized_resid_post", (T, D), the output of a layer: as in any BERT, LayerNorm comes after the sum
+    "blocks.0.hook_normalized_resid_post", (T, D), the output of a layer: LayerNorm comes after the sum
     "blocks.0.hook_resid_post". "logits", (T, V), and "nsp_logits", (2,), IsNext first, come last, if the model has
-    these heads. names: those to return, * for any characters; None for all. patches: activations of these names are
-    replaced, for example by those of another text (activation patching, Vig et al. 2020), or by what a function makes
-    of them; all later ones follow from that. Raises InputError for an empty or too long text, an unknown name or a
-    patch of another shape."""
+    these heads. names: those to return, * for any characters; None for all. patches: what takes the place of these
+    activations, or a function that makes it of them; all later ones follow from that. Raises InputError for an empty or
+    too long text, an unknown name or a patch of another shape."""
     L, encoding = checkpoint.config.num_hidden_layers, encode_text(checkpoint, text, text_pair)
     first = [*(f"embed.hook_{hook}" for hook in _OF_EMBEDDINGS), "hook_full_embed"]
     hooks = [*first, *(f"blocks.{number}.{hook}" for number in range(L) for hook in _OF_A_LAYER)]
@@ -227,12 +223,12 @@ def patch_map(
     """Which states of one text bring its answer into the pass of another (activation patching, Vig et al. 2020).
 
     source, target: a sentence each, or two, of equally many tokens. Each token's state in each layer, and what each
-    head hands on, is carried alone from the first into the second, and all that comes later follows from it. In a
-    BERT, these are all tokens of the next layers. answers: two words, of which the difference of the logits at a [MASK]
-    is measured, of their first tokens; None takes, of what is likely in one of the texts, the word that gains most by
-    the source and the one that loses most. mask: number of the [MASK], from 0. random_sentences: so many with random
-    words around the same special tokens; what their states bring back, any state does, see `stands_out`. Raises
-    InputError for texts of different length, a difference that changes by less than 0.1, and as `rate_guess`."""
+    head hands on, is carried alone from the first into the second; all tokens of the next layers follow from it.
+    answers: two words, of whose first tokens the difference of the logits at a [MASK] is measured; None takes, of what
+    is likely in one of the texts, what gains and what loses most by the source. mask: number of the [MASK], from 0.
+    random_sentences: so many around the same special tokens; what their states bring back, any state does, see
+    `stands_out`. Raises InputError for texts of different length, a difference that changes by less than 0.1, and as
+    `rate_guess`."""
     texts = [_two(source), _two(target)]
     (there, masks), (here, places) = (find_masks(checkpoint, *each, mask) for each in texts)
     if len(there) != len(here) or masks[mask] != places[mask]:
@@ -243,7 +239,7 @@ def patch_map(
     rows, position = [row_of(there), row_of(here)], places[mask]
     L, H, T = checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads, len(here)
     scores = torch.stack(word_scores(checkpoint, rows, [[position]] * 2, lambda _, scores: scores[0]))
-    ids = [at_mask(checkpoint, *texts[1], mask, word)[2][0] for word in answers or ()] or _gaining_and_losing(*scores)
+    ids = [at_mask(checkpoint, *texts[1], mask, word)[2][0] for word in answers or ()] or _gaining_and_losing(scores)
     own, words = scores[:, ids], [token_text(checkpoint.tokenizer, number) for number in ids]
     before, after = (own[:, 0] - own[:, 1]).tolist()  # the differences of the logits in the source and in the target
     if abs(before - after) < LEAST_DIFFERENCE:
@@ -274,10 +270,10 @@ def patch_map(
     )
 
 
-def _gaining_and_losing(there: Tensor, here: Tensor) -> list[int]:
-    """Of the tokens that are likely in one of two passes, (V,) each, what gains and what loses most in the first."""
-    likely = torch.stack([there, here]).topk(min(_LIKELY, len(here))).indices.flatten()
-    gains = (there - here)[likely]
+def _gaining_and_losing(scores: Tensor) -> list[int]:
+    """Of the tokens that are likely in one of two passes, (2, V), what gains and what loses most in the first."""
+    likely = scores.topk(min(_LIKELY, scores.shape[1])).indices.flatten()
+    gains = (scores[0] - scores[1])[likely]
     return [int(likely[gains.argmax()]), int(likely[gains.argmin()])]
 
 

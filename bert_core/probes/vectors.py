@@ -62,10 +62,9 @@ def sentence_vectors(checkpoint: Checkpoint, texts: Sequence[str], pooling: str 
 def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -> WordInContexts:
     """The vectors of every occurrence of a word in some texts, at every level, and how similar they are.
 
-    word: one or more words as typed. It is found where the tokenizer reads the same words, so also in other case if the
-    tokenizer ignores case. texts: each is read alone; those without the word are left out. An occurrence's vector is
-    the mean over its pieces. Raises InputError when there is no word, it occurs in none of the texts or more than 100
-    times, or the texts are too long."""
+    word: one or more words as typed, found where the tokenizer reads the same words. texts: each is read alone; those
+    without the word are left out. An occurrence's vector is the mean over its pieces. Raises InputError when there is
+    no word, it occurs in none of the texts or more than 100 times, or the texts are too long."""
     normalized = checkpoint.tokenizer.normalizer.normalize_str  # may lowercase; unknown words keep their letters
     wanted = [normalized(each.text).strip() for each in read_words(checkpoint, word)]
     if not wanted:

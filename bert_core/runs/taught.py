@@ -4,10 +4,7 @@ What a word loses without a sentence is measured, where influence functions esti
 trainings have the recipe, the sizes and the vocabulary of the given model: with the whole text and the model's own
 seed, one gives its weights again, bit for bit on the same device with the same number of threads.
 
-Where a sentence is left out, its document is cut in two, so that the neighbours on both sides do not become a pair that
-the text does not have. Each of them is then in one pair less, which is a part of what is measured.
-
-Shapes: S sentences, N seeds, W words."""
+Shapes: S sentences, W words."""
 
 import functools
 import itertools
@@ -38,15 +35,13 @@ Texts = tuple[str, str | None]  # one or two sentences, as a probe takes them
 class Taught:
     """What is known so far.
 
-    sentences: S, each once. words: W, each with the sentences in which it was hidden, alone. seeds: N. scores: the
-    log-probability of each word, (1 + S, N, W), natural; first after training on the whole text, then without each
-    sentence; nan where no training has ended, and for a word that the vocabulary lacks. notes: a sentence each."""
+    scores: the log-probability of each word, (1 + S, SEEDS, W), natural; first after training on the whole text, then
+    without each sentence; nan where no training has ended, and for a word that the vocabulary lacks."""
 
-    sentences: tuple[str, ...]
-    words: tuple[tuple[Texts, Word], ...]
-    seeds: tuple[int, ...]
+    sentences: tuple[str, ...]  # S, each once
+    words: tuple[tuple[Texts, Word], ...]  # W, each with the sentences in which it was hidden, alone
     scores: Tensor
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # also why a training gave nothing
 
 
 def falls_of(scores: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,30 +58,27 @@ def taught(
     corpus: Corpus | None = None,
     texts: Sequence[Texts] = (),
     *,
-    seeds: int = SEEDS,
     train: Callable[[Recipe, Corpus], Checkpoint] | None = None,
     turn: AbstractContextManager[object] | None = None,
 ) -> Iterator[Taught]:
-    """Train a model again without each sentence of its text, and yield what is known after each of the (1 + S) * seeds
-    trainings; the last one has everything: `*_, found = taught(checkpoint)`.
+    """Train a model again without each sentence of its text, with SEEDS seeds from its own on, and yield what is known
+    after each of the (1 + S) * SEEDS trainings; the last one has everything: `*_, found = taught(checkpoint)`.
 
     The words are those of all neighbours of the text, and of a sentence alone in its document, as far as the model
     reads so long a pair; each is hidden alone. texts: more of one or two sentences. corpus: the text that the model was
-    trained on, None for its recipe's own; what its training held out is not left out. seeds: so many from that of the
-    recipe on. train: trains in another way, with such a recipe and text. turn: is held while a trained model is asked
-    about one pair.
+    trained on, None for its recipe's own; what its training held out is not left out. train: trains in another way.
+    turn: is held while a trained model is asked about one pair.
 
     Raises ConfigError for a model without a recipe, or whose training went on from another one, and for more than
-    MOST_SENTENCES sentences, other BertCoreErrors for an unusable text, and InputError where no word can be asked. Why
-    a training gave nothing is one of the notes."""
+    MOST_SENTENCES sentences, other BertCoreErrors for an unusable text, and InputError where no word can be asked."""
     recipe, text = training_of(checkpoint, corpus)
     sentences, turn = tuple(dict.fromkeys(text.sentences)), turn or nullcontext()
     train = train or functools.partial(_train, checkpoint)
     words, notes = _words(checkpoint, [*dict.fromkeys([*pairs_of(text), *texts])])
     if again := len(text.sentences) - len(sentences):
         notes.append(f"Sentences that stand in the text again, left out everywhere: {again}.")
-    scores = torch.full((1 + len(sentences), seeds, len(words)), torch.nan)
-    for n, row in itertools.product(range(seeds), range(len(scores))):
+    scores = torch.full((1 + len(sentences), SEEDS, len(words)), torch.nan)
+    for n, row in itertools.product(range(SEEDS), range(len(scores))):
         try:
             model = train(recipe.with_seed(recipe.seed + n), without(text, sentences[row - 1]) if row else text)
             asked = torch.tensor(_ask(model, words, turn))
@@ -95,7 +87,7 @@ def taught(
         else:
             scores = scores.clone()
             scores[row, n] = asked
-        yield Taught(sentences, words, tuple(range(recipe.seed, recipe.seed + seeds)), scores, tuple(notes))
+        yield Taught(sentences, words, scores, tuple(notes))
 
 
 def training_of(checkpoint: Checkpoint, corpus: Corpus | None = None) -> tuple[Recipe, Corpus]:
@@ -129,7 +121,8 @@ def pairs_of(text: Corpus) -> list[Texts]:
 
 
 def without(text: Corpus, left: str) -> Corpus:
-    """The text without a sentence, wherever that stands; there its document is cut in two."""
+    """The text without a sentence, wherever that stands; there its document is cut, so that its neighbours are no pair,
+    as in the text. Each of them is then in one pair less, which is a part of the effect."""
     documents = (itertools.groupby(document, left.__eq__) for document in text.documents)
     kept = [[*group] for document in documents for is_left, group in document if not is_left]
     return replace(text, documents=kept)

@@ -12,19 +12,10 @@ from helpers import make_model, numbers_of
 from balcony.attention.head_switches import corpus_batch
 from bert_core.errors import InputError
 from bert_core.model import BertForPreTraining
-from bert_core.probes import attention as attention_module
-from bert_core.probes.attention import (
-    TARGETS,
-    AttentionMaps,
-    ablation_map,
-    above_chance,
-    answers,
-    head_facts,
-    head_names,
-    rollout,
-    without_special,
-)
+from bert_core.probes import patterns
+from bert_core.probes.attention import AttentionMaps, ablation_map, answers, rollout, without_special
 from bert_core.probes.masked_words import fill_mask
+from bert_core.probes.patterns import TARGETS, above_chance, head_facts, head_names
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.probes.stages import without_heads
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
@@ -104,7 +95,7 @@ def test_random_weights_give_at_most_one_head_in_fifty_a_name(texts, noise, tiny
 
 @pytest.mark.parametrize("at_once", [2**24, 17**2 * 7], ids=["together", "in parts"])
 def test_heads_that_learned_a_pattern_keep_their_name(at_once, monkeypatch):
-    monkeypatch.setattr(attention_module, "_WEIGHTS_AT_ONCE", at_once)
+    monkeypatch.setattr(patterns, "_WEIGHTS_AT_ONCE", at_once)
     checkpoint = load_checkpoint(CHECKPOINTS / "english-mini")
     first, second = head_names(checkpoint, "the king was born in the city", "he died in the old house")
     assert "next" in first
@@ -172,7 +163,7 @@ def test_with_all_heads_on_the_answers_are_those_of_the_probes(tiny_checkpoint, 
 def test_an_ablation_map_has_the_change_of_each_head(tiny_checkpoint):
     found = ablation_map(tiny_checkpoint, *TEXTS, position=2)
     assert {name: change.shape for name, change in found.changes.items()} == {"word": (2, 3), "is_next": (2, 3)}
-    answer, off = answers(tiny_checkpoint, *TEXTS, off=[(1, 2)], position=2)
+    answer, off = answers(without_heads(tiny_checkpoint, [(1, 2)]), *TEXTS, position=2)
     assert answer == found.answer == "are"
     for name, change in found.changes.items():
         assert change[1, 2].item() == pytest.approx(off[name] - found.intact[name], abs=1e-5)
@@ -180,8 +171,8 @@ def test_an_ablation_map_has_the_change_of_each_head(tiny_checkpoint):
 
 def test_a_checkpoint_without_heads_answers_any_question_as_with_these_heads_off(tiny_checkpoint):
     before = {name: tensor.clone() for name, tensor in tiny_checkpoint.tensors.items()}
-    _, off = answers(tiny_checkpoint, *TEXTS, off=[(0, 1), (1, 2)], position=2)
     cut = without_heads(tiny_checkpoint, [(0, 1), (1, 2)])
+    _, off = answers(cut, *TEXTS, position=2)
     [guesses] = fill_mask(cut, "how [MASK] you", TEXTS[1], top_k=100)
     assert dict(guesses)["are"] == pytest.approx(off["word"], abs=1e-6)
     assert next_sentence(cut, *TEXTS) == pytest.approx(off["is_next"], abs=1e-6)

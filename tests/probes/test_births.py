@@ -6,8 +6,8 @@ from helpers import make_model
 
 from bert_core import TrainingService, coincidence, head_births, head_names, head_patterns, load_recipe, steepest_fall
 from bert_core.errors import InputError
-from bert_core.probes.attention import NAMED_FROM, TARGETS, AttentionMaps, HeadPatterns, above_chance
-from bert_core.probes.births import FEWEST, HeadBirth
+from bert_core.probes.attention import AttentionMaps
+from bert_core.probes.patterns import FEWEST, NAMED_FROM, TARGETS, HeadBirth, HeadPatterns, above_chance
 from bert_core.storage.checkpoint import Checkpoint
 
 STEPS = [0, 1, 2, 4, 8, 16]

@@ -24,10 +24,11 @@ from bert_core.data.encoding import encode_corpus
 from bert_core.device import Cost, processor_cores
 from bert_core.errors import InputError
 from bert_core.probes import reading
-from bert_core.probes.attention import ablation_map, above_chance, attention, head_names
+from bert_core.probes.attention import ablation_map, attention
 from bert_core.probes.exam import exam
 from bert_core.probes.forward import word_scores
 from bert_core.probes.masked_words import fill_mask, layer_lens, rate_guess
+from bert_core.probes.patterns import above_chance, head_names
 from bert_core.probes.reading import read_words, tokenize, unknown_words
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.probes.stages import follow

@@ -142,7 +142,7 @@ def test_it_agrees_with_the_other_probes_and_with_heads_off(tiny_checkpoint):
     )
     off = [(0, 1), (1, 2)]
     answer, _ = answers(tiny_checkpoint, *TEXTS, position=position)
-    _, expected = answers(tiny_checkpoint, *TEXTS, off=off, position=position, answer=answer)
+    _, expected = answers(without_heads(tiny_checkpoint, off), *TEXTS, position=position, answer=answer)
     less = follow(without_heads(tiny_checkpoint, off), *TEXTS, position=position)
     token = tiny_checkpoint.tokenizer.token_to_id(answer)
     assert less.words["log_probabilities"][token].exp().item() == pytest.approx(expected["word"], abs=1e-5)

@@ -67,7 +67,6 @@ def test_scores_are_those_of_a_model_that_is_trained_by_hand(model, found):
     recipe = RECIPE.with_seed(8).replace(start="whole", random_weights=True)
     less = Corpus([[*SENTENCES[:2]], [*SENTENCES[3:]]])
     by_hand = trained(recipe, less, start=model)
-    assert found.seeds == (7, 8, 9)
     for word, pair, masked in [
         ("juliet", SENTENCES[:2], (SENTENCES[0], "my name is [MASK]")),
         ("won", SENTENCES[1:3], (SENTENCES[1], "the team [MASK] today")),  # never seen: but the vocabulary has it
@@ -123,13 +122,13 @@ def test_what_is_known_comes_after_each_training(model):
             raise CorpusError("It cannot be.")
         return model
 
-    steps = taught(model, Corpus([["my name is juliet", "you won"] * 2]), train=train, seeds=2)
+    steps = taught(model, Corpus([["my name is juliet", "you won"] * 2]), train=train)
     counts, notes = [], []
     for each in steps:
         counts.append(int((~each.scores.isnan()).any(-1).sum()))
         notes.append(each.notes)
-    assert started == [(7, 4), (7, 2), (7, 2), (8, 4), (8, 2), (8, 2)]
-    assert counts == [1, 2, 2, 3, 4, 5]
+    assert started == [(seed, left) for seed in (7, 8, 9) for left in (4, 2, 2)]
+    assert counts == [1, 2, 2, 3, 4, 5, 6, 7, 8]
     again = "Sentences that stand in the text again, left out everywhere: 2."
     assert notes[1:3] == [(again,), (again, "Training 3 gave nothing: It cannot be.")]
     assert (falls_of(each.scores)[0] == 0).all(), "one model has the same numbers"

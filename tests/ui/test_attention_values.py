@@ -16,16 +16,8 @@ from balcony.frame.question import Question
 from bert_core import save_checkpoint, show
 from bert_core.errors import InputError
 from bert_core.model import BertForPreTraining
-from bert_core.probes.attention import (
-    NAMED_FROM,
-    RANDOM_HEADS,
-    TARGETS,
-    attention,
-    head_facts,
-    head_names,
-    rollout,
-    without_special,
-)
+from bert_core.probes.attention import attention, rollout, without_special
+from bert_core.probes.patterns import NAMED_FROM, RANDOM_HEADS, TARGETS, head_facts, head_names
 
 pages = importlib.import_module("bert_core.show")  # bert_core.show is the function of that name
 

@@ -11,7 +11,7 @@ from balcony.attention.head_switches import batch_for
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
 from bert_core import TrainingService, ablation_map, head_patterns, load_recipe
-from bert_core.probes.births import HeadBirth
+from bert_core.probes.patterns import HeadBirth
 
 TEXTS = ("Oh Congratulations, Juliet", "Thank you Romeo")
 

@@ -21,6 +21,7 @@ from bert_core import save_checkpoint
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError
 from bert_core.probes.attention import ablation_map, answers
+from bert_core.probes.stages import without_heads
 
 ASKED = Question("how are you", "i am romeo")
 
@@ -30,7 +31,7 @@ def test_answers_stand_beside_those_without_the_heads_that_are_off(workspaces, s
     value = switches_value(PageRequest(workspaces, space, asked))
     assert value["off"] == [[1, 2], [0, 0]], "a smaller model has fewer heads"
     for setting, off in enumerate(([], [(1, 2), (0, 0)])):
-        _, found = answers(tiny_checkpoint, *ASKED.texts, off=off, position=2, answer="are")
+        _, found = answers(without_heads(tiny_checkpoint, off), *ASKED.texts, position=2, answer="are")
         assert value["rows"]["word"][setting] == pytest.approx(found["word"], abs=1e-4)
         assert value["rows"]["is_next"][setting] == pytest.approx(found["is_next"], abs=1e-4)
     assert value["rows"]["loss"][0] != value["rows"]["loss"][1]

@@ -94,7 +94,7 @@ def test_a_large_weight_without_an_effect_and_one_with():
         )
     answer, _ = answers(model, *texts, position=position)
     settings = ([], [(1, 0)], [(1, 4)])
-    each = [answers(model, *texts, off=off, position=position, answer=answer)[1] for off in settings]
+    each = [answers(without_heads(model, off), *texts, position=position, answer=answer)[1] for off in settings]
     intact, first, fifth = (percent(found["word"]) for found in each)
     assert (answer, f"gives “edge” {intact}" in said) == ("edge", True)
     assert f"Without head 1 “edge” still has {first}, without head 5 only {fifth}" in said
