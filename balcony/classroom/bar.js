@@ -1,10 +1,9 @@
 // The bar of a class above all tabs: the view that the teacher sends, and the question to the room.
 
-import { button, changes, disable, el, fill } from "../parts/elements.js";
+import { button, changes, el, fill } from "../parts/elements.js";
 import { cover } from "../frame/cover.js";
-import { on } from "../frame/page.js";
 import { address } from "../frame/question.js";
-import { asking, missing, tables } from "./rounds.js";
+import { asking, tables } from "./rounds.js";
 import { act, follow, room, show, teach } from "./state.js";
 
 class Bar {
@@ -14,16 +13,15 @@ class Bar {
   round = el("div.class-round");
   asked = el("div.class-asked");
   bars = el("div.class-bars");
-  ask = button("Ask: which word goes here?", () => this.report(teach("ask")), { id: "class-ask" });
   isNew = { offer: changes(), asked: changes(), bars: changes() };
 
   constructor() {
     const send = () => this.report(teach("send", address()), "Sent to all pages.");
-    const view = button("Send this view", send, { id: "class-send-view" });
+    const view = button("Send this view", send, { id: "class-send-view" }),
+      ask = button("Ask: which word goes here?", () => this.report(teach("ask")), { id: "class-ask" });
     this.round.append(this.asked, this.bars);
     this.root.append(this.offer, this.round, this.status);
-    if (room.teacher) this.root.prepend(el("div.b-lesson-head", el("h2", "Class"), view, this.ask));
-    on("question", () => this.paint());
+    if (room.teacher) this.root.prepend(el("div.b-lesson-head", el("h2", "Class"), view, ask));
     follow(() => this.paint());
   }
 
@@ -34,7 +32,6 @@ class Bar {
 
   paint() {
     const { round, teacher, sent } = room;
-    disable(this.ask, missing());
     this.paintOffer();
     this.paintRound();
     cover("word", "class", Boolean(round?.open));

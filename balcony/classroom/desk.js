@@ -1,7 +1,7 @@
 // The teacher's part of the Class tab: how to join, and the limits of runs.
 
 import { el, fill, svg } from "../parts/elements.js";
-import { follow, room, teach } from "./state.js";
+import { teach } from "./state.js";
 
 /** @param {string} name @param {HTMLElement} input */
 export const named = (name, input) => el("label.class-field", name, input);
@@ -36,11 +36,6 @@ export function desk() {
     if (error) return;
     [steps.value, parameters.value] = [most, largest];
     fill(join, joining({ address, size, path }));
-  });
-  follow(() => {
-    // As another page of the teacher may have set them.
-    if (room.limits && document.activeElement !== steps) steps.value = `${room.limits.steps}`;
-    if (room.limits && document.activeElement !== parameters) parameters.value = `${room.limits.parameters}`;
   });
   const limits = el("div.b-tools", named("Most steps of a run", steps), named("Most parameters", parameters));
   return el("section.class-desk", { "aria-label": "For the teacher" }, join, el("div.class-settings", limits, status));

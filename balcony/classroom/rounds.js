@@ -4,7 +4,6 @@
 import { row, table } from "../controls.js";
 import { bar as share, button, el, own as theirs } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
-import { question } from "../frame/question.js";
 
 /** @typedef {import("./state.js").Round} Round */
 
@@ -12,13 +11,6 @@ const GAP = "[MASK]";
 const ARRIVED = "Your guess has arrived. The answer is shown when your teacher uncovers it.";
 const COVERED = "While this is asked, the guesses of models are covered on all pages.";
 const UNRATED = "A – means that the model has no number for this word.";
-
-/** Why the room cannot be asked about what the page shows, or false. */
-export function missing() {
-  const { tab, text, pair, hidden } = question,
-    isHidden = hidden?.length || `${text} ${pair}`.includes(GAP);
-  return !(tab === "masked-words" && isHidden) && "Hide a word in the tab Masked words first.";
-}
 
 /** The sentences of a question; `gap` makes what stands at each gap. @param {Round} round @param {(gap: number) => Node} gap */
 function sentences({ texts }, gap) {

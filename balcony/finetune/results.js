@@ -1,8 +1,7 @@
 // What a fine-tuned model answers: about one example in detail, and about held-out examples with its mistakes first.
 
-import { asksFirst } from "../controls.js";
+import { asksFirst, scrolling, table } from "../controls.js";
 import { bar, button, el, fact, fill, note, notes, tools, withTerms } from "../parts/elements.js";
-import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
 import { ask, question } from "../frame/question.js";
 
@@ -31,7 +30,7 @@ import { ask, question } from "../frame/question.js";
 const MARKED = { f1: "[[F1|f1]]", "matthews correlation": "[[Matthews correlation|matthews correlation]]" };
 /** Colours of kinds in the style sheet, which has each for both themes. */
 const COLOURS = ["mlm", "nsp", "strong", "more", "wrong", "muted"];
-const MOST_LABELS = 60; // in the picture
+const MOST_LABELS = 30; // in the table
 /** The kinds that have a colour, in the order of the colours. @type {string[]} */
 const kinds = [];
 
@@ -108,9 +107,6 @@ function line(example) {
 /** Whether examples are right or wrong: some have nothing to be judged by. @param {Results} results */
 const isJudged = ({ part, examples }) => Boolean(part) && examples[0]?.right !== null;
 
-/** @param {number[]} counts */
-const sum = (counts) => counts.reduce((before, each) => before + each, 0);
-
 /** How many examples are right, and would be with one answer for all; "" where that is not said of them. @param {Results} results */
 export function verdictOf(results) {
   if (!isJudged(results)) return "";
@@ -119,41 +115,27 @@ export function verdictOf(results) {
   return `${right} Always giving one and the same answer would be right for ${always}.`;
 }
 
-/** The confusion matrix as a picture. @param {ReturnType<typeof heatMap>} map @param {Results} value */
-function drawConfusion(map, { labels, confusion }) {
-  const totals = confusion.map(sum); // of each label
-  map.draw({
-    rows: labels,
-    columns: labels,
-    values: confusion.flatMap((row, i) => row.map((each) => (totals[i] ? each / totals[i] : null))),
-    measure: "Fraction of a label's examples",
-    ticks: [0, 0.25, 0.5, 0.75, 1],
-    largest: 56,
-    axes: "A row is a label, a column what the model predicted.",
-    hint: "Point at a cell to read it.",
-    label: "Labels and predictions; the arrow keys go from cell to cell",
-    describe: (i, j) => [
-      el("bdi", labels[i]),
-      " predicted as ",
-      el("bdi", labels[j]),
-      `: ${confusion[i][j]} of ${totals[i]}`,
-    ],
-    outlined: (i, j) => i === j,
-  });
+/** How often examples of each label were predicted as each. @param {Results} results */
+function confusionTable({ labels, confusion }) {
+  const names = labels.map((label) => el("bdi", label)),
+    rows = confusion.map((counts, k) => [el("bdi", labels[k]), ...counts.map((count) => `${count}`)]),
+    caption = el("caption", "A row is a label, a column what the model predicted.");
+  return (
+    rows.length > 0 &&
+    scrolling("Labels and predictions", table(["", ...names], rows, { caption, class: "b-table is-narrow" }))
+  );
 }
 
 /**
- * How a model does on held-out examples: measures, the confusion matrix as a picture, and examples.
+ * How a model does on held-out examples: measures, the confusion matrix, and examples.
  * @param {HTMLElement} root @param {(run: string) => void} remove
  */
 export function results(root, remove) {
-  const map = heatMap(),
-    picture = el("div", { id: "task-confusion" }, el("h3", "Labels and predictions"), map.element),
+  const confused = el("div", { id: "task-confusion" }),
     measures = el("dl.b-tiles", { id: "task-measures" }),
     head = el("h3", { dir: "auto" }),
     order = el("h3"),
-    list = el("ol", { id: "task-examples" }),
-    body = el("div.b-beside", el("div", order, list), picture);
+    list = el("ol", { id: "task-examples" });
   /** @type {Results} */
   let value;
   const open = () => ask({ model: value.key, step: value.step });
@@ -164,12 +146,12 @@ export function results(root, remove) {
   return {
     /** @param {Results} found */
     show(found) {
-      const { error, key, part, name, examples, mistakes, labels, confusion } = (value = found);
+      const { error, key, part, name, examples, mistakes, labels } = (value = found);
       if (error || !key) return fill(root, error && note(error, true));
       fill(head, name, part && (isJudged(found) ? `: ${mistakes} of ${part} wrong` : `: ${part}`));
       const isRun = value.step !== null; // Models removes another one
       const next = tools(question.model !== key && show, isRun && gone);
-      fill(root, head, next, part && [measures, notes(value.notes), body]);
+      fill(root, head, next, part && [measures, notes(value.notes), confused, order, list]);
       if (!part) return;
       order.textContent = isJudged(found) && !mistakes ? "Examples" : "Mistakes first";
       const numbers = value.measures.map(([name, number]) =>
@@ -177,8 +159,7 @@ export function results(root, remove) {
       );
       fill(measures, numbers);
       fill(list, examples.map(line));
-      picture.hidden = !confusion.length || labels.length > MOST_LABELS;
-      if (!picture.hidden) drawConfusion(map, value);
+      fill(confused, labels.length <= MOST_LABELS && confusionTable(found));
     },
   };
 }

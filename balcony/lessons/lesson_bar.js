@@ -124,12 +124,7 @@ export class LessonBar {
       next = button("Next", () => this.move(1), { id: "lesson-next" });
     disable(back, question.at === 0 && "This is the first step.");
     if (question.at < from.steps.length - 1) return [back, next];
-    disable(next, "This is the last step.");
-    const { lessons } = this.options,
-      at = lessons.findIndex((/** @type {string[]} */ [name]) => name === question.lesson),
-      [name, title] = (at >= 0 && lessons[at + 1]) || [],
-      press = () => (name ? this.begin(name) : this.close());
-    return [back, button(name ? `Next lesson: ${title}` : "Finish", press, { id: "lesson-end" })];
+    return [back, button("Finish", () => this.close(), { id: "lesson-end" })];
   }
 
   /** Go to another step; screen readers read its text. @param {number} by */

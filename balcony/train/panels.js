@@ -64,7 +64,12 @@ function curve(series) {
   if (dash) return [trace(series, "line", panel, { ...of, key: series, dash }, { ...named, showlegend: of !== OTHER })];
   const thin = { color: colour(of.hue), width: 1, dash: "solid" },
     held = { name: of.held, hovertemplate: hover(of.held, panel), showlegend, visible: false },
-    points = { mode: "lines+markers", marker: { symbol: "circle-open", size: 7 }, legendgroup: `${of.key} held-out` };
+    points = {
+      mode: "lines+markers",
+      cliponaxis: false,
+      marker: { symbol: "circle-open", size: 7 },
+      legendgroup: `${of.key} held-out`,
+    };
   return [
     trace(series, "raw", panel, of, { ...SILENT, name, line: thin, opacity: 0.3 }),
     trace(series, "line", panel, of, { ...named, meta: { series, kind: "line", smoothed: true } }),
