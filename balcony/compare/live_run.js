@@ -9,7 +9,7 @@ import { question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 
 /** Why no news come where the server answers otherwise. */
-export const BLOCKED =
+const BLOCKED =
   "Something between this page and the server blocks /balcony/ask, such as an extension of the browser. Allow it to see the numbers; the run continues.";
 const HIDDEN_MS = 60000; // a hidden page only renews the lease
 const RETRY_MS = 2000;
@@ -47,7 +47,6 @@ export class LiveRun {
   cursors = FIRST;
   status = "";
   isLost = false;
-  isBlocked = false; // the server answers, but no news come
   poll = polling(() => this.ask(), HIDDEN_MS);
 
   /** @param {ViewContext} context @param {any} board a status line, with more of the view */
@@ -75,7 +74,7 @@ export class LiveRun {
     try {
       const fresh = await answer("news", run.run, more, this.cursors);
       if (this.isLost) announce("again", null);
-      this.isLost = this.isBlocked = false;
+      this.isLost = false;
       if (run !== this.run || more !== (this.chart?.more ?? false)) return 0;
       if (fresh.step < this.cursors[0]) {
         this.cursors = FIRST; // the server has restarted, and the run is at an earlier step
@@ -98,9 +97,7 @@ export class LiveRun {
       .then((answer) => answer.json())
       .catch(() => null);
     if (!health) this.board.say("Connection lost", `Trying again. ${this.options.alone}`);
-    else if (health.error) this.board.say("No news of the run", health.error);
-    else if (!this.isBlocked) this.board.say("No news of the run", BLOCKED);
-    this.isBlocked = health?.status === "ok";
+    else this.board.say("No news of the run", health.error ?? BLOCKED);
   }
 
   /** The server has no such run. @param {string} why */

@@ -1,6 +1,6 @@
-// The statuses of a run, as balcony and bert_core/runs/run.py name them, and the runs that are chosen.
+// The statuses of a run, as balcony and bert_core/runs/run.py name them, and the run that is shown.
 
-import { announce, keep, kept } from "../frame/page.js";
+import { announce } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 
 export const STATUS_NAMES = {
@@ -16,15 +16,13 @@ const ENDED = new Set(["finished", "stopped", "failed"]);
 /** @param {string} status */
 export const hasEnded = (status) => ENDED.has(status);
 
-// Shared by the list, the experiments and the curves: whose runs, the run that the page shows, and the chosen ones.
+// Shared by the list, the experiments and the curves: whose runs, and the run that the page shows.
 export const runs = {
   visitor: /** @type {string | null} */ (null),
   shown: /** @type {string | null} */ (null),
-  chosen: /** @type {Set<string>} */ (new Set()),
   removed: /** @type {Set<string>} */ (new Set()), // by the person, in this page
   /** The page shows another run, or the status of the shown one changed. */
   show(visitor, run) {
-    if (visitor !== runs.visitor) runs.chosen = new Set(kept("ticks", visitor));
     Object.assign(runs, { visitor, shown: run });
     announce("runs", null);
   },
@@ -33,10 +31,5 @@ export const runs = {
     runs.removed.add(run);
     if (question.other.split("@")[0] === run) ask({ other: "" });
     if (question.model === run) ask({ model: "", step: null });
-  },
-  choose(ids) {
-    runs.chosen = new Set(ids);
-    keep("ticks", runs.visitor, [...runs.chosen]);
-    announce("chosen", null);
   },
 };

@@ -1,5 +1,5 @@
-// The visitor's runs side by side: what differs between them, their last numbers, and the curves of the ticked ones. A run
-// is ticked when it begins.
+// The visitor's runs side by side: what differs between them, their last numbers, and the curves of those that the person
+// has not unticked.
 
 import { saveMenu } from "../parts/downloads.js";
 import { asksFirst, keepingFocus, row, table } from "../controls.js";
@@ -39,6 +39,8 @@ function differing(differs) {
 class RunsList {
   /** @type {any[]} */
   rows = [];
+  /** Runs whose curves are not drawn. @type {Set<string>} */
+  unticked = new Set();
   /** The curves of runs. @type {Record<string, any>} */
   fetched = {};
   table = table(
@@ -70,14 +72,13 @@ class RunsList {
     const refresh = asking(root, () => this.list());
     on("runs", () => refresh());
     on("renamed", () => refresh());
-    on("chosen", () => this.show());
     refresh();
     this.hide();
   }
 
   /** The rows of the runs that are drawn. */
   get ticked() {
-    return this.rows.filter((row) => row.canRepeat && runs.chosen.has(row.run));
+    return this.rows.filter((row) => row.canRepeat && !this.unticked.has(row.run));
   }
 
   hide() {
@@ -96,13 +97,8 @@ class RunsList {
     if (listed.error) return;
     fill(this.notes, notes(listed.notes));
     this.rows = listed.rows.map((row) => ({ ...row, isShown: row.run === runs.shown }));
-    const ids = this.rows.map(({ run }) => run),
-      known = kept("listed", runs.visitor) ?? [];
-    keep("listed", runs.visitor, ids);
-    const ticked = ids.filter((run) => runs.chosen.has(run) || !known.includes(run));
-    // Those that the server dropped go, new ones come. This shows the list too.
-    if (`${ticked}` !== `${[...runs.chosen]}`) runs.choose(ticked);
-    else this.show();
+    this.unticked = new Set(kept("unticked", runs.visitor));
+    this.show();
   }
 
   show() {
@@ -137,11 +133,13 @@ class RunsList {
   /** Whether a run is drawn. @param {any} run */
   tick({ run, number, title, canRepeat }) {
     const tick = el("input", { type: "checkbox", "aria-label": `In the curves: ${title}`, "data-key": number });
-    tick.checked = runs.chosen.has(run);
+    tick.checked = canRepeat && !this.unticked.has(run);
     tick.disabled = !canRepeat;
     tick.addEventListener("change", () => {
-      const others = [...runs.chosen].filter((each) => each !== run);
-      runs.choose(tick.checked ? [...others, run] : others);
+      if (tick.checked) this.unticked.delete(run);
+      else this.unticked.add(run);
+      keep("unticked", runs.visitor, [...this.unticked]);
+      this.compare();
     });
     return tick;
   }

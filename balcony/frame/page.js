@@ -32,7 +32,6 @@
  * @property {null} runs the page shows another run, or its status changed
  * @property {null} renamed a run or a model has another name
  * @property {null} language the page is about to be shown in another language
- * @property {null} chosen other runs are chosen for the curves
  */
 
 export const RETRY_MS = 2000; // after a poll that failed

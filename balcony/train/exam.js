@@ -1,17 +1,12 @@
 // Memorising versus generalising: the exam of the run in Train, when that is open and training pauses or ends, or a step is
 // selected.
 
-import { table } from "../controls.js";
 import { changes, el, fill, withTerms } from "../parts/elements.js";
-import { count, percent } from "../parts/numbers.js";
 import { announce, on } from "../frame/page.js";
 import { onPart, question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 import { asking } from "../views.js";
 import { runs } from "../compare/runs.js";
-
-/** @param {[right: number, all: number]} result */
-const result = ([right, all]) => (all ? [`${percent(right / all)} `, el("small", `${right} of ${all}`)] : "–");
 
 /** @type {View} */
 export function view(root) {
@@ -19,17 +14,11 @@ export function view(root) {
     details = el("details", el("summary", "Memorised or generalised?"), body);
 
   /** @param {any} value */
-  function paint({ text, rule, step, columns, rows, verdict = [] }) {
-    fill(root, rows ? details : el("p.b-empty", withTerms(text))); // open or not as the person left it
-    if (!rows) return;
-    const lines = rows.map(([name, ...results]) => [name, ...results.map(result)]),
-      caption = el("caption.b-unseen", `Exam at step ${step}`);
-    fill(
-      body,
-      [withTerms(text), ...verdict].map((sentence) => el("p", sentence)),
-      table([`Step ${count(step)}`, ...columns], lines, { caption, class: "b-table b-exam" }),
-      el("p.b-empty", rule),
-    );
+  function paint({ text, rule, step, verdict }) {
+    fill(root, verdict ? details : el("p.b-empty", withTerms(text))); // open or not as the person left it
+    if (!verdict) return;
+    const sentences = [`Exam at step ${step}`, withTerms(text), ...verdict].map((sentence) => el("p", sentence));
+    fill(body, sentences, el("p.b-empty", rule));
   }
   const ask = asking(root, async (/** @type {string} */ run, /** @type {number | null} */ step) => {
     const value = await answer("exam", run, step);

@@ -76,9 +76,7 @@ def exam_view(page: Page) -> gr.HTML:
 
 def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[str, Any]:
     """What the exam view shows: `text` on the parts and, unless a run in training is shown live (selected is None),
-    `step`, `verdict` (sentences), `hasMore` (whether more steps may help), `rule`, `columns` and `rows` of a name and
-    (right, of how many) for each column.
-    """
+    `step`, `verdict` (sentences), `hasMore` (whether more steps may help) and `rule`."""
     prepared, found = run.job, space.checkpoint(run, selected)
     if prepared is None or is_finetuning(run) or found is None:
         return {"text": WHEN}
@@ -88,23 +86,21 @@ def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[
     if selected is None and run.status in TRAINING:
         return {"text": f"{HELD_OUT.format(sentences=len(held_out.sentences))} {WHEN}" if held_out else nothing}
     step, checkpoint = found
-    parts = {"Training text": training}
+    parts = [training]
     if held_out:
-        parts["Held out"] = encode_corpus(held_out.part(0, MOST_SENTENCES), checkpoint.tokenizer)
+        parts.append(encode_corpus(held_out.part(0, MOST_SENTENCES), checkpoint.tokenizer))
     config, longest = run.recipe.training, run.recipe.data.sequence_length
     with probe_lock:
-        shown = [examine_part(checkpoint, part, training, longest) for part in parts.values()]
+        shown = [examine_part(checkpoint, part, training, longest) for part in parts]
     constant = "does not follow" if training.pair_labels is None else "the more frequent label"
-    rows, sentences, has_more = [], [], False
+    sentences, has_more = [], False
     if config.mlm_weight:
-        rows += _rows("Hidden words right", f"Always “{shown[0].frequent}”", [each.words for each in shown])
         steps = run.history()[:step]
         rate = max((row.learning_rate for row in steps), default=config.learning_rate)
         curve = _curve(shown[0].words, run.recipe.data, [row.mlm_accuracy for row in steps])
         sentence, has_more = _word_verdict(*shown, rate=rate, curve=curve)
         sentences.append(sentence)
     if config.nsp_weight:
-        rows += _rows("Pairs judged right", f"Always “{constant}”", [each.pairs for each in shown])
         sentences += _pair_verdicts([each.pairs for each in shown], constant)
     return {
         "text": _about(held_out, shown[1]) if held_out else nothing,
@@ -112,16 +108,7 @@ def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[
         "verdict": sentences,
         "hasMore": has_more,
         "rule": RULE,
-        "columns": list(parts),
-        "rows": rows,
     }
-
-
-def _rows(name: str, baseline: str, tallies: list[Tally]) -> list[list[Any]]:
-    return [
-        [name, *((each.right, each.asked) for each in tallies)],
-        [baseline, *((each.baseline, each.asked) for each in tallies)],
-    ]
 
 
 def _about(held_out: Corpus, asked: PartExam) -> str:

@@ -21,19 +21,21 @@ export function guessBoard(root) {
   root.append(el("div.b-guess-frame", shown, unknown, empty));
   shown.hidden = true;
 
-  /** @type {[before: string, answer: string, after: string][]} */
+  /** @type {[before: string, answer: string, after: string, pair: string, number: number][]} */
   let known = [];
   /** For each sentence the kept step at which it was first right, null for none. @type {(number | null)[]} */
   let steps = [];
   let model = "";
   const line = ([guess, probability, isRight], /** @type {number} */ k) => {
-    const [before, answer, after] = known[k],
+    const [before, answer, after, pair, number] = known[k],
+      // What Masked words then asks, since the same word in another sentence or pair may be right at another step.
+      asked = { text: before + answer + after, pair, hidden: [number] },
       sentence = el("td", { dir: "auto", translate: "no" }, before, el("mark", answer), after),
       first = steps[k] ?? null,
       mark = el("td.b-mark", isRight ? "✓ right" : "✗ wrong"),
       cells = [
         sentence,
-        el("td.b-guess-word", el("bdi", guess), first !== null && firstRight(model, first)),
+        el("td.b-guess-word", el("bdi", guess), first !== null && firstRight(model, first, asked)),
         el("td.b-number", percent(probability)),
         mark,
       ];

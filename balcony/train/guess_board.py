@@ -18,16 +18,18 @@ MOST_READ = 20_000  # sentences from the start of a text, to choose from
 class GuessBoard:
     """The masked words of one run, and its models' guesses.
 
-    sentences: text before, the masked word, text after; one row per sentence. first_right: of these words.
+    sentences: text before, the masked word, text after, the sentence that is read after it, and the word's number among
+    those that a question can hide; one row per sentence. first_right: of these words.
     """
 
     def __init__(self, corpus: Corpus, checkpoint: Checkpoint) -> None:
         asked = _masked_words(corpus, checkpoint)
         self.sentences = [
-            [text[: word.start], text[word.start : word.end], text[word.end :]] for text, word, _ in asked
+            [text[: word.start], text[word.start : word.end], text[word.end :], pair, number]
+            for text, pair, number, word, _ in asked
         ]
-        self._rows = [row for _, _, row in asked]
-        self._words = [word for _, word, _ in asked]
+        self._rows = [row for *_, row in asked]
+        self._words = [word for *_, word, _ in asked]
         self._positions = [[word.first] for word in self._words]
         self.first_right = FirstRight(self._rows, self._positions, [word.pieces for word in self._words])
 
@@ -43,8 +45,9 @@ class GuessBoard:
         ]
 
 
-def _masked_words(corpus: Corpus, checkpoint: Checkpoint) -> list[tuple[str, Word, Row]]:
-    """Sentences spread over the text: text, masked word, and row, which includes the next sentence where both fit."""
+def _masked_words(corpus: Corpus, checkpoint: Checkpoint) -> list[tuple[str, str, int, Word, Row]]:
+    """Sentences spread over the text: each with the next one where both fit, the masked word's number, that word, and
+    the row."""
     followed_by: dict[str, str | None] = {}  # each sentence once, with the sentence after its first occurrence
     following = (
         neighbours for document in corpus.documents for neighbours in zip(document, [*document[1:], None], strict=True)
@@ -55,16 +58,20 @@ def _masked_words(corpus: Corpus, checkpoint: Checkpoint) -> list[tuple[str, Wor
     # A model that reads pairs guesses worse in a sentence alone, as the last one of a document is.
     followed: list[tuple[str, str | None]] = [each for each in followed_by.items() if each[1]]
     pairs = followed or list(followed_by.items())
-    asked: list[tuple[str, Word, Row]] = []
+    asked: list[tuple[str, str, int, Word, Row]] = []
     taken: set[str] = set()  # a text may have one long word in every sentence
     for index in range(0, len(pairs), max(1, len(pairs) // SENTENCES)):
         text, after = pairs[index]
-        known = [word for word in read_words(checkpoint, text) if is_whole(word)]
-        row = _row(checkpoint, text, after) or _row(checkpoint, text, None)
+        words = [word for word in read_words(checkpoint, text) if not word.is_special]
+        known = [number for number, word in enumerate(words) if is_whole(word)]
+        both = after and _row(checkpoint, text, after)
+        row = both or _row(checkpoint, text, None)
         if known and row and len(asked) < SENTENCES:
-            longest = max(known, key=lambda word: (word.pieces[0] not in taken, word.end - word.start))
+            number = max(known, key=lambda k: (words[k].pieces[0] not in taken, words[k].end - words[k].start))
+            longest = words[number]
             taken.add(longest.pieces[0])
-            asked.append((text, longest, masked_row(checkpoint, row, longest.first, longest.last)))
+            masked = masked_row(checkpoint, row, longest.first, longest.last)
+            asked.append((text, after if after and both else "", number, longest, masked))
     return asked
 
 

@@ -10,7 +10,7 @@ import { saveFile } from "../parts/downloads.js";
 import { Curves } from "./curves.js";
 import { guessBoard } from "./guess_board.js";
 import { nextStep } from "./next_step.js";
-import { BLOCKED, LiveRun, statusLine } from "../compare/live_run.js";
+import { LiveRun, statusLine } from "../compare/live_run.js";
 import { hasEnded, runs, STATUS_NAMES } from "../compare/runs.js";
 
 // What to do next, if the run gives no reason.
@@ -149,7 +149,6 @@ class RunMonitor extends LiveRun {
     }
     this.allow(value.status);
     if (isOther) announce("status", null);
-    if (this.isBlocked) return this.board.say(STATUS_NAMES[value.status], BLOCKED, value.status);
     this.eager = EAGER_POLLS;
     this.poll();
   }
@@ -202,11 +201,6 @@ class RunMonitor extends LiveRun {
     if (!wait || this.isLost) return wait;
     this.eager = Math.max(0, this.eager - 1);
     return this.eager ? Math.min(EAGER_MS, wait) : wait;
-  }
-
-  async wait() {
-    await super.wait();
-    if (this.isBlocked) this.trigger("elsewhere"); // the buttons follow the run nevertheless
   }
 
   /** @param {string} why */

@@ -2,7 +2,6 @@
 
 import { button, disable, el } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
-import { keep, kept, visitor } from "../frame/page.js";
 import { onPart, openTab, question } from "../frame/question.js";
 
 /**
@@ -13,8 +12,8 @@ export function nextStep(root, story, train) {
   let isOver = false,
     at = 0, // the step at which the run has ended
     left = 0; // steps of the run that it has not done
-  const seen = () => kept("seen", visitor.token) ?? [],
-    next = () => story.find(([tab]) => !seen().includes(tab));
+  const seen = new Set(), // tabs
+    next = () => story.find(([tab]) => !seen.has(tab));
   const go = button("", () => openTab({ tab: next()?.[0] }), { id: "next-step" }),
     steps = el("input", { type: "number", min: 1, "aria-label": "More steps", id: "more-steps", oninput: name }),
     longer = button("", () => train(Number(steps.value)), { id: "go-on" }),
@@ -35,8 +34,7 @@ export function nextStep(root, story, train) {
     go.hidden = !to;
   }
   onPart(["tab"], () => {
-    if (seen().includes(question.tab)) return;
-    keep("seen", visitor.token, [...seen(), question.tab]);
+    seen.add(question.tab);
     paint();
   });
   paint();

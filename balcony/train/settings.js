@@ -2,7 +2,7 @@
 // keeps what a person has changed.
 
 import { options, table, toggle } from "../controls.js";
-import { button, disable, draws, el, note, tools } from "../parts/elements.js";
+import { button, disable, draws, el, tools } from "../parts/elements.js";
 import { on } from "../frame/page.js";
 
 const TYPING_MS = 300;
@@ -15,12 +15,10 @@ class Settings {
   held = { recipe: "", values: {}, changed: {} };
   all = false;
   typing = 0;
-  why = note("", true);
   undo = button("Undo all changes", () => this.change({}, "anew"));
 
   /** @param {HTMLElement} root @param {ViewContext} context */
   constructor(root, { options: { settings, first }, trigger, setValue }) {
-    this.root = root;
     this.first = first;
     this.trigger = trigger;
     this.setValue = setValue;
@@ -31,7 +29,6 @@ class Settings {
     });
     const rows = this.rows.map(({ element }) => element);
     root.append(table([], rows, { class: "b-table b-settings", "aria-label": "Settings" }), tools(whole, this.undo));
-    on("refused", ({ text }) => this.blame(text));
     on("kind", ({ kind }) => this.give("corpus.kind", kind, "anew"));
   }
 
@@ -49,20 +46,7 @@ class Settings {
       meaning = el("p.b-empty", { id: `${id}-info` }, info),
       head = el("th", { scope: "row" }, el("label", { for: `${id}-value` }, label), meaning),
       element = el("tr", { id, title: name }, head, el("td", box, range && el("p.b-empty", range)));
-    return { name, label, head, box, element };
-  }
-
-  /** Say at the changed setting that a sentence names first why it cannot be. @param {string} text */
-  blame(text) {
-    if (!this.root.checkVisibility()) return;
-    const places = this.rows
-      .filter(({ name }) => name in this.held.changed)
-      .map(({ label, head }) => ({ head, at: text.toLowerCase().indexOf(label.toLowerCase()) }))
-      .filter(({ at }) => at >= 0);
-    if (text && !places.length) return; // it is about something else
-    this.why.remove();
-    this.why.textContent = text;
-    places.sort((a, b) => a.at - b.at)[0]?.head.append(this.why);
+    return { name, box, element };
   }
 
   /** A person gives a value. @param {string} name @param {string} value @param {string} [event] */
@@ -76,7 +60,6 @@ class Settings {
 
   /** @param {Record<string, string>} changed @param {string} event "anew" where the recipe may be another one */
   change(changed, event) {
-    this.why.remove();
     this.take({ ...this.held, changed });
     clearTimeout(this.typing);
     this.typing = 0;

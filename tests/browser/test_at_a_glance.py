@@ -108,7 +108,7 @@ def test_the_verdict_of_a_run_stands_beside_its_status_with_what_to_do_next(visi
     expect(further).to_be_in_viewport(ratio=1)
     said = verdict.inner_text()
     move_slider(page, 0)
-    expect(page.locator("#exam").get_by_role("columnheader", include_hidden=True).first).to_have_text("Step 0")
+    expect(page.locator("#exam details p").first).to_have_text("Exam at step 0")
     expect(verdict).to_have_text(said)
     page.locator("#model-picker").select_option("romeo-juliet")
     page.locator("#go-on").click()

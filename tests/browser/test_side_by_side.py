@@ -22,7 +22,6 @@ from playwright.sync_api import Locator, Page, ViewportSize, expect
 
 LONG = 60_000
 DRAWN = "document.querySelector('#other-curves')?.data?.filter((trace) => trace.meta.kind === 'other').length === "
-TICKS = "JSON.parse(sessionStorage.getItem('balcony-ticks'))"
 NAMES = ["Run 1 · Romeo and Juliet, quick", "Run 2 · Romeo and Juliet, quick"]
 LAPTOP: ViewportSize = {"width": 1366, "height": 657}
 
@@ -117,20 +116,14 @@ def test_compared_curves_are_saved_with_the_names_of_their_runs(compared: Page, 
     assert steps == {NAMES[0]: 30, NAMES[1]: 40}
 
 
-def test_ticks_are_kept_over_a_reload_and_that_of_a_freed_run_is_dropped(compared: Page, complaints: list[str]) -> None:
+def test_ticks_are_kept_over_a_reload(compared: Page, complaints: list[str]) -> None:
     page, first = compared, compared.get_by_label("In the curves: Run 1")
     expect(first).to_be_checked()
     others = curves_of_others(page)
-    page.evaluate(
-        f"""() => {{ const [visitor, ticked] = {TICKS}, freed = "0123456789abcdef";
-            sessionStorage.setItem("balcony-ticks", JSON.stringify([visitor, [...ticked, freed]])); }}"""
-    )
-    assert page.evaluate(f"{TICKS}[1].length") == 3
     wait_for_question(page, tab="compare")  # it is in the address a moment after the press
     page.reload()
     page.wait_for_function(DRAWN + "8")
     assert curves_of_others(page) == others
-    page.wait_for_function(f"{TICKS}[1].length === 2")
     expect(first).to_be_checked()
     first.uncheck()
     page.wait_for_function(DRAWN + "4")
@@ -158,21 +151,6 @@ def test_a_renamed_run_has_its_name_everywhere(compared: Page, complaints: list[
     expect_seen(page.locator("#model-choice"), "His")
     expect_seen(page.locator("#model-facts"), "His")
     open_tab(page, "Compare")
-
-
-def test_another_visitor_in_the_same_browser_tab_begins_with_nothing_ticked(
-    compared: Page, complaints: list[str]
-) -> None:
-    page, before = compared, compared.evaluate(TICKS)
-    page.evaluate("localStorage.clear()")
-    page.reload()
-    open_tab(page, "Train")
-    change_setting(page, "steps", "3")
-    start(page)
-    open_tab(page, "Compare")
-    expect(page.locator("#runs-table tbody tr").first).to_be_visible()  # or two: the address names a run
-    page.wait_for_function(f"owner => {TICKS}[0] !== owner && {TICKS}[1].length", arg=before[0])
-    assert not set(page.evaluate(TICKS)[1]) & set(before[1])
 
 
 def test_a_run_is_run_again_over_its_own_curve(page: Page) -> None:

@@ -42,13 +42,7 @@ def test_a_text_with_nothing_to_hold_out_gets_no_verdict_on_generalising(service
     )
     right = "It judges 81 of 81 pairs of its own text right: better than always answering “does not follow” (73)."
     assert (pairs, value["hasMore"]) == (right, False)
-    assert (value["columns"], value["step"]) == (["Training text"], 110)
-    assert value["rows"] == [
-        ["Hidden words right", (62, 62)],
-        ["Always “you”", (7, 62)],
-        ["Pairs judged right", (81, 81)],
-        ["Always “does not follow”", (81 - 8, 81)],
-    ]
+    assert value["step"] == 110
     assert "sign test" in value["rule"]
     untrained = exam_value(space, run, 0)
     assert untrained["step"] == 0
@@ -61,7 +55,6 @@ def test_a_run_that_has_not_learned_is_told_its_learning_rate(service: TrainingS
     words, pairs = value["verdict"]
     assert words.endswith("it has not learned from the words around, not yet or not at this learning rate, up to 0.3.")
     assert "no better than always answering “does not follow”" in pairs
-    assert value["rows"][0][1:] == value["rows"][1][1:]
 
 
 def part(right: int) -> PartExam:
@@ -78,17 +71,10 @@ def test_a_longer_text_is_examined_on_both_parts(service: TrainingService) -> No
     count = len(run.job.parts.validation.sentences)
     assert value["text"].startswith(f"{count} sentences are [[held out]]. ")
     assert "held-out words are left out: they are [UNK] or not in the training text." in value["text"]
-    assert value["columns"] == ["Training text", "Held out"]
-    (_, seen, unseen), (_, *always), *pairs = value["rows"]
-    assert seen[1] == MOST_WORDS
-    assert unseen[1] == always[1][1] == 3 * count
-    assert [name for name, *_ in pairs] == ["Pairs judged right", "Always “does not follow”"]
-    own, held = (
-        f"{seen[0]} of {seen[1]} hidden words of its own text",
-        f"{unseen[0]} of {unseen[1]} of the held-out text",
-    )
-    assert value["verdict"][0].startswith(f"It fills in {own} and {held}. (Always answering “")
-    assert len(value["verdict"]) == 3  # the pairs of each part
+    words, *pairs = value["verdict"]
+    own, held = rf"\d+ of {MOST_WORDS} hidden words of its own text", rf"\d+ of {3 * count} of the held-out text"
+    assert re.match(rf"It fills in {own} and {held}\. \(Always answering “\w+” would fill in \d+ and \d+\.\) ", words)
+    assert ["its own text" in pairs[0], "the held-out text" in pairs[1]] == [True, True]
 
 
 def test_a_text_that_was_learned_by_heart_is_not_to_be_trained_longer() -> None:
@@ -113,16 +99,12 @@ def test_held_out_sentences_of_the_training_text_are_not_asked(service: Training
     assert "of the held-out text" not in words
     # Four that follow are too few, whatever it answers.
     assert re.search("right: (no|not clearly) better", pairs)
-    assert value["rows"][0][2] == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("weight", "rows"), [("mlm_weight", "Pairs judged right"), ("nsp_weight", "Hidden words right")]
-)
-def test_an_objective_that_was_not_trained_is_not_judged(service: TrainingService, weight: str, rows: str) -> None:
-    value, _, _ = trained(service, 5, **{weight: 0})
-    assert value["rows"][0][0] == rows
-    assert len(value["rows"]) == 2
+@pytest.mark.parametrize(("weight", "judged"), [("mlm_weight", "It judges "), ("nsp_weight", "It fills in ")])
+def test_an_objective_that_was_not_trained_is_not_judged(service: TrainingService, weight: str, judged: str) -> None:
+    [verdict] = trained(service, 5, **{weight: 0})[0]["verdict"]
+    assert verdict.startswith(judged)
 
 
 def test_a_run_in_training_is_examined_only_at_a_selected_step(service: TrainingService) -> None:
@@ -130,6 +112,6 @@ def test_a_run_in_training_is_examined_only_at_a_selected_step(service: Training
     wait(lambda: run.progress().step)
     space = Workspace("token")
     space.add_run(run)
-    assert "rows" not in exam_value(space, run)
+    assert "verdict" not in exam_value(space, run)
     assert exam_value(space, run, 0)["step"] == 0
     run.stop()

@@ -537,7 +537,7 @@ def test_a_sentence_that_repeats_is_asked_once() -> None:
     corpus = Corpus.from_text("one two\nthree four\none two\nthree four\none two\n", "lines", "The text")
     prepared = prepare(load_recipe("romeo-juliet"), corpus)
     board = GuessBoard(corpus, Checkpoint(prepared.first_model().eval(), prepared.tokenizer))
-    assert ["".join(parts) for parts in board.sentences] == ["one two", "three four"]
+    assert ["".join(parts) for *parts, _, _ in board.sentences] == ["one two", "three four"]
 
 
 def test_a_word_is_first_right_at_the_first_kept_step_with_that_guess(service: TrainingService, finished) -> None:
@@ -570,8 +570,12 @@ def test_the_board_guesses_as_fill_mask_does(tiny_checkpoint: Checkpoint) -> Non
     board = GuessBoard(corpus, tiny_checkpoint)
     after = dict(itertools.pairwise(corpus.sentences))
     assert len(board.sentences) == 3, "a last one would stand alone"
-    for (before, word, end), [guess, probability, right] in zip(board.sentences, board.at(tiny_checkpoint)):
+    for (before, word, end, pair, number), [guess, probability, right] in zip(
+        board.sentences, board.at(tiny_checkpoint)
+    ):
         text = f"{before}{word}{end}"
+        masked, _ = mask_words(tiny_checkpoint, Question(text, pair, hidden=(number,)))
+        assert masked.texts == (f"{before}[MASK]{end}", after[text]), "what Masked words asks"
         [[(token, expected)]] = fill_mask(tiny_checkpoint, f"{before}[MASK]{end}", after.get(text), top_k=1)
         assert (guess, probability) == (token, pytest.approx(expected, abs=1e-6))
         assert right == (token == word.lower())
@@ -581,7 +585,7 @@ def test_sentences_that_are_too_long_for_the_model_are_asked_alone_or_not_at_all
     assert tiny_checkpoint.config.max_position_embeddings == 17
     corpus = Corpus.from_text("hello you " * 4 + "\n" + "my name " * 5 + "\n" + "how are " * 9 + "\n", "lines")
     board = GuessBoard(corpus, tiny_checkpoint)
-    assert [before[:2] or word[:2] for before, word, _ in board.sentences] == ["he", "my"]
+    assert [before[:2] or word[:2] for before, word, *_ in board.sentences] == ["he", "my"]
     assert len(board.at(tiny_checkpoint)) == 2
 
 
