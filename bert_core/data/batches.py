@@ -134,9 +134,8 @@ class PretrainingBatches:
 
 
 def truncated_lengths(length_a: Array, length_b: Array, room: int | Array) -> tuple[Array, Array]:
-    """Lengths of both sides after the longer one loses one token at a time until a + b <= room.
-
-    Of equal sides the second loses a token, as in truncate_seq_pair of google-research/bert."""
+    """Lengths of both sides after the longer one, of equal sides the second, loses one token at a time until
+    a + b <= room, as in truncate_seq_pair of google-research/bert."""
     half = (room + 1) // 2  # the larger one, for A
     a = np.minimum(length_a, np.maximum(room - length_b, half))
     return a, np.minimum(length_b, room - a)

@@ -38,9 +38,9 @@ _REPEATED = 0.01  # of a text; said from there on
 class Corpus:
     """A text as documents of sentences.
 
-    documents: lists of sentences, each with at least one. name: for messages. notes: how it was read, one sentence
-    each. labels: whether each pair is positive, if every document is a labelled pair; None if the positive pairs are
-    the neighbours in a document. kind, encoding: with which it was asked for, None where they were not given."""
+    documents: at least one sentence each. notes: how it was read, one sentence each. labels: whether each pair is
+    positive, if every document is a labelled pair; None if the positive pairs are the neighbours in a document. kind,
+    encoding: with which it was asked for, if they were given."""
 
     documents: list[list[str]]
     name: str = "the text"
@@ -77,9 +77,9 @@ class Corpus:
     ) -> "Corpus":
         """Read the content of a file.
 
-        kind: one of KINDS, in the first three of which a blank line ends a document, or "auto", see `kind_of`. name:
-        for messages. encoding: see `decode`. limits: of a visitor. Raises CorpusError if the text is too large, not
-        plain text, empty, or a line is not a pair; ConfigError for another kind or encoding."""
+        kind: one of KINDS, in the first three of which a blank line ends a document, or "auto", see `kind_of`.
+        encoding: see `decode`. Raises CorpusError if the text is too large, not plain text, empty, or a line is not a
+        pair; ConfigError for another kind or encoding."""
         if limits and len(data) > (most := limits.upload_bytes):
             raise CorpusError(f"{name} has {megabytes(len(data))}; the limit is {megabytes(most)}. Use a part.")
         text, notes = decode(data, name, encoding)
@@ -229,9 +229,7 @@ def _divided(
 def kind_of(lines: Sequence[str]) -> str:
     """The kind that "auto" stands for: "documents" if lines with four or more sentences hold most sentences; "wrapped"
     if most lines that another one follows end without a sentence's mark, and the text has a mark at least every 25
-    words (40 characters without spaces); else "lines". The first 1,000 lines decide.
-
-    lines: without white space at both ends."""
+    words (40 characters without spaces); else "lines". The first 1,000 lines decide."""
     lines = lines[:_LINES_TESTED]
     counts = [len(split_sentences(line, phrases=False)) for line in lines]
     if 2 * sum(count for count in counts if count >= _MANY_SENTENCES) > sum(counts):

@@ -27,9 +27,8 @@ def decode(
 ) -> tuple[str, list[str]]:
     """The text of a file, with a line feed at the end of each line and without characters that no one sees, and notes.
 
-    name: for messages. encoding: one of ENCODINGS; without it, the text is UTF-8 or else what `likely_encoding` finds.
-    keeps_characters: leave out controls alone. Raises ConfigError for another encoding, and CorpusError if the file is
-    no text."""
+    encoding: one of ENCODINGS; without it, the text is UTF-8 or else what `likely_encoding` finds. keeps_characters:
+    leave out controls alone. Raises ConfigError for another encoding, and CorpusError if the file is no text."""
     if encoding not in (None, *ENCODINGS):
         raise ConfigError(f"The encoding {encoding!r} is unknown; it can be one of: {', '.join(ENCODINGS)}.")
     notes = [f"Read as {encoding}."] if encoding else []

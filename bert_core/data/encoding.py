@@ -26,11 +26,10 @@ _ENCODED_AT_ONCE = 1000  # sentences, on all processor cores; no other thread ru
 class EncodedCorpus:
     """A corpus as one array of token ids.
 
-    ids: all tokens in reading order, in the smallest unsigned type that holds the vocabulary. offsets: (S + 1,);
-    sentence s is ids[offsets[s] : offsets[s + 1]]. document_offsets: (D + 1,); document d has the sentences
-    document_offsets[d] to document_offsets[d + 1] - 1. hashes: (S,) of 64 bits, equal for sentences of the same tokens.
-    unknown_share: fraction of the tokens that are [UNK]. pair_labels: for labelled pairs (S / 2,); pair p has the
-    sentences 2p and 2p + 1."""
+    ids: in reading order, in the smallest unsigned type that holds the vocabulary. offsets: (S + 1,); sentence s is
+    ids[offsets[s] : offsets[s + 1]]. document_offsets: (D + 1,); document d has the sentences document_offsets[d] to
+    document_offsets[d + 1] - 1. hashes: (S,) of 64 bits, equal for sentences of the same tokens. unknown_share: of the
+    tokens. pair_labels: for labelled pairs (S / 2,); pair p has the sentences 2p and 2p + 1."""
 
     ids: np.ndarray
     offsets: np.ndarray
@@ -56,9 +55,7 @@ class EncodedCorpus:
 
 
 def notes_on_unknown(share: float, name: str, remedy: str) -> tuple[str, ...]:
-    """A note where more than MANY_UNKNOWN of a text's words are unknown to a vocabulary.
-
-    share: of the words that are [UNK]. Raises CorpusError above MOST_UNKNOWN: nothing would be left to learn."""
+    """A note where more than MANY_UNKNOWN of a text's words are [UNK]. Raises CorpusError above MOST_UNKNOWN."""
     if share > MOST_UNKNOWN:
         raise CorpusError(
             f"{percent(share)} of the words of {name} are unknown to this vocabulary, so nothing can be learned; "

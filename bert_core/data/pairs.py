@@ -100,10 +100,8 @@ class PairSampler:
             )
 
     def draw(self, steps: Array, longest: Array, rng: Generator) -> tuple[Array, Array]:
-        """The pairs of consecutive steps, (G,). longest: (G,) the most tokens that a pair of each step may have.
-
-        Returns sentence numbers, (4, R): start and end of A, start and end of B, which may be empty; and IS_NEXT,
-        NOT_NEXT or IGNORED, (R,)."""
+        """The pairs of consecutive steps, (G,), of at most `longest` tokens each, (G,): sentence numbers, (4, R), of
+        start and end of A, start and end of B, which may be empty; and IS_NEXT, NOT_NEXT or IGNORED, (R,)."""
         B = self.config.batch_size
         start = np.concatenate([self._in_passes(*each) for each in zip(longest.tolist(), (steps * B).tolist())])
         if self.encoded.pair_labels is not None:

@@ -146,8 +146,7 @@ class Checkpoint:
         return {name: tensor for name, tensor in every.items() if not name.startswith(left_out)}
 
     def to(self, device: str) -> "Checkpoint":
-        """The same on a device (see `choose_device`, which may raise ConfigError): with a model of its own, or itself
-        where it is there already."""
+        """The same with a model of its own on a device, see `choose_device`; itself where it is there already."""
         there = torch.device(choose_device(device))
         if self.model.device == there:
             return self
@@ -305,8 +304,8 @@ def model_folder(name: str | Path) -> Path:
 def assemble(
     files: dict[str, bytes], stored: Tensors | None, name: str, max_positions: int | None = None, limits: Limits = LOCAL
 ) -> Checkpoint:
-    """Build a model from the contents of its files. files: of SMALL_FILES, by name. stored: its weights; None draws all
-    of them, and leaves the recipe and the head of a task out. max_positions, limits, errors: see `load_checkpoint`."""
+    """Build a model from the contents of SMALL_FILES. stored: its weights; None draws all of them, and leaves the
+    recipe and the head of a task out. The others: see `load_checkpoint`."""
     content = parse_json(files[CONFIG], CONFIG)
     fields = parse_fields(_Config, content, CONFIG)
     config = _read_sizes(content, fields)
@@ -371,8 +370,7 @@ def _read_head(fields: _Config) -> TaskHead | None:
 
 
 def _fill(model: BertForPreTraining, stored: Tensors | None, positions: int) -> frozenset[str]:
-    """Load the weights into a model on the meta device and draw what the files lack; returns the missing parts.
-    stored: None for random weights. positions: in the files."""
+    """Load the weights into a model on the meta device and draw what they lack; returns the missing parts."""
     config, generator = model.config, torch.Generator()
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     tensors, missing = dict[str, Tensor](), frozenset(PARTS)

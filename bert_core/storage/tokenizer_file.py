@@ -102,8 +102,7 @@ def _read_lines(data: bytes, most: int) -> dict[str, int]:
 
 
 def _scheme(written: _TokenizerJson) -> Scheme:
-    """The scheme of a tokenizer.json: that of which an empty tokenizer is written with the same normalizer and
-    pre-tokenizer, BERT's or one of this project."""
+    """The scheme of which an empty tokenizer is written with the same normalizer and pre-tokenizer."""
     with contextlib.suppress(KeyError, TypeError, ValueError):  # another normalizer has other fields
         steps = written.normalizer.get("normalizers", [written.normalizer])
         [bert] = [step for step in steps if step["type"] == "BertNormalizer"]

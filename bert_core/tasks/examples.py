@@ -264,8 +264,8 @@ def load_task(
 
 
 def read_parts(read: Callable[..., TaskData], paths: Mapping[str, str | Path], **chosen: Any) -> TaskParts:
-    """The parts of a task from their files, the training part first: its columns come first in the others. read: as
-    `load_task`, of a path. chosen: its arguments for the training part alone."""
+    """The parts of a task from their files. read: as `load_task`. chosen: its arguments for the training part alone,
+    whose columns come first in the others."""
     train = read(paths["train"], **chosen)
     return TaskParts(train, **{part: read(path, train=train) for part, path in paths.items() if part != "train"})
 

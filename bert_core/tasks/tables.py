@@ -67,9 +67,8 @@ class Usual:
 
 @dataclass
 class TaskFile:
-    """A task file while it is read. most: lines and columns that it may have. chosen, has_header, separator: what a
-    person says, see `load_task`. learned: the columns of the training part, as `Columns.names`. tokenizer: of the model
-    that it is for. blanks: see `TaskData`."""
+    """A task file while it is read, see `load_task` and `TaskData`. most: lines and columns that it may have. learned:
+    the columns of the training part, as `Columns.names`."""
 
     text: str
     name: str
