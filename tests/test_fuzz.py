@@ -231,9 +231,7 @@ def test_headers(model, header, length):
     path = model.parent / "a.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(length))
     with expect_bounded():
-        for entry in open_tensors(path).values():
-            if entry.dtype.startswith("F"):
-                entry.read()
+        open_tensors(path, 2**20)
 
 
 @cases(150)

@@ -3,9 +3,8 @@
 It is one safetensors file and needs no other: weights, the contents of a model's small files, the optimizer's averages,
 the numbers of all steps so far, and the facts below. `transformers` and `load_checkpoint` do not read it."""
 
-import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -13,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 from safetensors.torch import save_file
+from torch import Tensor
 
 from bert_core.config import LOCAL, Limits
 from bert_core.data.corpus import Corpus
@@ -20,7 +20,7 @@ from bert_core.errors import CheckpointError, CorpusError
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.storage.checkpoint import RECIPE, TRAINING_STATE, Checkpoint, assemble, small_files, weights_of
 from bert_core.storage.untrusted import parse_json
-from bert_core.storage.weights import Stored, check_finite, open_tensors
+from bert_core.storage.weights import Tensors, check_finite, open_tensors
 from bert_core.tasks.examples import TaskParts
 from bert_core.tasks.task import Task
 from bert_core.training.objective import OF_EVERY_STEP, Pretraining, StepRow
@@ -29,6 +29,7 @@ from bert_core.training.trainer import TrainerState
 # The parts of the file: each begins the names of its tensors.
 _MODEL, _BEST, _AVERAGES, _FILES = "model.", "best.", "average.", "file."
 _HISTORY, _EVALUATIONS, _FACTS = "history", "evaluations", "facts"
+_PARAMETER_BYTES = 24  # for each parameter: two models, the optimizer's averages, and the rows of all steps
 
 Source = TypeVar("Source", bound=Corpus | TaskParts)
 
@@ -94,7 +95,7 @@ def read_training_state(folder: str | Path, limits: Limits = LOCAL) -> TrainingS
             f"There is no training state in {path.parent.name}; give the folder of a training that was saved. A model "
             "alone cannot be trained further."
         )
-    stored = open_tensors(path)
+    stored = open_tensors(path, _PARAMETER_BYTES * limits.parameters)
     try:
         return _state(stored, path.parent.name, limits)
     except (LookupError, ValueError, OverflowError):
@@ -103,7 +104,7 @@ def read_training_state(folder: str | Path, limits: Limits = LOCAL) -> TrainingS
         ) from None
 
 
-def _state(stored: Mapping[str, Stored], name: str, limits: Limits) -> TrainingState:
+def _state(stored: Tensors, name: str, limits: Limits) -> TrainingState:
     texts = {file: _text(each, limits) for file, each in _part(stored, _FILES).items()}
     facts = _Facts.model_validate_json(_text(stored[_FACTS], limits))
     if facts.step > limits.steps:  # the numbers of each are kept in memory
@@ -114,7 +115,7 @@ def _state(stored: Mapping[str, Stored], name: str, limits: Limits) -> TrainingS
     history = _rows(["step", *objective.names, *OF_EVERY_STEP], stored.get(_HISTORY), facts.step)
     if facts.step > recipe.training.total_steps or [row.step for row in history] != [*range(1, facts.step + 1)]:
         raise ValueError("steps are missing")
-    averages = {of: each.read() for of, each in _part(stored, _AVERAGES).items()}
+    averages = {of: each.float() for of, each in _part(stored, _AVERAGES).items()}
     check_finite(averages, "The training cannot continue", "save the model again")
     return TrainingState(
         assemble(texts, weights, name, limits=limits),
@@ -127,23 +128,23 @@ def _state(stored: Mapping[str, Stored], name: str, limits: Limits) -> TrainingS
     )
 
 
-def _part(stored: Mapping[str, Stored], part: str) -> dict[str, Stored]:
+def _part(stored: Tensors, part: str) -> dict[str, Tensor]:
     return {name.removeprefix(part): each for name, each in stored.items() if name.startswith(part)}
 
 
-def _text(entry: Stored, limits: Limits) -> bytes:
-    if entry.dtype != "U8" or math.prod(entry.shape) > limits.upload_bytes:
+def _text(entry: Tensor, limits: Limits) -> bytes:
+    if entry.dtype != torch.uint8 or entry.numel() > limits.upload_bytes:
         raise ValueError("it is no text, or a long one")
-    return entry.read(torch.uint8).numpy().tobytes()
+    return entry.numpy().tobytes()
 
 
-def _rows(names: Sequence[str], entry: Stored | None, most: int) -> list[StepRow]:
-    """The rows of a table in the file; the size is checked before the numbers are read."""
+def _rows(names: Sequence[str], entry: Tensor | None, most: int) -> list[StepRow]:
+    """The rows of a table in the file; the size is checked before they become objects."""
     if entry is None:
         return []
-    if entry.dtype != "F64" or entry.shape[1:] != (len(names),) or entry.shape[0] > most:
+    if entry.dtype != torch.float64 or entry.shape[1:] != (len(names),) or entry.shape[0] > most:
         raise ValueError("it is no such table")
-    rows = [StepRow(**dict(zip(names, numbers))) for numbers in entry.read(torch.float64).tolist()]
+    rows = [StepRow(**dict(zip(names, numbers))) for numbers in entry.tolist()]
     for row in rows:
         vars(row).update({name: int(getattr(row, name)) for name in ("step", "tokens") if hasattr(row, name)})
     return rows

@@ -27,7 +27,7 @@ from bert_core.device import choose_device
 from bert_core.errors import CheckpointError, ConfigError, ignore
 from bert_core.model import BertForPreTraining, Watch, draw
 from bert_core.storage.tokenizer_file import TOKENIZER, TOKENIZER_CONFIG, TOKENIZER_FILES, VOCABULARY, read_tokenizer
-from bert_core.storage.untrusted import Json, parse_fields, parse_json, read_limited, while_same
+from bert_core.storage.untrusted import Json, parse_fields, parse_json, read_limited
 from bert_core.storage.weights import (
     CONFIG,
     PARTS,
@@ -287,12 +287,14 @@ def load_checkpoint(
             "what fetch_checkpoint returns."
         )
 
-    def load() -> Checkpoint:
+    def read() -> dict[str, bytes]:
         names = [name for name in SMALL_FILES if name == CONFIG or (path / name).exists()]
-        files = {name: read_limited(path / name, limits) for name in names}
-        return assemble(files, None if random_weights else open_weights(path), path.name, max_positions, limits)
+        return {name: read_limited(path / name, limits) for name in names}
 
-    return while_same(path / CONFIG, load)  # which goes before another model comes
+    while True:
+        files, stored = read(), None if random_weights else open_weights(path, limits)
+        if read() == files:  # else another model has come meanwhile
+            return assemble(files, stored, path.name, max_positions, limits)
 
 
 def model_folder(name: str | Path) -> Path:

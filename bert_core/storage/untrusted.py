@@ -1,7 +1,7 @@
 """Reads untrusted files: with a size limit, as JSON, never as a pickle."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -12,7 +12,6 @@ from bert_core.config import LOCAL, Limits
 from bert_core.errors import CheckpointError, megabytes, quoted
 
 Json = dict[str, Any]  # an object in a JSON file
-Kind = TypeVar("Kind")
 Fields = TypeVar("Fields", bound=BaseModel)
 
 MAX_JSON_BYTES = 32 * 2**20  # a tokenizer.json of 250,000 tokens has about 10 MB
@@ -39,27 +38,6 @@ def read_limited(path: Path, limits: Limits = LOCAL) -> bytes:
     if len(data) > limit:
         raise CheckpointError(f"{path.name} is larger than the limit of {megabytes(limit)}; choose a BERT model.")
     return data
-
-
-def while_same(path: Path, read: Callable[[], Kind]) -> Kind:
-    """What `read` returns or raises; it is called again where the file at this path was replaced meanwhile."""
-    while True:
-        before = _identity(path)
-        try:
-            found = read()
-        except Exception:
-            if _identity(path) == before:
-                raise
-        else:
-            if _identity(path) == before:
-                return found
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    with contextlib.suppress(OSError):
-        facts = path.stat()
-        return facts.st_ino, facts.st_mtime_ns
-    return None
 
 
 def parse_json(data: bytes, name: str) -> Json:

@@ -1,19 +1,20 @@
 """Reads safetensors files, and the weights of a model folder, as untrusted: names, shapes and numbers are checked."""
 
 import fnmatch
-import functools
 import math
+import os
 import re
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from safetensors.torch import load
 from torch import Tensor
 
+from bert_core.config import Limits
 from bert_core.errors import CheckpointError, first_three, megabytes, quoted
-from bert_core.storage.untrusted import opened, while_same
+from bert_core.storage.untrusted import opened
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -23,7 +24,8 @@ _OTHER_WEIGHTS = re.compile(r"\.(bin|pt|pth|ckpt|h5|msgpack|safetensors)\b")
 POSITIONS = "bert.embeddings.position_embeddings.weight"
 
 MAX_HEADER_BYTES = 512 * 2**10  # 48 layers, twice in a training state, have 200 kB
-FLOATS = ("F32", "F16", "BF16")
+MAX_PARAMETER_BYTES = 6  # in a file, for each parameter of a model: float32, and what is there twice
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 # The parts that may be missing, each as a whole. All other tensors are required.
@@ -45,45 +47,35 @@ _COPIES = {
 }
 
 
-@dataclass(frozen=True)
-class Stored:
-    """A tensor in an open file, not yet read."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    get: Callable[[], Tensor]
-
-    def read(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """A copy, because the numbers of a mapped file would change with it."""
-        return self.get().to(dtype, copy=True)
-
-
-Tensors = Mapping[str, Stored]  # of a file, by name
+Tensors = Mapping[str, Tensor]  # of a file, by name
 Shapes = Mapping[str, tuple[int, ...]]
 
 
-def open_tensors(path: Path) -> dict[str, Stored]:
-    """All tensors of a safetensors file by name. Raises CheckpointError if it is damaged or its header too large."""
-    with opened(path) as raw:  # the library checks the header, and needs seconds for megabytes
-        if int.from_bytes(raw.read(8), "little") > MAX_HEADER_BYTES:
+def open_tensors(path: Path, max_bytes: int) -> dict[str, Tensor]:
+    """All tensors of a safetensors file by name, from one reading of it, because another save may replace it. Raises
+    CheckpointError if it is damaged or too large."""
+    with opened(path) as file:
+        if int.from_bytes(file.read(8), "little") > MAX_HEADER_BYTES:  # the library needs seconds for megabytes
             most = megabytes(MAX_HEADER_BYTES)
             raise CheckpointError(f"{path.name} is not a safetensors file, or its header has more than {most}.")
-        try:
-            file = while_same(path, lambda: safe_open(path, "pt"))  # which opens it twice
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # it is no mapping
-            return {
-                name: Stored(each.get_dtype(), tuple(each.get_shape()), functools.partial(file.get_tensor, name))
-                for name, each in slices.items()
-            }
-        except SafetensorError as error:
-            raise CheckpointError(f"{path.name} is damaged ({error}); download or export it again.") from None
+        if (size := file.seek(0, os.SEEK_END)) > max_bytes:
+            most = megabytes(max_bytes)
+            raise CheckpointError(f"{path.name} has {megabytes(size)}; the limit is {most}. Use a smaller one.")
+        file.seek(0)
+        data = file.read()
+    try:
+        return load(data)
+    except (SafetensorError, KeyError) as error:
+        raise CheckpointError(f"{path.name} is damaged ({error}); download or export it again.") from None
 
 
-def open_weights(folder: Path) -> dict[str, Stored] | None:
+def open_weights(folder: Path, limits: Limits) -> dict[str, Tensor] | None:
     """The tensors in model.safetensors or, without it, in its parts, such as model-00001-of-00002.safetensors; None in
-    a folder without weights. Raises CheckpointError if it has only others, or a file is damaged."""
-    files = weight_files([path.name for path in folder.iterdir()])
-    return {name: each for file in files for name, each in open_tensors(folder / file).items()} if files else None
+    a folder without weights. Raises CheckpointError if it has only others, or a file is damaged or too large."""
+    files, most = weight_files([path.name for path in folder.iterdir()]), MAX_PARAMETER_BYTES * limits.parameters
+    if not files:
+        return None
+    return {name: each for file in files for name, each in open_tensors(folder / file, most).items()}
 
 
 def weight_files(names: Collection[str]) -> list[str]:
@@ -110,7 +102,7 @@ def read_weights(stored: Tensors, shapes: Shapes) -> tuple[dict[str, Tensor], fr
 
     stored: the tensors of its files; without the `bert.` prefix, under the old names gamma and beta, in float32,
     float16 or bfloat16 as well. shapes: every tensor of the model with its shape, under Hugging Face's names. Raises
-    CheckpointError with the first three differences; names and shapes are checked before any tensor is read."""
+    CheckpointError with the first three differences."""
     entries = _with_current_names(stored, shapes)
     missing = frozenset(part for part, prefix in PARTS.items() if not any(name.startswith(prefix) for name in entries))
     left_out = tuple(PARTS[part] for part in missing)
@@ -122,11 +114,11 @@ def read_weights(stored: Tensors, shapes: Shapes) -> tuple[dict[str, Tensor], fr
         if entry is None:
             differences.append(f"{name} is missing")
         elif entry.shape != shape or entry.dtype not in FLOATS:
-            differences.append(f"{name} is {entry.dtype} {list(entry.shape)} instead of F32 {list(shape)}")
+            differences.append(f"{name} is {entry.dtype} {list(entry.shape)} instead of float32 {list(shape)}")
     if differences:
         raise CheckpointError(f"{WEIGHTS} does not fit {CONFIG}: {first_three(differences)}; take both from one model.")
 
-    tensors = {name: entry.read() for name, entry in entries.items()}
+    tensors = {name: entry.float() for name, entry in entries.items()}
     check_finite(tensors, "The weights cannot be used", "export the model again")
     for copy, original in _COPIES.items():
         if copy in tensors and not torch.equal(tensors.pop(copy), tensors[original]):
@@ -136,10 +128,10 @@ def read_weights(stored: Tensors, shapes: Shapes) -> tuple[dict[str, Tensor], fr
     return tensors, missing
 
 
-def _with_current_names(stored: Tensors, shapes: Shapes) -> dict[str, Stored]:
+def _with_current_names(stored: Tensors, shapes: Shapes) -> dict[str, Tensor]:
     """The tensors under Hugging Face's current names, without those that this model does not have."""
     is_prefixed = any(name.startswith("bert.") for name in stored)
-    entries: dict[str, Stored] = {}
+    entries: dict[str, Tensor] = {}
     for name, entry in stored.items():
         if not is_prefixed and name.startswith(("embeddings.", "encoder.", "pooler.")):
             name = f"bert.{name}"
