@@ -30,7 +30,7 @@ from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipe, l
 from bert_core.runs.run import Run
 from bert_core.runs.service import TrainingService
 from bert_core.runs.taught import falls_of, taught
-from bert_core.runs.train import finetune, prepare
+from bert_core.runs.train import prepare
 from bert_core.show import show
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint

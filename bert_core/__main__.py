@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import functools
 import json
-import math
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ from bert_core.runs import recipe as recipes
 from bert_core.runs.job import Job
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.saved_state import TrainingState, read_training_state
-from bert_core.runs.train import Event, Finetuned, Training, prepare
+from bert_core.runs.train import Event, Training, measured, prepare
 from bert_core.storage.checkpoint import (
     Checkpoint,
     check_saving,
@@ -44,8 +43,7 @@ from bert_core.tasks.prediction import in_words, predict, review, task_of
 from bert_core.tasks.tables import ColumnsError
 from bert_core.tasks.task import Example, names_of
 from bert_core.training.distributed import any_wants_to_stop, joined, rank
-from bert_core.training.evaluation import evaluate
-from bert_core.training.objective import DETAILS, StepRow
+from bert_core.training.objective import DETAILS, StepRow, evaluate
 
 _OF_A_NEW_RUN = ("recipe", "start", "set", "task", "checkpoint", "random_weights", "max_positions", "seed")
 _LENGTH, _MOST = "data.sequence_length", "corpus.most_documents"
@@ -110,7 +108,7 @@ _SETTINGS = _SEVERAL | {"default": [], "metavar": "SETTING=VALUE"}
 
 _OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "model": (_NAME, "a Hugging Face folder, or owner/model on the Hub"),
-    "--recipe": ({"type": _given}, "a JSON file, or a name of docs/recipes.md; default: by --corpus or --task"),
+    "--recipe": ({"type": _given}, "a name, such as romeo-juliet, or a JSON file; default: by --corpus or --task"),
     "--corpus": (_FILE | _SEVERAL, "a text: files or folders of files, one after the other; default: the recipe's"),
     "--kind": ({"choices": CORPUS_KINDS}, "how --corpus is split into sentences; default: the recipe's, else auto"),
     "--start": (_NAME, "a model to go on from: its tokenizer, sizes and weights; by default they are random"),
@@ -138,8 +136,8 @@ _OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "--encoding": ({"choices": ENCODINGS}, "of the text; default: UTF-8, or what is found"),
     "--device": ({"default": "auto"}, "cpu, cuda, or cuda:1 for the second GPU; by default cuda if there is one"),
 }
-_SAVING = ["--resume", "--output", "--overwrite", "--save-every"]
-_LEARNING = ["--random-weights", "--max-positions", "--set", "--seed", *_SAVING]
+_RESULT = ["--output", "--overwrite", "--save-every", "--resume"]
+_LEARNING = ["--random-weights", "--max-positions", "--set", "--seed", *_RESULT]
 _TABLE = ["--columns", "--separator"]
 _COMMANDS = (  # name, options, what it does, and more about it
     (
@@ -269,11 +267,11 @@ def _finetune(options: argparse.Namespace) -> None:
     with _stages() as show_stage:
         job, state = _prepare_task(options, show_stage)
     count = len(job.parts.train.examples)
-    result = Finetuned.of(_learn(options, output, f"{count:,} examples", job, state))
-    last = result.history[-1]
-    _tell(*result.verdict)
+    training = _learn(options, output, f"{count:,} examples", job, state)
+    (found, said), last = measured(training), training.history[-1]
+    _tell(*said)
     summary = {"task": job.recipe.task, "examples": count, "steps": last.step, "seconds": round(last.seconds, 3)}
-    _print_result({**summary, "validation": result.validation, "test": result.test, "always": result.always})
+    _print_result({**summary, **found})
 
 
 def _output(options: argparse.Namespace) -> Path:
@@ -444,9 +442,7 @@ def _show(event: Event, bar: tqdm, training: Training) -> None:
 
 
 def _show_step(bar: tqdm, row: StepRow) -> None:
-    measured = {title: vars(row).get(name, math.nan) for name, title in _SHOWN.items()}
-    numbers = (f"{title} {value:.3f}" for title, value in measured.items() if math.isfinite(value))
-    bar.set_postfix_str(", ".join(numbers), refresh=False)
+    bar.set_postfix({title: vars(row)[name] for name, title in _SHOWN.items() if name in vars(row)}, refresh=False)
     bar.update(row.step - bar.n)
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -18,12 +19,14 @@ from tokenizers import Tokenizer
 
 from bert_core.config import LOCAL, BertConfig, Limits
 from bert_core.model import BertForPreTraining
+from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.runs.run import ENDED, Run
+from bert_core.runs.train import Training, measured, prepare
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
 from bert_core.storage.tokenizer_file import TOKENIZER_CONFIG, read_tokenizer
 from bert_core.storage.untrusted import read_limited
 from bert_core.storage.weights import TASK_HEADS
-from bert_core.tasks.examples import TaskData
+from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.task import Example
 from bert_core.training.objective import Pretraining
 
@@ -47,6 +50,27 @@ def finished(run: Run) -> Run:
     wait(lambda: run.status in ENDED)
     assert run.status == "finished", run.reason
     return run
+
+
+def finetune(
+    checkpoint: Checkpoint,
+    task: TaskData,
+    *,
+    validation: TaskData | None = None,
+    test: TaskData | None = None,
+    recipe: FinetuningRecipe | None = None,
+    seed: int | None = None,
+    device: str = "auto",
+    **settings: object,
+) -> SimpleNamespace:
+    """A model that has learned a task, and its numbers."""
+    recipe = (recipe or FinetuningRecipe(name="own", task=task.task, title=task.name)).override(settings)
+    training = Training(prepare(recipe, TaskParts(task, validation, test), seed, device, start=checkpoint))
+    for _ in training:
+        pass
+    (found, said), tuned = measured(training), (training.best or training.newest).checkpoint()
+    numbers = {"history": training.history, "evaluations": training.points}
+    return SimpleNamespace(checkpoint=tuned, notes=training.job.notes, verdict=said, **numbers, **found)
 
 
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:

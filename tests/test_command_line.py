@@ -181,7 +181,7 @@ def test_progress_is_a_bar_that_changes_seldom_in_a_file(tmp_path, capsys, monke
     summary = json.loads(captured.out.strip().splitlines()[-1])
     assert "reading the text" in captured.err
     assert "7/7" in captured.err
-    assert f"MLM loss {summary['mlm_loss']:.3f}, NSP loss {summary['nsp_loss']:.3f}" in captured.err
+    assert f"MLM loss={summary['mlm_loss']:.3g}, NSP loss={summary['nsp_loss']:.3g}" in captured.err
 
 
 @pytest.mark.parametrize("seed", [0, 1])

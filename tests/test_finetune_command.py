@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import WORDS, texts, with_head
+from helpers import WORDS, finetune, texts, with_head
 from safetensors.torch import load_file
 from squad_evaluation import evaluate_1, evaluate_2
 from transformers import BertForMaskedLM
 
 from bert_core import __main__ as command_line
-from bert_core import exam, finetune, load_checkpoint, load_task, predict, read_corpus, save_checkpoint
+from bert_core import exam, load_checkpoint, load_task, predict, read_corpus, save_checkpoint
 from bert_core.__main__ import main
 from bert_core.config import ASSETS
 from bert_core.data.tokenizer import SPECIAL_TOKENS

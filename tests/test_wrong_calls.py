@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers import make_model
+from helpers import finetune, make_model
 
 import bert_core
 from bert_core import BertConfig, Checkpoint, Corpus, TrainingService, load_recipe
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import BertCoreError
 from bert_core.probes.attention import attention
-from bert_core.runs.train import finetune
 from bert_core.tasks.examples import TaskData
 from bert_core.tasks.task import Example
 
@@ -96,7 +95,7 @@ def calls(has: dict[str, Any]) -> dict[str, tuple[Callable, dict[str, Any]]]:
     of_run = {
         "set_pace": {"steps_per_second": 1.0},
         "set_learning_rate": {"value": 0.1},
-        "continue_for": {"steps": 1, "learning_rate": 0.1},
+        "continue_for": {"steps": 1},
         "keep_step": {"step": 1},
     }
     found = {name: (getattr(bert_core, name), valid) for name, valid in of_core.items()}

@@ -64,13 +64,12 @@ class Job(ABC):
 
     def load(self, model: nn.Module, saved: Checkpoint) -> None:
         """Give a model the weights that were saved in this training. Raises CheckpointError for another model."""
-        if saved.config != model.config or saved.tokenizer.get_vocab() != self.tokenizer.get_vocab():
+        fits = saved.config == model.config and saved.head == self.head
+        if not fits or saved.tokenizer.get_vocab() != self.tokenizer.get_vocab():
             raise CheckpointError(
                 "The model does not fit its recipe.json, or this program's tokenizer differs from that of the program "
                 "that saved it; its training cannot continue."
             )
-        if saved.head != self.head:
-            raise CheckpointError("The model has other labels than these examples; give the same file, unchanged.")
         model.load_state_dict(self.weights_of(saved))
 
     def seconds(self, steps: int) -> float:

@@ -214,26 +214,24 @@ class Run:
             raise RunError(NOT_KEPT)
         self._ask(lambda: self._add_part(self._steps_left, value))
 
-    def continue_for(self, steps: int, learning_rate: float | None = None) -> None:
+    def continue_for(self, steps: int) -> None:
         """Train a finished or stopped run for more steps, bit for bit as if its recipe had contained both parts, or as
-        if it had not been stopped where these are the steps that it had left.
-
-        learning_rate: peak of the new part; None for the present peak. Raises RunError where the run has not ended, has
-        failed or was freed, ConfigError for a number out of range."""
+        if it had not been stopped where these are the steps that it had left. Raises RunError where the run has not
+        ended, has failed or was freed, ConfigError for a number out of range."""
         with self._changed:
             if self.status not in ("finished", "stopped"):
                 raise RunError(f"Only a finished or stopped run can train more steps; this one is {self.status}.")
             if self.training is None:
                 raise RunError(NOT_KEPT)
             check_steps(self.steps_done + steps, self._service.limits)
-            if learning_rate is not None or steps != self._steps_left:
-                self._add_part(steps, learning_rate)
+            if steps != self._steps_left:
+                self._add_part(steps)
             if self.status == "finished":
                 self._events = iter(self.training)
             self._service.enlist(self)
             self._resume()
 
-    def _add_part(self, steps: int, learning_rate: float | None) -> None:
+    def _add_part(self, steps: int, learning_rate: float | None = None) -> None:
         if self.training:
             self.recipe = self.training.add_part(steps, learning_rate)
 

@@ -22,13 +22,14 @@ from bert_core.runs.job import Job
 from bert_core.runs.recipe import BY_SIZE, Recipe
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import Checkpoint, notes_on_missing
-from bert_core.training.evaluation import evaluate, evaluation_plan
-from bert_core.training.objective import Pretraining, StepRow
+from bert_core.training.objective import Pretraining, StepRow, evaluate
 
 # Unless the recipe says otherwise, a tenth is held out of a text of at least so many documents, sentences or bytes.
 _HELD_OUT_SHARE, _DOCUMENTS, _SENTENCES, _BYTES = 0.1, 8, 200, 12_000
 _MANY_KNOWN = 0.1  # of the sentences of a held-out part
 _NOTED = 20_000  # sentences whose words are looked at
+_MAX_BATCHES, _MAX_EVALUATIONS = 8, 100  # of one evaluation, and of one run
+_PASSES = 4  # over a short held-out part, each with other words masked
 _LAST_STEPS, _ABOVE_CHANCE = 20, 1.01  # whose mean loss is that at the end; times the loss of chance
 
 
@@ -138,6 +139,16 @@ def prepare_text(
         held_out=[validation[k] for k in range(count)] if validation else (),
     )
     return dataclasses.replace(job, notes=tuple(_notes(job, asked)))
+
+
+def evaluation_plan(steps: int, steps_per_epoch: float) -> tuple[int, int]:
+    """The steps from one evaluation to the next and the batches of each, for a run of so many steps.
+
+    steps_per_epoch: batches in one pass through the held-out text. All evaluations take about a tenth of the training
+    time: a batch costs a third of a training step, and a short run has two, before its first step and after its last.
+    """
+    batches = max(1, min(_MAX_BATCHES, round(0.15 * steps), round(_PASSES * steps_per_epoch)))
+    return max(round(batches / 0.3), math.ceil(steps / _MAX_EVALUATIONS)), batches
 
 
 def _may_hold_out(text: Corpus) -> bool:

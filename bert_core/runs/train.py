@@ -6,7 +6,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from bert_core.data.corpus import Corpus
 from bert_core.device import choose_device, give_back_memory, keep_memory
@@ -18,9 +18,8 @@ from bert_core.runs.snapshots import Snapshot
 from bert_core.runs.task_job import prepare_task
 from bert_core.runs.text_job import prepare_text
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.examples import TaskData, TaskParts
+from bert_core.tasks.examples import TaskParts
 from bert_core.tasks.prediction import review, verdict
-from bert_core.tasks.task import Metrics
 from bert_core.training.distributed import rank
 from bert_core.training.objective import StepRow, read_rows, until_divergence
 
@@ -201,51 +200,15 @@ class Training:
         return best or last, state
 
 
-@dataclass(frozen=True)
-class Finetuned:
-    """A fine-tuned model and its measures."""
-
-    checkpoint: Checkpoint
-    validation: Metrics
-    test: Metrics  # empty without a test part
-    always: dict[str, Metrics]  # of each part, what always giving the most frequent answer would get
-    history: Sequence[StepRow]
-    evaluations: Sequence[StepRow]
-    notes: Sequence[str]  # what the readers changed, one sentence each
-    verdict: Sequence[str]  # what is to be known of the measures, one sentence each
-
-    @classmethod
-    def of(cls, training: Training) -> "Finetuned":
-        """The result of a training that has ended."""
-        job, history, points = training.job, training.history, training.points
-        result = training.best or training.newest
-        kept = next(point for point in points if point.step == result.step)
-        tuned, (always, said) = result.checkpoint(), verdict(job.validation, kept.loss)
-        if job.parts.test is None:
-            return cls(tuned, kept.measures, {}, {"validation": always}, history, points, job.notes, said)
-        test = review(tuned, job.parts.test)
-        both, said = {"validation": always, "test": test.always}, [*said, *test.notes]
-        return cls(tuned, kept.measures, test.measures, both, history, points, job.notes, said)
-
-
-def finetune(
-    checkpoint: Checkpoint,
-    task: TaskData,
-    *,
-    validation: TaskData | None = None,
-    test: TaskData | None = None,
-    recipe: FinetuningRecipe | None = None,
-    seed: int | None = None,
-    device: str = "auto",
-    **settings: object,
-) -> Finetuned:
-    """Fine-tune a model and wait for the result: that of the best epoch, unless the recipe keeps the last weights.
-
-    task, validation, test: see `TaskParts`. recipe: None for the defaults. device: see `choose_device`. settings: see
-    `FinetuningRecipe.override`. Raises BertCoreError; RunError for a loss that is no number."""
-    recipe = recipe or FinetuningRecipe(name="own", task=task.task, title=task.name)
-    parts = TaskParts(task, validation, test)
-    training = Training(prepare(recipe.override(settings), parts, seed, device, start=checkpoint))
-    for _ in training:
-        pass
-    return Finetuned.of(training)
+def measured(training: Training) -> tuple[dict[str, Any], list[str]]:
+    """How good a model is whose fine-tuning has ended: its measures on "validation" and "test", {} without one, and
+    what "always" giving the most frequent answer would get there; and what is to be known of them, a sentence each."""
+    job, result = training.job, training.best or training.newest
+    kept = next(point for point in training.points if point.step == result.step)
+    always, said = verdict(job.validation, kept.loss)
+    found: dict[str, Any] = {"validation": kept.measures, "test": {}, "always": {"validation": always}}
+    if job.parts.test:
+        test = review(result.checkpoint(), job.parts.test)
+        found["test"], found["always"]["test"] = test.measures, test.always
+        said = [*said, *test.notes]
+    return found, said

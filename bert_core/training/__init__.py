@@ -1,1 +1,1 @@
-"""From batches to a trained model: losses, optimizer and trainer; evaluation, several processes, CUDA graphs."""
+"""From batches to a trained model: losses and held-out numbers, optimizer, trainer, several processes."""

@@ -3,7 +3,7 @@
 Shapes: B pairs, M asked positions, V vocabulary, K numbers of an objective."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar, Protocol
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from bert_core.config import TrainingConfig
 from bert_core.data.batches import Batch
+from bert_core.device import Cost, using_threads
 from bert_core.model import BertForPreTraining, Packing
 
 # The K numbers of a batch as sums and as counts, (K,) each on the model's device: each number is its sum divided by its
@@ -120,3 +121,21 @@ class Pretraining:
         if config.alternating:
             return nsp_loss if step % 2 else mlm_loss
         return mlm_loss + nsp_loss
+
+
+def evaluate(
+    model: BertForPreTraining, batches: Iterable[Batch], step: int = 0, mask_token_id: int | None = None
+) -> Iterator[StepRow | None]:
+    """Evaluate a model in eval mode, as it is after `step`: yields None after each batch, and at the end the row of
+    numbers, each a sum over all batches divided by a count. mask_token_id: for the DETAILS, see `Pretraining`.
+
+    `*_, row = evaluate(model, batches)` takes the row."""
+    objective, total = Pretraining(mask_token_id), torch.zeros((), device=model.device)
+    for batch in batches:
+        cost = Cost(model.config, *objective.size(batch), str(model.device), is_step=False)
+        with torch.no_grad(), using_threads(cost.threads):
+            total = total + torch.stack(objective.run(model, batch, model.device))  # (2, K)
+        yield None
+    sums, counts = total.cpu().double()
+    names = HELD_OUT if mask_token_id is None else objective.names
+    yield StepRow(step=step, **dict(zip(names, (sums / counts).tolist())))

@@ -28,8 +28,7 @@ from bert_core.runs.service import TrainingService
 from bert_core.runs.snapshots import MAX_SNAPSHOTS
 from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
-from bert_core.training.evaluation import evaluate
-from bert_core.training.objective import read_rows
+from bert_core.training.objective import evaluate, read_rows
 
 
 def flat(snapshot):
@@ -406,17 +405,15 @@ def test_the_same_recipe_and_seed_begin_with_the_same_weights(service, recipe):
 def test_a_continued_run_equals_one_whose_recipe_states_both_parts(service, recipe):
     run = finished(service.start(recipe.override({"training.steps": 20}), seed=5))
     with service.changed:  # no step is done meanwhile
-        run.continue_for(15, learning_rate=0.01)
+        run.continue_for(15)
         assert run.status == "running"
     assert finished(run).progress().steps == 35
-    run.continue_for(5)  # at the peak that is in force
+    run.continue_for(5)
     both = recipe.replace(training=run.recipe.training)
     assert numbers(finished(run).history()) == alone(both, 5)
-    assert [(part.start, part.steps, part.learning_rate) for part in both.training.parts] == [
-        (20, 15, 0.01),
-        (35, 5, 0.01),
-    ]
-    assert run.history()[20].learning_rate == 0.01
+    peak = recipe.training.learning_rate
+    assert [(part.start, part.steps) for part in both.training.parts] == [(20, 15), (35, 5)]
+    assert run.history()[20].learning_rate == run.history()[35].learning_rate == peak
     assert run.snapshots[-1].checkpoint().recipe["training"]["parts"][0]["start"] == 20
 
 
@@ -476,7 +473,7 @@ def test_a_changed_learning_rate_and_later_steps_are_saved_and_repeated(service,
     run.save(tmp_path / "finished")
     again = service.resume(tmp_path / "finished")
     for each in (run, finished(again)):
-        each.continue_for(6, 0.01)
+        each.continue_for(6)
         finished(each)
     assert numbers(again.history()) == numbers(run.history())
     assert again.recipe.training == run.recipe.training

@@ -5,12 +5,11 @@ import json
 import pytest
 import torch
 import transformers
-from helpers import change_state, labelled, make_model, texts, wait
+from helpers import change_state, finetune, labelled, make_model, texts, wait
 
 from bert_core.errors import CheckpointError, ConfigError, CorpusError
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes, load_recipe
 from bert_core.runs.saved_state import read_training_state
-from bert_core.runs.train import finetune
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.prediction import predict, review
@@ -122,7 +121,7 @@ def test_a_finished_run_is_continued_as_if_its_recipe_had_both_parts(service, ti
     again = service.resume(tmp_path, PARTS)
     wait(lambda: again.status == "finished")
     for each in (run, again):
-        each.continue_for(10, learning_rate=0.002)
+        each.continue_for(10)
     both = service.finetune(run.recipe, tiny_checkpoint, PARTS, seed=4)
     wait(lambda: run.status == again.status == both.status == "finished")
     assert [point.step for point in run.evaluations()] == [8, 16, 24, 32, 40, 48, 56, 58]

@@ -6,9 +6,9 @@ import json
 
 import pytest
 import torch
-from helpers import with_head
+from helpers import finetune, with_head
 
-from bert_core import finetune, load_task, predict, save_checkpoint
+from bert_core import load_task, predict, save_checkpoint
 from bert_core.__main__ import main
 from bert_core.errors import CorpusError, InputError
 from bert_core.storage.checkpoint import TaskHead

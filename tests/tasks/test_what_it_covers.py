@@ -4,9 +4,9 @@ import json
 import math
 
 import pytest
-from helpers import labelled, texts
+from helpers import finetune, labelled, texts
 
-from bert_core import finetune, predict, review, save_checkpoint
+from bert_core import predict, review, save_checkpoint
 from bert_core.__main__ import main
 from bert_core.config import FinetuningData
 from bert_core.tasks.examples import TASKS, TaskBatches, TaskData

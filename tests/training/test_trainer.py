@@ -19,9 +19,9 @@ from bert_core.data.batches import IGNORED, Batch
 from bert_core.device import Cost
 from bert_core.errors import CheckpointError
 from bert_core.runs.recipe import load_recipe
+from bert_core.runs.text_job import evaluation_plan
 from bert_core.runs.train import Training, prepare
-from bert_core.training.evaluation import evaluate, evaluation_plan
-from bert_core.training.objective import Pretraining, StepRow, read_rows, until_divergence
+from bert_core.training.objective import Pretraining, StepRow, evaluate, read_rows, until_divergence
 from bert_core.training.optimizer import (
     Optimizer,
     learning_rate_at,

@@ -55,7 +55,7 @@ def losses(run: Run) -> list[tuple[float, float]]:
 def test_a_run_again_begins_with_the_same_weights_and_gives_the_same_losses(workspaces, space) -> None:
     text = Corpus.from_text("one two three\nfour five\nsix seven eight\n", "lines")
     first = finished(workspaces.start(space, RECIPE, text, 7))
-    first.continue_for(5, 0.002)
+    first.continue_for(5)
     finished(first)
     again = finished(workspaces.repeat(space, first))
     assert again is not first
