@@ -35,7 +35,6 @@ LABELS = {
     WRITE: "Write by unmasking",
     TAUGHT: "Which sentence taught it",
 }
-NOT_KNOWN = "This model does not know “{hidden}”, so the view follows its likeliest guess, “{answer}”. "
 SWEEP_HINT = (
     "Each word was hidden once; the stronger the colour, the likelier the model finds the word. Click a word to see "
     "alternatives. Mean log-probability {mean} (0 is certain): how well words fit their positions, each predicted "
@@ -77,10 +76,12 @@ def lens_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> di
         {"cells": cells, "rank": ranks[column], "best": list(best)}
         for cells, ranks, best in zip(lens.probabilities.tolist(), lens.ranks.tolist(), lens.best)
     ]
+    guess = masked.guess.strip()
+    said = NOT_ASKED.format(guess=guess) if guess not in ("", followed) else ""
     piece = f"The first of its {word.masks} pieces is shown." if word.masks > 1 else ""
     return {
         "kind": LENS,
-        "text": _not_followed(masked, word, followed) + piece,
+        "text": said + piece,
         "candidates": list(lens.candidates),
         "watched": watched,
         "rows": rows,
@@ -101,15 +102,6 @@ def _token(checkpoint: Checkpoint, word: str, candidates: tuple[str, ...]) -> st
         return word
     tokens = tokenize(checkpoint, word, add_special_tokens=False).tokens
     return tokens[0] if len(tokens) == 1 and tokens != [UNK] else ""
-
-
-def _not_followed(masked: Question, word: MaskedWord, answer: str) -> str:
-    """What a view cannot follow: a guess that was pressed or typed, the hidden word. answer: what it follows."""
-    guess = masked.guess.strip()
-    if guess == answer:
-        return ""
-    said = NOT_ASKED.format(guess=guess) if guess else ""
-    return said + (NOT_KNOWN.format(hidden=word.word.text, answer=answer) if word.is_lacking else "")
 
 
 def sweep_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:

@@ -188,8 +188,9 @@ export class Explanations {
       ...(n ? [`${ahead(means[k].mean)} ± ${ahead(means[k].error).slice(1)}`] : []),
     ]);
     const head = ["", "Falls faster than", "Ahead", ...(n ? [`Ahead, mean of ${n} sentences`] : [])],
-      over = isBusy ? `${n} of ${text.of || MOST} sentences` : `Try ${MOST} sentences of the text`,
-      press = button(over, () => this.tryText(), { "data-key": "text", disabled: isBusy ? "" : null });
+      state = isBusy ? `${n} of ${text.of || MOST} sentences` : `Try ${MOST} sentences of the text`,
+      over = n >= FEWEST && !isBusy && verdict(n, (k) => means[k].isBetter),
+      press = button(state, () => this.tryText(), { "data-key": "text", disabled: isBusy ? "" : null });
     const said = [
       trial ? trial.error && note(trial.error, true) : el("p.b-empty", "The trial is on …"),
       one && verdict(0, (k) => one.slower[k] === one.chance.length),
@@ -199,13 +200,7 @@ export class Explanations {
       this.judgement,
       wide("The trial", head, lines),
       (!n || n < text.of) && tools(press),
-      n >= FEWEST &&
-        !isBusy &&
-        el(
-          "div",
-          { role: "status" },
-          verdict(n, (k) => means[k].isBetter),
-        ),
+      over,
       text.error && note(text.error, true),
       text.of > 0 && text.of < MOST && el("p.b-empty", `Of the text, ${text.of} sentences are long enough.`),
       one && this.fewWords && note(FEW_WORDS),

@@ -13,7 +13,7 @@ from balcony.handlers import MALFORMED, plain
 from balcony.parts.export import Row, file_text
 from balcony.server.files import file_name
 from balcony.views import view
-from bert_core.errors import BertCoreError, InputError
+from bert_core.errors import InputError
 
 
 def exporter(
@@ -80,10 +80,7 @@ def picture_title(asked: PageRequest, parts: Sequence[str]) -> list[str]:
 
 def saved_name(asked: PageRequest, parts: Sequence[str], view: str) -> str:
     """The models with their steps, the named parts of the question and the view, as the name of a file."""
-    try:
-        models = [model for model in (asked.model, asked.other_or_why[0]) if model]
-    except BertCoreError:  # a run without a model has a batch all the same
-        models = []
+    models = [model for model in (asked.model, asked.other_or_why[0]) if model]
     steps = (model.detail.replace(",", "") if model.detail.startswith("step") else "" for model in models)
     named = (f"{model.title} {step}" for model, step in zip(models, steps))
     texts = " ".join(filter(None, (getattr(asked.question, part) for part in parts)))

@@ -10,10 +10,6 @@ from bert_core.storage.checkpoint import Checkpoint
 
 NEXT = pair_names("IsNext")
 PAIRS_ONLY = "This model was trained on pairs of sentences, not on single ones; add a second sentence."
-EACH_ALONE = (
-    "This model was trained on pairs of sentences; here it reads each sentence alone, so its vectors may differ from "
-    "those in training."
-)
 
 
 def no_facts(error: str = "", notes: Sequence[str] = ()) -> dict[str, Any]:
@@ -27,9 +23,9 @@ def unknown_note(checkpoint: Checkpoint, *texts: str) -> list[str]:
     return [note] if note else []
 
 
-def alone_note(checkpoint: Checkpoint, pair: str, note: str = PAIRS_ONLY) -> list[str]:
+def alone_note(checkpoint: Checkpoint, pair: str) -> list[str]:
     """The note, if a model that was trained on pairs gets one sentence only; otherwise nothing."""
-    return [] if pair.strip() or "nsp" in checkpoint.missing else [note]
+    return [] if pair.strip() or "nsp" in checkpoint.missing else [PAIRS_ONLY]
 
 
 def pair_labels(checkpoint: Checkpoint) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from balcony.frame.tab import Tab
 from balcony.parts.controls import control
 from balcony.parts.downloads import exporter
 from balcony.parts.export import Row, python_code
-from balcony.parts.notes import EACH_ALONE, alone_note, no_facts, unknown_note
+from balcony.parts.notes import no_facts, unknown_note
 from balcony.server.probe_lock import probe_lock
 from balcony.views import hint, view, with_terms
 from bert_core.errors import InputError
@@ -191,9 +191,8 @@ def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], leve
         facts.append(["Mean similarity", means[level]])
         facts += [[WORD_VECTORS, means[0]], [EMBEDDINGS, means[1]], ["Last layer", means[-1]]]
         says = [course(means[0], means[-1])]
-    notes = unknown_note(checkpoint, *texts) + alone_note(checkpoint, "", EACH_ALONE)
     return (
-        {"facts": facts, "notes": says + notes},
+        {"facts": facts, "notes": says + unknown_note(checkpoint, *texts)},
         map_value(level_name(level), labels, texts, found.cosine[level]),
     )
 
@@ -211,9 +210,8 @@ def sentences_value(checkpoint: Checkpoint, sentences: list[str], pooling: str) 
     facts = [["Sentences", f"{len(sentences)}"]]
     if len(sentences) > 1:
         facts.append(["Mean similarity", f"{cosine[~torch.eye(len(sentences), dtype=torch.bool)].mean():.2f}"])
-    notes = unknown_note(checkpoint, *sentences) + alone_note(checkpoint, "", EACH_ALONE)
     return (
-        {"facts": facts, "notes": [NO_SENTENCES] * (len(sentences) < 2) + notes},
+        {"facts": facts, "notes": [NO_SENTENCES] * (len(sentences) < 2) + unknown_note(checkpoint, *sentences)},
         map_value("Whole sentences", sentences, sentences, cosine),
     )
 

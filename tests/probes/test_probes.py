@@ -14,7 +14,7 @@ from helpers import make_model, watched
 from tokenizers import Encoding
 
 from balcony.attention.head_switches import corpus_batch
-from balcony.batch.rows import view_batch
+from balcony.batch.rows import judged_rows
 from balcony.compare.definitions import examine
 from balcony.train.part_exam import examine_part
 from bert_core import device
@@ -225,18 +225,17 @@ def test_embedding_rows_without_a_token_are_never_guessed(dialogue, word_tokeniz
     checkpoint = Checkpoint(make_model(BertConfig(vocab_size=size + 3, hidden_size=12)), word_tokenizer)
     bias = checkpoint.model.cls["predictions"].bias.data
     bias[word_tokenizer.token_to_id("romeo")] += 10
-    view = view_batch(corpus_batch(checkpoint, dialogue, rows=16), word_tokenizer)
-    guesses, result, judged = (
-        fill_mask(checkpoint, "how [MASK] you"),
-        exam(checkpoint, dialogue),
-        view.judge(checkpoint),
-    )
+    batch = corpus_batch(checkpoint, dialogue, rows=16)
+
+    def guessed():
+        return [guess["token"] for row in judged_rows(batch, checkpoint) for guess in row["guesses"].values()]
+
+    guesses, result, judged = fill_mask(checkpoint, "how [MASK] you"), exam(checkpoint, dialogue), guessed()
     assert result.words.right > 0
     bias[size:] += 20
     assert [word for word, _ in fill_mask(checkpoint, "how [MASK] you")[0]] == [word for word, _ in guesses[0]]
     assert exam(checkpoint, dialogue) == result
-    for row, before in zip(view.judge(checkpoint), judged, strict=True):
-        assert [guess.token for guess in row.guesses] == [guess.token for guess in before.guesses]
+    assert guessed() == judged
 
 
 def test_the_exam_takes_a_seeded_window_of_a_long_text(tiny_checkpoint: Checkpoint, monkeypatch):

@@ -3,7 +3,6 @@
 import csv
 import dataclasses
 import io
-import itertools
 import json
 
 import pytest
@@ -12,7 +11,7 @@ from helpers import make_model
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
 from balcony.next_sentence.pair_views import pair_rows
-from balcony.next_sentence.tab import OTHER, VERDICT, judge_and_cross
+from balcony.next_sentence.tab import OTHER, VERDICT, judge_apart
 from balcony.parts.downloads import by_title, saved_name
 from balcony.parts.export import file_text
 from balcony.server.workspace import Model
@@ -37,17 +36,16 @@ def test_a_file_has_the_numbers_of_both_models(workspaces: Workspaces, tiny_chec
 
     def file(kind: str, other: str) -> str:
         asked = PageRequest(workspaces, space, dataclasses.replace(PAIR, model=key, other=other))
-        found = judge_and_cross(asked)
+        found = judge_apart(asked)
         return file_text(kind, by_title(asked, [found[VERDICT], found[OTHER]]), pair_rows)
 
     alone, both = json.loads(file("json", "")), json.loads(file("json", "shipped"))
     assert list(both) == ["=mine, step 3", "shipped, comes with Balcony"]
     for found, checkpoint in zip((alone, *both.values()), (own, own, tiny_checkpoint), strict=True):
         assert found["is_next"] == pytest.approx(next_sentence(checkpoint, PAIR.text, PAIR.pair), abs=1e-6)
-    *rows, last = csv.DictReader(io.StringIO(file("csv", "shipped"), newline=""))
-    weights = [float(row["weight"]) for row in rows]
-    assert weights == list(itertools.chain(*alone["attention"]["weights"]))
-    assert (last["is_next"], last["weight"]) == (str(both["shipped, comes with Balcony"]["is_next"]), "")
+    rows = csv.DictReader(io.StringIO(file("csv", "shipped").removeprefix("\ufeff"), newline=""))
+    found = {row["model"].removeprefix("'"): float(row["is_next"]) for row in rows}
+    assert found == {model: each["is_next"] for model, each in both.items()}
     with pytest.raises(BertCoreError):
         file("json", "of somebody else")
 
@@ -59,8 +57,6 @@ def test_the_name_of_a_file_says_model_step_sentence_and_view(workspaces: Worksp
     assert saved_name(asked, ("text", "pair"), "guesses") == "My-words-step-1200-how-are-you-i-am-romeo-guesses"
     both = PageRequest(workspaces, space, dataclasses.replace(PAIR, model=key, other="shipped"))
     assert saved_name(both, (), "matrix") == "My-words-step-1200-shipped-matrix"
-    gone = PageRequest(workspaces, space, dataclasses.replace(PAIR, model="of somebody else"))
-    assert saved_name(gone, (), "batch") == "batch"
 
 
 def test_two_models_of_one_name_get_different_titles(workspaces: Workspaces) -> None:

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import pytest
 
 from balcony.frame.question import Question
-from balcony.parts.notes import EACH_ALONE
 from balcony.words_in_context.tab import (
     BANK,
     CONTEXT,
@@ -39,7 +38,7 @@ def test_occurrences_are_counted_and_the_map_shows_the_level(level, named, tiny_
     assert dict(facts["facts"])["Occurrences"] == dict(facts["facts"])["Sentences"] == "2"
     shown = dict(facts["facts"])
     assert shown["Left out, without the word"] == "2"
-    assert facts["notes"] == [course(shown["Word vectors alone"], shown["Last layer"]), EACH_ALONE]
+    assert facts["notes"] == [course(shown["Word vectors alone"], shown["Last layer"])]
     assert dict(facts["facts"])["Mean similarity"] == f"{cosine['cosine'][0][1]:.2f}"
     assert len(cosine["cosine"]) == len(cosine["labels"]) == 2
     assert cosine["title"].startswith(named)
