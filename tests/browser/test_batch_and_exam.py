@@ -136,7 +136,7 @@ def test_the_batch_of_a_task_has_its_examples_with_all_choices(page: Page) -> No
     rows = list(csv.DictReader(Path(waiting.value.path()).read_text(encoding="utf-8-sig").splitlines()))
     assert {row["row"] for row in rows} == {str(number) for number in range(16)}
     page.locator("#language").select_option("zh-CN")
-    expect_seen(summary, "道选择中答对")
+    expect_seen(summary, "个问题中答对")
     expect_seen(examples.first, "分数")
 
 
