@@ -20,7 +20,6 @@ from torch import Tensor
 from bert_core.config import ASSETS, PAGE
 from bert_core.errors import InputError
 from bert_core.probes.attention import AttentionMaps, rollout, without_special
-from bert_core.probes.patterns import head_facts
 
 Names = Sequence[Sequence[str]]  # of the heads of each layer, see `head_names`
 MAX_WEIGHTS = 2_000_000  # 12 layers of 12 heads over 117 tokens
@@ -65,12 +64,10 @@ def attention_values(
     maps: AttentionMaps, names: Names | None = None, *, hide_special: bool = False
 ) -> dict[str, dict[str, object]]:
     """What the views draw: "grid", all heads as small pictures of size x size, a byte for each weight, 255 times its
-    root, which keeps small weights visible; facts of each head, with the most that a fact can be where that is not 1;
-    and their names, "" for none. "detail", of all heads, of averages over each layer, and of rollout up to it, two
-    bytes for a weight, 65535 means 1.
+    root, which keeps small weights visible; and their names, "" for none. "detail", of all heads, of averages over each
+    layer, and of rollout up to it, two bytes for a weight, 65535 means 1.
 
-    hide_special: draw the words alone, see `without_special`; facts are those of the whole input. Raises InputError
-    for more than MAX_WEIGHTS weights."""
+    hide_special: draw the words alone, see `without_special`. Raises InputError for more than MAX_WEIGHTS weights."""
     L, H, T, _ = maps.weights.shape
     check_size(L, H, T)
 
@@ -86,8 +83,6 @@ def attention_values(
         "heads": H,
         "size": pictures.shape[-1],
         "weights": packed((pictures.sqrt() * 255).round().clamp(0, 255).byte()),
-        "facts": {name: _numbers(values) for name, values in head_facts(maps).items()},
-        "most": {"entropy": round(math.log(T), 4)},
         "names": names or [[""] * H] * L,
     }
     detail = {
@@ -151,8 +146,3 @@ def _base64(data: bytes) -> str:
 
 def _two_bytes(weights: Tensor) -> str:
     return packed((weights * 65535).round().clamp(0, 65535).to(torch.uint16))
-
-
-def _numbers(values: Tensor) -> list[list[float | None]]:
-    """JSON has no nan: a fact that no token has is null."""
-    return [[None if math.isnan(value) else round(value, 4) for value in row] for row in values.tolist()]

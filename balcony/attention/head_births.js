@@ -15,8 +15,7 @@ import { PATTERNS } from "./head_grid.js";
 import { colourOf } from "./head_lines.js";
 import { choose, draw, drawn, headsOf, nearest } from "./heads.js";
 
-/** @typedef {{step: number, layer: number, head: number, target: string}} Birth */
-/** @typedef {{parts: [done: number, of: number], kept: number[], targets: string[], above: number[][][][], limits: number[][][], costs: number[][][], curve: [number, number | null][], births: Birth[], fall: [number, number] | null, said: string, notes: string[], error?: string, trains?: boolean}} Births see `births` in balcony/attention/head_births.py */
+/** @typedef {any} Births see `births` in balcony/attention/head_births.py */
 
 const INPUT = ["model", "newest", "text", "pair", "hidden"];
 const input = () => partsOf(INPUT);
@@ -71,7 +70,6 @@ class HeadBirths {
     ({ customdata }) => customdata && look(customdata[0], customdata[1]),
   );
 
-  /** @param {HTMLElement} root @param {ViewContext} context */
   constructor(root, { options: saved }) {
     this.root = root;
     exporter(this.panel, saved);
@@ -110,7 +108,6 @@ class HeadBirths {
     }
   }
 
-  /** @param {Births} value */
   draw(value) {
     this.value = value;
     const names = value.targets.map((name) => /** @type {[string, string]} */ ([name, PATTERNS[name]])),
@@ -122,7 +119,6 @@ class HeadBirths {
     this.chart.show().catch(console.warn);
   }
 
-  /** @param {Births} value */
   table({ births, costs, kept }) {
     const rows = births.map(({ step, layer, head, target }) => [
       [
@@ -176,7 +172,6 @@ class HeadBirths {
     return { data, layout: this.layout(this.value) };
   }
 
-  /** @param {Births} value */
   layout({ kept, fall, parts }) {
     const layout = stacked(PANELS.slice(0, parts[1] > kept.length ? 3 : 2)),
       every = Math.ceil(kept.length / TICKS),

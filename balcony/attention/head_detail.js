@@ -10,7 +10,7 @@ import { colourOf, headLines } from "./head_lines.js";
 import { latest, orError } from "../frame/page.js";
 import { draw, drawn, nearest, onChange } from "./heads.js";
 
-/** @typedef {Record<string, any>} Detail see `attention_values` in bert_core/show.py */
+/** @typedef {any} Detail see `attention_values` in bert_core/show.py */
 
 // The last one is shown by a view of its own, head_births.js.
 const MODES = { map: "One head", lines: "Lines", average: "Average", steps: "Over the steps" };
@@ -29,7 +29,6 @@ const LINES_HINT =
   "Words on the left attend to words on the right; point at a word to see its lines alone, click it to keep them, Ctrl-click another one to keep both.";
 const CHIPS_HINT = "Click a head to show or hide it";
 
-/** @param {number} weight */
 const written = (weight) => (weight > 0 && weight < 0.0005 ? "<0.001" : weight.toFixed(3));
 
 /** Weights from base64, two bytes each; 65535 stands for 1. @param {string} text */
@@ -78,7 +77,6 @@ class HeadDetail {
     return nearest(this.value.layers, this.value.heads);
   }
 
-  /** @param {Detail | null} next */
   draw(next) {
     const { root, tools, title, body } = this;
     if (!next?.tokens) return showError(root, next);
@@ -140,7 +138,6 @@ class HeadDetail {
     return [...new Set(shown)].filter((head) => head < this.value.heads);
   }
 
-  /** @param {Float32Array} matrix @param {string} axes */
   drawMap(matrix, axes) {
     const { tokens, segments } = this.value,
       n = tokens.length,
@@ -196,7 +193,6 @@ class HeadDetail {
     [...this.chips.children].slice(1).forEach((chip, head) => (chip.ariaPressed = `${active.includes(head)}`));
   }
 
-  /** @param {number} head */
   chip(head) {
     const toggle = () => {
       const active = this.active();

@@ -1,16 +1,14 @@
-// All attention heads as small pictures. The weights come once, as bytes; each head is a button with its picture, in a frame
-// of the colour of its fact, or with what changes without it, so that 144 heads can be pressed, named and reached with the
-// keyboard.
+// All attention heads as small pictures. The weights come once, as bytes; each head is a button with its picture, or with
+// what changes without it, so that 144 heads can be pressed, named and reached with the keyboard.
 
-import { colours, effect, effectLegend, legend, pixels } from "../colours.js";
-import { keepingFocus, options, select } from "../controls.js";
+import { effect, effectLegend, pixels } from "../colours.js";
+import { keepingFocus, select } from "../controls.js";
 import { button, draws, el, fill, note, notes, roam, tools } from "../parts/elements.js";
 import { bytesOf, headName, signed } from "../parts/numbers.js";
 import { latest, orError } from "../frame/page.js";
 import { question } from "../frame/question.js";
 import { choose, draw, drawn, headsOf, isOff, nearest, onChange } from "./heads.js";
 
-/** @import { Head } from "./heads.js" */
 /** @typedef {Record<string, any>} Heads see `attention_values` in bert_core/show.py; what comes later is kept there, too */
 
 /** @type {Record<string, string>} */
@@ -23,16 +21,6 @@ export const PATTERNS = {
   cls: "attends to [CLS]",
   sep: "attends to [SEP]",
   other: "attends to the other sentence",
-};
-/** @type {Record<string, string>} */
-const FACTS = {
-  entropy: "Entropy (nats)",
-  next: "Weight on the next word",
-  previous: "Weight on the previous word",
-  same: "Weight on the same word",
-  cls: "Weight on [CLS]",
-  sep: "Weight on [SEP]",
-  other: "Weight on the other sentence",
 };
 /** What changes when a head alone is switched off. @type {Record<string, string>} */
 const EFFECTS = {
@@ -48,10 +36,8 @@ const LABEL_HINT =
   "A head is labelled if its weight there is at least 40% of the way from uniform to 1, and above that of 300 heads " +
   "with random weights.";
 
-/** @param {string} name */
 const label = (name) => el("span.b-heads-label", { "aria-hidden": "true" }, name);
 
-/** @param {Head} head */
 function headButton([layer, head]) {
   const badges = ["badge", "value", "off"].map((name) => el(`span.b-head-${name}`, { "aria-hidden": "true" }));
   return button([el("canvas"), badges], () => choose([layer, head]), { class: "b-head" });
@@ -62,9 +48,9 @@ class HeadGrid {
   value = {};
   bytes = new Uint8Array();
   built = ""; // layers and heads whose buttons are on the page, "" for none
-  choose = select("Colour the heads by", [], (fact) => {
+  choose = select("Colour the heads by", [["", "weights only"], ...Object.entries(EFFECTS)], (effect) => {
     if (this.value.effects?.error) this.value.effects = null; // so that it is asked again
-    draw({ fact });
+    draw({ effect });
   });
   tools = tools(el("label", "Colour by ", this.choose));
   title = el("h3", { dir: "auto" });
@@ -104,42 +90,34 @@ class HeadGrid {
     }
     this.value = next;
     this.bytes = bytesOf(next.weights);
-    if (!this.tools.isConnected) fill(this.root, this.title, this.tools, this.frame, this.key, this.notes);
-    options(this.choose, [["", "weights only"], ...Object.entries(this.isSaved ? FACTS : { ...FACTS, ...EFFECTS })]);
+    const parts = [this.title, !this.isSaved && this.tools, this.frame, this.key, this.notes];
+    if (!this.frame.isConnected) fill(this.root, parts);
     fill(this.title, next.caption || "All heads");
     this.show();
     if (!next.names) this.name(next);
     fill(this.notes, notes(next.notes ?? []));
   }
 
-  /** The fact that colours the heads. */
-  get fact() {
-    const { fact } = drawn();
-    return fact in FACTS || (fact in EFFECTS && !this.isSaved) ? fact : "";
+  /** What the heads show instead of their weights, "" for nothing. */
+  get effect() {
+    const name = drawn().effect;
+    return name in EFFECTS && !this.isSaved ? name : "";
   }
 
-  get most() {
-    return this.value.most[this.fact] ?? 1;
+  /** What changes without a head, null where that is not known. */
+  changeOf([layer, head]) {
+    return this.value.effects?.changes?.[this.effect]?.[layer][head] ?? null;
   }
 
-  /** @param {Head} head @returns {number | null} */
-  factOf([layer, head]) {
-    const all = this.fact in EFFECTS ? this.value.effects?.changes : this.value.facts;
-    return all?.[this.fact]?.[layer][head] ?? null;
-  }
-
-  /** @param {Head} head */
   patternOf([layer, head]) {
     return this.value.names?.[layer][head] ?? "";
   }
 
-  /** @param {Head} at */
   nameOf(at) {
-    const number = this.factOf(at),
+    const change = this.changeOf(at),
       pattern = this.patternOf(at),
-      said = { ...FACTS, ...EFFECTS }[this.fact],
-      shown = number === null ? "none" : this.fact in EFFECTS ? signed(number, 4) : number.toFixed(3);
-    return headName(at) + (pattern && `: ${PATTERNS[pattern]}`) + (said ? `. ${said}: ${shown}` : "");
+      said = this.effect && `. ${EFFECTS[this.effect]}: ${change === null ? "none" : signed(change, 4)}`;
+    return headName(at) + (pattern && `: ${PATTERNS[pattern]}`) + said;
   }
 
   /** Buttons for all heads, under their numbers and beside their layers, if other ones are on the page. */
@@ -163,21 +141,24 @@ class HeadGrid {
     const { layers, heads } = this.value,
       all = headsOf(layers, heads),
       chosen = nearest(layers, heads),
-      painted = this.painter(),
-      colour = colours();
-    if (this.fact in EFFECTS && !this.value.effects) {
+      painted = this.painter();
+    if (this.effect && !this.value.effects) {
       this.value.effects = {};
       this.measure(this.value);
     }
     this.build();
-    this.choose.value = this.fact;
+    this.choose.value = this.effect;
     [...this.frame.querySelectorAll("button")].forEach((item, k) => {
       const head = all[k],
+        change = this.changeOf(head),
+        worse = this.effect === "loss" ? 1 : -1,
         off = this.switches && isOff(head),
-        [canvas, badge, , cover] = item.children;
+        [canvas, badge, value, cover] = item.children;
       painted(/** @type {HTMLCanvasElement} */ (canvas), k);
-      this.colour(item, this.factOf(head), colour);
+      item.classList.toggle("has-effect", this.effect !== "");
+      item.style.setProperty("--frame", change === null ? null : effect(worse * change));
       item.title = item.ariaLabel = `${this.nameOf(head)}${off ? ". Switched off" : ""}`;
+      value.textContent = change === null ? "" : signed(change, 3);
       cover.textContent = off ? "off" : "";
       item.ariaPressed = `${`${head}` === `${chosen}`}`;
       badge.textContent = GLYPHS[this.patternOf(head)] ?? "";
@@ -185,22 +166,9 @@ class HeadGrid {
     fill(this.key, this.legends());
   }
 
-  /** Show a head's fact as a frame, or what changes without it in the place of its weights. @param {HTMLElement} item @param {number | null} number @param {(level: number) => string} colour of a level */
-  colour(item, number, colour) {
-    const isEffect = this.fact in EFFECTS,
-      worse = this.fact === "loss" ? 1 : -1,
-      value = /** @type {Element} */ (item.querySelector(".b-head-value"));
-    item.classList.toggle("has-fact", number !== null && !isEffect);
-    item.classList.toggle("has-effect", isEffect);
-    const frame = number !== null && (isEffect ? effect(worse * number) : colour(number / this.most));
-    item.style.setProperty("--frame", frame || null);
-    value.textContent = number === null ? "" : isEffect ? signed(number, 3) : number.toFixed(2);
-  }
-
-  /** What frames and signs mean. */
+  /** What colours and signs mean. */
   legends() {
-    const { names, unnamed, effects } = this.value,
-      ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => Number((part * this.most).toFixed(2)));
+    const { names, unnamed, effects } = this.value;
     /** @type {Map<string, number>} */
     const counts = new Map();
     for (const pattern of names?.flat() ?? []) if (pattern) counts.set(pattern, (counts.get(pattern) ?? 0) + 1);
@@ -215,8 +183,7 @@ class HeadGrid {
     );
     const coming = el("p.b-empty", { "data-no-picture": "" }, "The heads get their names…");
     return [
-      this.fact in FACTS && legend(`Frame: ${FACTS[this.fact]}`, ticks, (number) => number / this.most),
-      this.fact in EFFECTS && this.effectLegends(effects ?? {}),
+      this.effect && this.effectLegends(effects ?? {}),
       found.length > 0 && el("div.b-legend", found, el("span", LABEL_HINT)),
       !names && (unnamed ? note(unnamed, true) : coming),
       names && !found.length && el("p.b-empty", "No head of this model stands out in these sentences."),
@@ -227,7 +194,7 @@ class HeadGrid {
   effectLegends({ changes, error }) {
     if (error) return note(error, true);
     if (!changes) return el("p.b-empty", { "data-no-picture": "" }, "Measuring…");
-    if (!(this.fact in changes)) return note(NO_EFFECT);
+    if (!(this.effect in changes)) return note(NO_EFFECT);
     return [effectLegend((loss) => `${Math.abs(loss)}`), el("p.b-empty", EFFECT_HINT)];
   }
 

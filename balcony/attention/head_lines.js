@@ -11,7 +11,6 @@ const LINES_FROM = 0.02,
 const ACROSS = 240; // pixels between the words, before the drawing is on the page
 const MANY = 40; // words, which stand closer
 
-/** @param {number} head */
 export const colourOf = (head) => `hsl(${(174 + 137.5 * head) % 360} 58% 44%)`;
 
 export const headLines = () => new HeadLines();
@@ -38,7 +37,6 @@ class HeadLines {
     this.trace(this.pinned);
   }
 
-  /** @param {0 | 1} side */
   words(side) {
     const name = side ? "Words attended to" : "Words that attend";
     return roam(
@@ -50,7 +48,6 @@ class HeadLines {
     );
   }
 
-  /** @param {0 | 1} side @param {number} index @param {string} token */
   word(side, index, token) {
     const point = () => this.trace([[side, index]]);
     const press = (/** @type {MouseEvent} */ { ctrlKey, metaKey }) => {

@@ -9,7 +9,7 @@ const FIRST = {
   active: /** @type {number[] | null} */ (null), // heads that are drawn as lines; null: the chosen one
   mode: "map", // or "lines", "average" or "steps"
   mean: "heads", // or "rollout"
-  fact: "", // what colours the heads, "" for nothing; see head_grid.js
+  effect: "", // what the heads show instead of their weights, "" for nothing; see head_grid.js
 };
 const PARTS = ["head", "heads", "off"]; // of the question, that change how heads are drawn
 
@@ -38,7 +38,6 @@ export const nearest = (layers, heads) => [
 /** Call back when heads are drawn in another way. @param {() => void} redraw */
 export const onChange = (redraw) => onPart(PARTS, redraw);
 
-/** @param {Head} head */
 export const isOff = (head) => has(question.off, head);
 
 /** All heads of a model. @param {number} layers @param {number} heads of a layer */

@@ -4,7 +4,6 @@ import { ask } from "../frame/question.js";
 import { view as headDetail } from "./head_detail.js";
 import { view as headGrid } from "./head_grid.js";
 
-/** @param {string} id */
 const part = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
 const { grid, detail, question } = JSON.parse(part("data").textContent);

@@ -29,7 +29,7 @@ HINT = (
     "on, switch a head off above its map, colour the heads by what changes without each, or click a word above to hide "
     "it."
 )
-EFFECTS = ("word", "is_next", "loss")  # of switching a head off, by which heads are coloured
+EFFECTS = ("word", "is_next", "loss")  # of switching a head off, which heads can show
 LATER = {"names": None}  # the page asks for them
 GRID, DETAIL, SWITCHES = "attention-heads", "attention-map", "attention-switches"  # elem_ids
 OTHER_GRID, OTHER_DETAIL, BIRTHS = "attention-other-heads", "attention-other-map", "attention-births"
@@ -134,7 +134,7 @@ def effects(asked: PageRequest, beside: bool) -> dict[str, Any]:
 
 def shows_effects(asked: PageRequest) -> bool:
     """Whether the heads are coloured by what changes without them."""
-    return asked.question.heads.get("fact") in EFFECTS
+    return asked.question.heads.get("effect") in EFFECTS
 
 
 def attention_of(checkpoint: Checkpoint, question: Question, *, is_named: bool = False) -> dict[str, Any]:

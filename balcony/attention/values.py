@@ -83,7 +83,6 @@ def attention_code(checkpoint: Checkpoint, question: Question) -> str:
     return python_code(
         checkpoint,
         f"maps = attention(checkpoint, {texts})",
-        "facts = head_facts(maps)  # facts['entropy'][layer, head]",
         f"names = head_names(checkpoint, {texts})  # names[layer][head]",
         "flow = rollout(maps.weights)  # (layers, T, T)",
         *(["maps = without_special(maps)"] if question.hide_special else []),

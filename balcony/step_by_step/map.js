@@ -28,7 +28,6 @@ function open(stage, head) {
   else ask({ stage });
 }
 
-/** @param {[number, number]} head */
 function openHead(head) {
   choose(head);
   openTab({ tab: "attention" });
@@ -52,7 +51,6 @@ export function rowsOf(count, most, needed) {
   return rows;
 }
 
-/** @param {Row[]} rows @param {number} token */
 const rowWith = (rows, token) => rows.findIndex(({ to }) => token < to);
 
 /** The head that attends most strongly. @param {[number, number][]} heads the token and the weight of each */
@@ -64,7 +62,6 @@ function column(kind, name, head, below, area) {
   return roam(el(`div.b-bert-column.${kind}`, attributes, head, el("div.b-bert-below", below), area));
 }
 
-/** @param {Shown} shown @param {Row[]} rows */
 function pieces({ value: { tokens, token, words } }, rows) {
   const lines = rows.map(({ from, to }) => {
     if (to - from > 1) return el("span.b-bert-token", `${to - from} more`);
@@ -90,7 +87,6 @@ function carriedMark({ carried }, rows, level) {
   return mark;
 }
 
-/** @param {Shown} shown @param {Row[]} rows */
 function embeddings({ value }, rows) {
   const { ids, segments, zeroed } = value,
     isOff = [false, has(zeroed, [0, POSITIONS]), has(zeroed, [0, SEGMENTS])];
@@ -122,7 +118,6 @@ function lines({ strongest, token }, rows, layer) {
   return svg("svg", size, through, paths);
 }
 
-/** @param {Shown} shown @param {Row[]} rows @param {number} layer */
 function layerColumn({ value }, rows, layer) {
   const { tokens, token, head, off, zeroed, parts, carried } = value,
     strongest = value.strongest[layer],

@@ -11,11 +11,7 @@ import { ask, onPart, question } from "../frame/question.js";
 import { carriedName, levelName, putBack } from "./stages.js";
 
 /** @import { Child } from "../parts/elements.js" */
-/** @typedef {[number, number]} Two */
-/** @typedef {{fractions: number[][], means: number[][], bands: number[][], out: boolean[][], answers: Two[][]}} Part of the map: by layer, and by token or head */
-/** @typedef {{words: [other: string, here: string], answers: [string, string], notes: string[], refused?: string}} Chosen the texts; why there is no map */
-/** @typedef {{tokens: [string[], string[]], both: [Two, Two], random: number, state: Part, head: Part}} Maps */
-/** @typedef {{error?: string, hint?: string, places: [index: number, word: string][], place: number | null} & Chosen & Maps} Patching see patch_value in balcony/step_by_step/patching.py */
+/** @typedef {any} Patching see patch_value in balcony/step_by_step/patching.py */
 
 const KINDS = /** @type {const} */ (["state", "head"]); // in the order of `carried` of the question
 
@@ -28,7 +24,6 @@ class PatchByHand {
   passes = el("div", { "aria-live": "polite" });
   result = el("div");
 
-  /** @param {HTMLElement} root @param {ViewContext} context */
   constructor(root, { options: { save, text, limits } }) {
     const saved = el("div", { id: save.id }),
       maps = el("div.b-patch-maps", this.maps.state.element, this.maps.head.element);
@@ -39,7 +34,6 @@ class PatchByHand {
     onPart(["stage", "carried"], () => this.draw(this.value));
   }
 
-  /** @param {Patching | null} value */
   draw(value) {
     this.value = value;
     const { root, shown, choices, result, said, passes } = this;
@@ -114,7 +108,6 @@ class PatchByHand {
       kind = KINDS[Math.min(k, 1)],
       fraction = value[kind].fractions[layer]?.[index],
       name = carriedName(kind, [layer, index], tokens[0][index]);
-    /** @param {Child} name @param {Two} logs @param {number} fraction */
     const row = (name, [a, b], fraction) => [
       name,
       fixed(fraction),

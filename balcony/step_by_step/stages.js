@@ -13,8 +13,8 @@ import { strips } from "../parts/strips.js";
 const MOST_VALUES = 6; // of the weighted sum
 
 /** @typedef {import("../parts/elements.js").Child} Child */
-/** @typedef {Record<string, any>} Steps see steps_value in balcony/step_by_step/tab.py */
-/** @typedef {Record<string, any>} Task see task_value in balcony/step_by_step/task_layer.py */
+/** @typedef {any} Steps see steps_value in balcony/step_by_step/tab.py */
+/** @typedef {any} Task see task_value in balcony/step_by_step/task_layer.py */
 /**
  * @typedef {object} Shown What a stage is drawn from.
  * @property {Steps} value
@@ -59,7 +59,6 @@ function normed({ vectors, value }, input, norm, output, index) {
   );
 }
 
-/** @param {Shown} shown */
 const square = ({ value: { tokens } }) => `${tokens.length} × ${tokens.length}`;
 
 /** What to do where no word is hidden. @param {Shown} shown @returns {[string, Node]} */
@@ -113,7 +112,6 @@ function switches({ value }, parts, says = "Set to zero:") {
   return tools(el("span", says), buttons);
 }
 
-/** @param {Child} name */
 export const putBack = (name) => button(name, () => ask({ carried: null }), { "aria-pressed": true });
 
 /** A layer, 0 for the embeddings. @param {number} layer */
@@ -154,7 +152,6 @@ export function pooled(shown) {
   );
 }
 
-/** @param {Steps} value */
 function mapText({ before, carried }) {
   if (carried)
     return "A state of the other text is carried in where ◆ or a frame marks it; what comes after follows from that.";

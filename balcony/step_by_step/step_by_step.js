@@ -46,7 +46,6 @@ class StepByStep {
   answers = el("div.b-answers", this.answer, this.undo);
   notes = el("div");
 
-  /** @param {HTMLElement} root @param {ViewContext} context */
   constructor(root, { options }) {
     this.root = root;
     /** @type {{key: string, title: string, text: string}[]} */
@@ -102,7 +101,6 @@ class StepByStep {
     choose([Number(this.layer.value), Number(this.head.value)]);
   }
 
-  /** @param {Steps | null} next */
   draw(next) {
     if (next?.tokens || next?.hint) {
       this.lines.hidden = !next.has_choices;

@@ -88,7 +88,7 @@ def a_question(draw: random.Random) -> dict[str, Any]:
         "stage": draw.choice(["map", "pieces", "weights"]),
         "lesson": draw.choice(["", "what-bert-learns"]),
         "at": number(9),
-        "heads": draw.choice([{}, {"mode": "lines", "fact": "entropy", "active": [0, 2]}]),
+        "heads": draw.choice([{}, {"mode": "lines", "effect": "loss", "active": [0, 2]}]),
         "recipe": draw.choice(
             [None, {"missing": draw.choice(TEXTS)}, {"recipe": "romeo-juliet", "seed": "3", "settings": {}}]
         ),

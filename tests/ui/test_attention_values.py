@@ -17,7 +17,7 @@ from bert_core import save_checkpoint, show
 from bert_core.errors import InputError
 from bert_core.model import BertForPreTraining
 from bert_core.probes.attention import attention, rollout, without_special
-from bert_core.probes.patterns import NAMED_FROM, RANDOM_HEADS, TARGETS, head_facts, head_names
+from bert_core.probes.patterns import NAMED_FROM, RANDOM_HEADS, TARGETS, head_names
 
 pages = importlib.import_module("bert_core.show")  # bert_core.show is the function of that name
 
@@ -59,18 +59,6 @@ def test_the_bytes_give_the_weights_back(tiny_checkpoint, hide):
         torch.testing.assert_close(exact(found["detail"][name], *weights.shape), weights, rtol=0, atol=1e-5)
         torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
     json.dumps(found, allow_nan=False)
-
-
-def test_facts_are_those_of_the_whole_input(tiny_checkpoint):
-    shown, hidden = (values.shown_attention(tiny_checkpoint, each)["grid"]["facts"] for each in (ASKED, ASKED_WORDS))
-    assert shown == hidden
-    assert shown["cls"][1][2] == pytest.approx(
-        head_facts(attention(tiny_checkpoint, *TEXTS))["cls"][1, 2].item(), abs=1e-4
-    )
-
-
-def test_a_fact_that_a_head_lacks_is_null(tiny_checkpoint):
-    assert values.shown_attention(tiny_checkpoint, Question("how are you"))["grid"]["facts"]["other"][0][0] is None
 
 
 def test_the_page_says_what_gives_a_head_its_label():
@@ -146,7 +134,6 @@ def test_the_python_gives_the_same_numbers(tiny_checkpoint, tmp_path, hide):
     whole = maps_of(tiny_checkpoint, dataclasses.replace(asked, hide_special=False))
     torch.testing.assert_close(scope["one"], shown.weights[1, 2])
     torch.testing.assert_close(scope["mean"], shown.weights[1].mean(0))
-    torch.testing.assert_close(scope["facts"]["entropy"], head_facts(whole)["entropy"])
     torch.testing.assert_close(scope["flow"], rollout(whole.weights))
     assert scope["maps"].tokens == shown.tokens
 
