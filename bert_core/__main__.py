@@ -74,7 +74,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _said_of(error: Exception) -> list[str]:
-    """What to print of an error; nothing of a fault of the program."""
     if isinstance(error, ColumnsError):
         rows = ["  ".join(f"{i}: {quoted(field)}" for i, field in enumerate(row, 1)) for row in error.columns.first]
         remedy = "Add --columns with their names, or with numbers from 1, such as --columns 1,2."
@@ -245,7 +244,6 @@ def _pair(job: Job, model: BertForPreTraining, step: int) -> Iterator[str]:
 
 
 def _example(checkpoint: Checkpoint, example: Example) -> str:
-    """A labelled example and what the model says of it, in a line."""
     [found] = predict(checkpoint, [example])
     sure = max(found.probabilities, default=0) or max((each.probability for each in found.answers), default=0)
     right, answer = (_in_words(example, each) for each in (example.label, found.label))
@@ -461,7 +459,6 @@ def _save(training: Training, output: Path) -> None:
 
 
 def _write_csv(path: Path, rows: Sequence[StepRow]) -> None:
-    """Write a line for each row, its details left out."""
     names = [name for name in vars(rows[0]) if name not in DETAILS]
     try:
         with path.open("w", newline="", encoding="utf-8") as file:

@@ -30,7 +30,6 @@ _LARGE, _FASTER = {"cpu": 1e10, "cuda": 3e11}, 1.2
 _SHARE, _SHARE_OF_TENSOR_CORES = 0.5, 0.2
 _SECONDS_PER_LAYER = 1e-3  # of a step, beside its products
 _MEASURED_ROWS, _TRIES = 1024, 5
-_GPU_RATE = 1e12  # operations a second of a GPU without memory for a measurement: an estimate
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
@@ -175,10 +174,7 @@ class Cost:
         return self._least + self.operations / (share * self._rate(precision))
 
     def _rate(self, precision: str) -> float:
-        try:
-            return _rate(self._device, precision, self.threads, *self._product)
-        except torch.OutOfMemoryError:
-            return _GPU_RATE
+        return _rate(self._device, precision, self.threads, *self._product)
 
 
 @cache

@@ -191,7 +191,6 @@ class TrainingService:
         return [*found.values()]
 
     def _prepare_next(self) -> None:
-        """Prepare the first run of the queue that lacks no memory, or wait."""
         with self.changed:
             queue = [run for run in self._next_runs() if run.status == "queued"]
             if (chosen := next((run for run in queue if self._reserve(run, run.asked_bytes)), None)) is None:
@@ -232,7 +231,6 @@ class TrainingService:
             run.stage, run.text_bytes = "", 0
 
     def _train_next(self) -> None:
-        """Train the chosen run for a slice of time, or wait."""
         with self.changed:
             if time.monotonic() >= self._next_tick:
                 self._next_tick = time.monotonic() + TICK_SECONDS

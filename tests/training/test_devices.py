@@ -123,14 +123,6 @@ def test_each_gpu_has_its_own_precision_and_speed(monkeypatch):
     assert {dtype for _, dtype in asked} == {torch.float32, torch.bfloat16}
 
 
-def test_a_gpus_speed_is_estimated_without_memory_to_measure_it(monkeypatch):
-    def full(*_, **__):
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 64.00 MiB.")
-
-    monkeypatch.setattr(torch, "ones", full)
-    assert Cost(CONFIG, torch.full((8,), 20), 12, "cuda:7").seconds("auto") > 0
-
-
 def test_a_gpu_that_cannot_compute_is_left_alone_and_the_reason_is_said(monkeypatch, gpus, capsys, request):
     reason = "CUDA error: no kernel image is available for execution on the device"
 
