@@ -20,7 +20,7 @@ from bert_core.config import CORPUS_KINDS, VERSION, check_seed, pair_names
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS
 from bert_core.device import choose_device, gpu_fault
-from bert_core.errors import BertCoreError, ConfigError, RunError, first_three, percent, quoted, reason_of
+from bert_core.errors import BertCoreError, ConfigError, RunError, percent, quoted, reason_of
 from bert_core.model import BertForPreTraining
 from bert_core.probes.exam import exam
 from bert_core.probes.reading import token_text
@@ -39,9 +39,9 @@ from bert_core.storage.checkpoint import (
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
 from bert_core.storage.weights import CONFIG
 from bert_core.tasks.examples import TASKS, TaskData, load_task, read_parts
-from bert_core.tasks.prediction import in_words, predict, review, task_of
+from bert_core.tasks.prediction import in_words, label_in_words, predict, review, task_of
 from bert_core.tasks.tables import ColumnsError
-from bert_core.tasks.task import Example, names_of
+from bert_core.tasks.task import Example
 from bert_core.training.distributed import any_wants_to_stop, joined, rank
 from bert_core.training.objective import DETAILS, StepRow, evaluate
 
@@ -246,18 +246,11 @@ def _pair(job: Job, model: BertForPreTraining, step: int) -> Iterator[str]:
 def _example(checkpoint: Checkpoint, example: Example) -> str:
     [found] = predict(checkpoint, [example])
     sure = max(found.probabilities, default=0) or max((each.probability for each in found.answers), default=0)
-    right, answer = (_in_words(example, each) for each in (example.label, found.label))
+    labels = (label_in_words(example, each) for each in (example.label, found.label))
+    right, answer = (_shown(each) if each else "nothing" for each in labels)
     texts = " ".join(map(_shown, example.texts))
-    return f"For example {texts}: right {right}, answered {answer}{f' ({percent(sure)})' * (sure > 0)}"
-
-
-def _in_words(example: Example, label: Any) -> str:
-    if isinstance(label, int):
-        return _shown(example.texts[1 + label])  # a choice
-    if isinstance(label, float):
-        return f"{label:.2f}"
-    shown = " ".join(names_of(label)) or first_three(dict.fromkeys(text for text, _ in label))  # tags or right answers
-    return quoted(shown) if shown else "nothing"
+    how = f" ({percent(sure)})" if sure else ""
+    return f"For example {texts}: right {right}, answered {answer}{how}"
 
 
 def _finetune(options: argparse.Namespace) -> None:

@@ -29,6 +29,7 @@ from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import TaskHead
 from bert_core.storage.weights import CONVERSION
 from bert_core.tasks.examples import TaskParts
+from bert_core.tasks.token_classification import entities
 
 REAL_SIZES = json.dumps(
     {
@@ -93,15 +94,18 @@ def test_each_epoch_of_fine_tuning_shows_an_example_and_what_the_model_says_of_i
     [found] = predict(tuned, [example])
     match example.label:
         case float():
-            right, answer = f"{example.label:.2f}", f"{found.label:.2f}"
+            right, answer = (f"{each:.2f}".rstrip("0").rstrip(".") for each in (example.label, found.label))
         case int():
-            right, answer = (f"“{example.texts[1 + each]}”" for each in (example.label, found.label))
+            right, answer = (example.texts[1 + each] for each in (example.label, found.label))
         case [str(), *_]:
-            right, answer = repr(" ".join(example.label)), repr(" ".join(found.label))
+            marked = [entities(each) for each in (example.label, found.label)]
+            named = [[f"{kind}: {' '.join(example.words[a:b])}" for kind, a, b in each] for each in marked]
+            right, answer = ("; ".join(each) for each in named)
         case [[text, _]]:
-            right, answer = repr(text), repr(found.label) if found.label else "nothing"
+            right, answer = text, found.label
         case name:
-            right, answer = repr(name), repr(found.label)
+            right, answer = name, found.label
+    right, answer = (f"“{each}”" if each else "nothing" for each in (right, answer))
     said, _, sure = line.partition(f": right {right}, answered {answer}")
     assert said.startswith(f"For example “{example.texts[0][:20]}")
     probability = max(found.probabilities or [each.probability for each in found.answers], default=None)

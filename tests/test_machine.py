@@ -25,7 +25,7 @@ from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 PORTABLE = {
     "os": {
         *("PathLike", "fspath", "lstat", "fstat", "environ", "devnull", "path", "dup2", "O_WRONLY", "_exit"),
-        *("replace", "open", "close", "fsync", "O_RDONLY"),
+        *("replace", "open", "close", "fsync", "O_RDONLY", "SEEK_END"),
     },
     "signal": {"signal", "default_int_handler"},
     "sys": {"argv", "exit", "stdout", "stderr", "modules", "maxsize", "platform", "exception"},

@@ -14,9 +14,9 @@ from balcony.server.workspace import Model, is_finetuning
 from bert_core.errors import InputError, RunError, percent
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskParts
-from bert_core.tasks.prediction import Judged, Review, predict, review, task_of
+from bert_core.tasks.prediction import Judged, Review, label_in_words, predict, review, task_of
 from bert_core.tasks.task import Example, Prediction
-from bert_core.tasks.token_classification import entities, places
+from bert_core.tasks.token_classification import places
 
 MOST_SHOWN = 12  # examples
 MOST_BARS = 8
@@ -125,24 +125,10 @@ def labelled(example: Example) -> dict[str, Any]:
     value: dict[str, Any] = {"text": text[:LONGEST_SHOWN]}
     if example.words is not None:
         return value | {"true": cut(text, places(example, example.label or ()))}
-    value["label"] = in_words(example, example.label) or NOTHING
+    value["label"] = label_in_words(example, example.label) or NOTHING
     if isinstance(example.label, int):
         return value | {"choices": list(example.texts[1:])}
     return value | {"pair": "".join(example.texts[1:])[:LONGEST_SHOWN]}
-
-
-def in_words(example: Example, label: Any) -> str:
-    """A label of an example, its own or a predicted one, as a person reads it; "" for none."""
-    if example.words is not None:
-        return "; ".join(f"{kind}: {' '.join(example.words[a:b])}" for kind, a, b in entities(label))
-    match label:
-        case int():
-            return example.texts[1 + label]
-        case tuple():
-            return " / ".join(dict.fromkeys(text for text, _ in label))
-        case float():
-            return f"{label:.2f}".rstrip("0").rstrip(".")
-    return str(label)
 
 
 def tried_value(asked: PageRequest) -> dict[str, Any]:
@@ -173,7 +159,7 @@ def prediction_value(example: Example, found: Prediction, labels: Sequence[str])
     names = example.texts[1:] if isinstance(found.label, int) else labels
     likeliest = sorted(zip(names, found.probabilities), key=lambda each: -each[1])[:MOST_BARS]
     bars = [[name, round(probability, 6)] for name, probability in likeliest]
-    return {"guess": in_words(example, found.label), "bars": bars}
+    return {"guess": label_in_words(example, found.label), "bars": bars}
 
 
 def cut(text: str, marks: Sequence[Span]) -> Pieces:

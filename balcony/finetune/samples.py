@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from balcony.finetune.answers import in_words, labelled
+from balcony.finetune.answers import labelled
 from balcony.parts.verdicts import MOST_JUDGED
 from bert_core.config import FinetuningData
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskData
+from bert_core.tasks.prediction import label_in_words
 from bert_core.tasks.task import Example, Layout, Row
 
 SAMPLES = 3
@@ -17,7 +18,7 @@ def samples(examples: Sequence[Example]) -> list[Example]:
     """Three examples of a task, with different labels where it has them."""
     first: dict[str, Example] = {}
     for example in examples[:MOST_JUDGED]:
-        first.setdefault(in_words(example, example.label), example)
+        first.setdefault(label_in_words(example, example.label), example)
     chosen = [first[label] for label in sorted(first, key=lambda label: not label)]  # entities and answers first
     chosen += [example for example in examples[: 2 * SAMPLES] if example not in chosen]
     return chosen[:SAMPLES]
@@ -54,4 +55,4 @@ def read_at(example: Example, row: Row) -> list[tuple[int, str]]:
         return [(start, "start"), (end, "end")]
     if row.positions is not None and row.words is not None:
         return [(int(at), example.label[word]) for at, word in zip(row.positions, row.words)]
-    return [(example.label if isinstance(example.label, int) else 0, in_words(example, example.label))]
+    return [(example.label if isinstance(example.label, int) else 0, label_in_words(example, example.label))]

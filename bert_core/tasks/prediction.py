@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from bert_core.tasks.examples import TASKS, TaskBatches, TaskData, learned_colum
 from bert_core.tasks.tables import NUMBERS_OF_TEXTS
 from bert_core.tasks.task import BertForTask, Example, Layout, Metrics, Prediction, Row, Task, TaskBatch, names_of
 from bert_core.tasks.texts import confusion
-from bert_core.tasks.token_classification import divided
+from bert_core.tasks.token_classification import divided, entities
 
 _PREDICTED_TOGETHER = 64  # examples
 
@@ -195,6 +196,20 @@ def verdict(batches: TaskBatches, loss: float) -> tuple[Metrics, list[str]]:
     if loss > chance:
         said.append(f"The loss there, {loss:.3f}, is above {chance:.3f}, that of an answer that ignores the text.")
     return always, said
+
+
+def label_in_words(example: Example, label: Any) -> str:
+    """A label of an example, its own or a predicted one, as a person reads it; "" for none."""
+    if example.words is not None:
+        return "; ".join(f"{kind}: {' '.join(example.words[a:b])}" for kind, a, b in entities(label))
+    match label:
+        case int():
+            return example.texts[1 + label]
+        case tuple():
+            return " / ".join(dict.fromkeys(text for text, _ in label))
+        case float():
+            return f"{label:.2f}".rstrip("0").rstrip(".")
+    return str(label)
 
 
 def in_words(measures: Metrics) -> str:
