@@ -71,6 +71,8 @@ def build(
     and the tab of a class."""
     answers = answers or Answers(open_workspaces(service))
     with gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
+        demo.queue(api_open=False, max_size=MOST_QUEUED)  # first: Gradio makes its routes anew, for all that is there
+        poll_seldom(demo)
         shown = [importlib.import_module(f"balcony.{folder}.tab").TAB for folder in (*TABS, *[CLASS][:is_class])]
         page = open_page(demo, answers, shown)
         lesson_bar(page, lesson)
@@ -78,8 +80,6 @@ def build(
             view("classroom/bar", elem_id="class-bar")
         page.lay_out()
         endpoints(demo, answers.workspaces)
-        demo.queue(api_open=False, max_size=MOST_QUEUED)
-        poll_seldom(demo)
     return demo
 
 
