@@ -88,14 +88,11 @@ export function popover(name, attributes, ...content) {
   return el("div", opener, panel);
 }
 
-/**
- * A button that asks before it acts. @param {Child} name @param {Attributes} attributes of the button, with an id
- * @param {Child} ask @param {() => void} press @param {...HTMLButtonElement} others other ways to act
- */
-export function asksFirst(name, attributes, ask, press, ...others) {
+/** A button that asks before it acts. @param {Child} name @param {Attributes} attributes of the button, with an id @param {Child} ask @param {() => void} press */
+export function asksFirst(name, attributes, ask, press) {
   const sure = button(name, press, { id: `${attributes.id}-sure` }),
     cancel = button("Cancel", () => {});
-  return popover(name, attributes, el("p", ask), el("div.b-tools", others, sure, cancel));
+  return popover(name, attributes, el("p", ask), el("div.b-tools", sure, cancel));
 }
 
 /**

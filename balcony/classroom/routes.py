@@ -76,7 +76,7 @@ class Actions:
             shared = dict(self._shared)
             on_board = self.classroom.follow({key: each.described() for key, each in shared.items() if each.has_news()})
             for visitor, each in shared.items():
-                is_here = visitor in on_board and each.is_listed() and self.workspaces.peek([visitor])
+                is_here = visitor in on_board and each.is_listed() and self.workspaces.has(visitor)
                 if not is_here and self._shared.get(visitor) is each:  # else its run would be kept in memory
                     del self._shared[visitor]
         finally:

@@ -4,13 +4,14 @@
 import { progress } from "../controls.js";
 import { el, fill, withTerms } from "../parts/elements.js";
 import { announce, polling } from "../frame/page.js";
-import { hasEnded } from "./runs.js";
 import { question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 
 /** Why no news come where the server answers otherwise. */
 const BLOCKED =
   "Something between this page and the server blocks /balcony/ask, such as an extension of the browser. Allow it to see the numbers; the run continues.";
+const ALONE =
+  "If the server is still there, the run continues without this page; on a server for many, it pauses after 10 minutes.";
 const HIDDEN_MS = 60000; // a hidden page only renews the lease
 const RETRY_MS = 2000;
 const FIRST = [0, -1, 0]; // the cursors of a new page; later ones come with each answer
@@ -96,7 +97,7 @@ export class LiveRun {
     const health = await fetch("health", { cache: "no-store" })
       .then((answer) => answer.json())
       .catch(() => null);
-    if (!health) this.board.say("Connection lost", `Trying again. ${this.options.alone}`);
+    if (!health) this.board.say("Connection lost", `Trying again. ${ALONE}`);
     else this.board.say("No news of the run", health.error ?? BLOCKED);
   }
 
@@ -114,6 +115,5 @@ export class LiveRun {
     if (status === this.status) return;
     this.status = status;
     announce("status", null);
-    if (hasEnded(status)) announce("ended", null);
   }
 }

@@ -141,7 +141,7 @@ class FinetuneTab:
                 curves = {"series": ["loss", "measure"], "id": "task-curves"}
                 self.monitor = view(
                     "finetune/run",
-                    options=curves | {"alone": self.workspaces.alone, "windows": windows},
+                    options=curves | {"windows": windows},
                     elem_id="fine-tune",
                 )
                 self.form.columns.render()

@@ -47,7 +47,6 @@ class Answers:
         self._functions[name] = function, named
 
     def __iter__(self) -> Iterator[str]:
-        """The names."""
         return iter(self._functions)
 
     def route(self) -> Route:
@@ -71,7 +70,6 @@ class Answers:
         return StreamingResponse(self._lines(asked, asks), headers=headers, media_type="application/x-ndjson")
 
     def asked(self, token: Any, question: object) -> PageRequest:
-        """The question of the visitor with a token."""
         return PageRequest(self.workspaces, self.workspaces.lookup(token) or Workspace(""), question)
 
     async def _lines(self, asked: PageRequest, asks: Sequence[tuple[Any, list[Any]]]) -> AsyncIterator[bytes]:

@@ -17,21 +17,16 @@
  * @property {{text: string}} refused why a form cannot be trained or a press was refused, "" where a form can be
  * @property {{kind: string}} kind a person says of what kind the text of the form is
  * @property {null} elsewhere a run was started or stopped by another part of the page
- * @property {any} lesson a lesson that the teacher of a class made is opened, `at` a step
- * @property {null} step a step of a lesson is shown, or none
- * @property {{step: string, choice: number}} answered a person has answered a step of a lesson
  * @property {null} class a class has changed
  * @property {null} limits a teacher has changed the limits of runs
  * @property {Record<string, string>} fill a seed, a learning rate or a text is to be put into the form of the Train tab
  * @property {{run: string, steps: number[], points: (number | null)[][]}} snapshots a run has new snapshots, or points of its curves
  * @property {{tab: string, model: string, steps: number[]}} right at these steps of a run a word that the tab shows is first right
  * @property {null} status the run of the page has another status
- * @property {null} ended the run of the page has ended
  * @property {{run: string, step: number | null, text: string, hasMore: boolean}} verdict the exam of a run at a step, null for the newest, and whether more steps may help
  * @property {null} news the server has told of the run of the page
  * @property {null} runs the page shows another run, or its status changed
  * @property {null} renamed a run or a model has another name
- * @property {null} language the page is about to be shown in another language
  */
 
 export const RETRY_MS = 2000; // after a poll that failed

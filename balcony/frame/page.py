@@ -13,7 +13,7 @@ from balcony.frame.answers import Answers
 from balcony.frame.masking import words_value
 from balcony.frame.page_request import PageRequest, corpus_of
 from balcony.frame.question import Values
-from balcony.frame.shown_model import choices, comparisons, first_pair, repeated_run, shown_model
+from balcony.frame.shown_model import choices, comparisons, repeated_run, shown_model
 from balcony.frame.tab import Tab
 from balcony.gradio_gaps import OPEN_TAB
 from balcony.handlers import MALFORMED, QUIET, cached_file, on_error
@@ -75,11 +75,9 @@ class Page:
 
     @property
     def inputs(self) -> set[Any]:
-        """What `asked` needs."""
         return {self.visitor, self.bar}
 
     def asked(self, values: Values) -> PageRequest:
-        """The visitor's question."""
         return self.answers.asked(values[self.visitor], values[self.bar])
 
     def answer(
@@ -148,7 +146,6 @@ def _sentence_bar(tabs: Sequence[Tab], declared: dict[str, dict[str, Any]]) -> g
 
 
 def models(asked: PageRequest) -> dict[str, Any]:
-    """The models to choose, and those to compare with."""
     workspaces, space = asked.workspaces, asked.space
     return {
         "models": choices(workspaces, space),
@@ -177,9 +174,11 @@ def news(asked: PageRequest, run_id: str, more: bool, cursors: list) -> dict[str
 
 
 def sentences(asked: PageRequest, key: str) -> dict[str, Any]:
-    """The first sentences of a model's text."""
+    """Two neighbours from the start of a model's text, or its only sentence, and its first sentences."""
     corpus = corpus_of(asked.space, key)
-    return {"first": first_pair(corpus), "all": [*itertools.islice(dict.fromkeys(corpus.sentences), MOST_CHOICES)]}
+    pairs = (pair for document in corpus.documents for pair in itertools.pairwise(document))
+    first = next(pairs, (corpus.sentences[0], ""))
+    return {"first": first, "all": [*itertools.islice(dict.fromkeys(corpus.sentences), MOST_CHOICES)]}
 
 
 def words(asked: PageRequest, before: dict | None) -> dict[str, Any]:

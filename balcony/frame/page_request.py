@@ -84,7 +84,6 @@ class PageRequest:
 
     @property
     def corpus(self) -> Corpus:
-        """The text of the shown model, see `corpus_of`."""
         return corpus_of(self.space, self.question.model)
 
     @property

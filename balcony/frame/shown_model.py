@@ -1,6 +1,5 @@
 """The model that the page shows: its name, its steps, the models to choose from, and how a link describes it."""
 
-import itertools
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -9,7 +8,6 @@ from balcony.server.news import series_of, thin
 from balcony.server.workspace import Model, Workspace, is_finetuning
 from balcony.server.workspaces import Workspaces
 from bert_core.config import LOCAL, MAX_SEED
-from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError
 from bert_core.runs.job import check_steps
 from bert_core.runs.recipe import Recipe, recipe_named, recipe_names
@@ -60,7 +58,7 @@ def shown_model(workspaces: Workspaces, space: Workspace, key: str, step: int | 
     if run is None:
         model = workspaces.model(space, key)
         is_own = key in space.models
-        missing = f"It came from a file, the Hub or a kept step, which a link does not carry: {model.title}."
+        missing = f"It came from a file or the Hub, which a link does not carry: {model.title}."
         shown = {"key": key or workspaces.shipped_names[0], "name": plain(model.title), "detail": model.detail}
         recipe = {"missing": missing} if is_own else None
         return {**shown, "own": is_own, "run": None, "steps": [], "at": None, "recipe": recipe}
@@ -80,12 +78,6 @@ def shown_model(workspaces: Workspaces, space: Workspace, key: str, step: int | 
         "active": is_active,
         "recipe": description(run),
     }
-
-
-def first_pair(corpus: Corpus) -> tuple[str, str]:
-    """Two neighbours from the start of a text, or its only sentence."""
-    pairs = (pair for document in corpus.documents for pair in itertools.pairwise(document))
-    return next(pairs, (corpus.sentences[0], ""))
 
 
 def description(run: Run) -> dict[str, Any]:

@@ -105,7 +105,7 @@ class Teaching:
 
     def _train(self, asked: PageRequest, start: Checkpoint, recipe: Recipe, text: Corpus) -> Checkpoint:
         workspaces, space = asked.workspaces, asked.space
-        if self._is_stopped or not workspaces.peek([digest(space.token)]):
+        if self._is_stopped or not workspaces.has(digest(space.token)):
             raise _StoppedError
         self._run = run = workspaces.start(space, recipe, text, recipe.seed, start=start, listed=False)
         if self._is_stopped:  # in between

@@ -128,7 +128,7 @@ class KeptRuns:
                 _replace(folder / _TEXT, _SOURCE.dump_json(run.training.job.source))
             run.save(folder)
             listed = {"variant": space.entries[run.id].variant, "name": name, "reason": run.reason if is_ended else ""}
-            replace_file(folder / _LISTED, listed)
+            _replace(folder / _LISTED, json.dumps(listed).encode())
         except (BertCoreError, OSError, LookupError) as error:  # what was saved before stays
             _log.warning("a run was not saved in %s: %s", folder, one_line(error))
 
@@ -140,12 +140,8 @@ def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
-def replace_file(path: Path, content: Any) -> None:
-    """Write JSON into a file that nobody else can read and that is never half written."""
-    _replace(path, json.dumps(content).encode())
-
-
 def _replace(path: Path, content: bytes) -> None:
+    """Write a file that nobody else can read and that is never half written."""
     new = path.with_suffix(".new")
     new.touch(mode=0o600)
     new.write_bytes(content)

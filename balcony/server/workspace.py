@@ -41,14 +41,6 @@ def is_finetuning(run: Run) -> bool:
     return isinstance(run.recipe, FinetuningRecipe)
 
 
-def own_text_of(run: Run) -> str:
-    """The name of the file with a person's own text or examples that a run learns from; "" for another run."""
-    recipe = run.recipe
-    is_own = not recipe.files if isinstance(recipe, FinetuningRecipe) else recipe.corpus.file is None
-    title = recipe.title.removesuffix(".txt")
-    return title if is_own and title != PASTED_TEXT else ""
-
-
 @dataclass(eq=False)
 class Model:
     """A model that the probing tabs can use."""
@@ -75,7 +67,7 @@ class Entry:
 
 @dataclass(eq=False)
 class Workspace:
-    """What one visitor has: runs by id, and loaded or kept models by key. Other threads iterate over these mappings, so
+    """What one visitor has: runs by id, and opened models by key. Other threads iterate over these mappings, so
     a change puts another one in the place of one of them.
 
     token: "" until the visitor of a run that was kept on the disk comes back. caller: address of the program whose
@@ -122,7 +114,6 @@ class Workspace:
 
     @property
     def used(self) -> int:
-        """The bytes that its runs and models take."""
         return memory.used_by(self)
 
     def run(self, run_id: str) -> Run:
@@ -133,15 +124,16 @@ class Workspace:
             raise RunError(NOT_YOURS) from None
 
     def title(self, key: str) -> str:
-        """What the page calls a run or a loaded or kept model, with the words marked that a person wrote: the name that
+        """What the page calls a run or an opened model, with the words marked that a person wrote: the name that
         the person gave, or a run's number and its recipe or text. RunError for another visitor's."""
         if name := self.names.get(key):
             return own(name)
         if model := self.models.get(key):
             return own(model.title)
         run = self.run(key)
-        title = run.recipe.title.removesuffix(".txt")
-        return f"Run {self.entries[key].number} · {own(title) if own_text_of(run) else title}"
+        recipe, title = run.recipe, run.recipe.title.removesuffix(".txt")
+        is_own = not recipe.files if is_finetuning(run) else recipe.corpus.file is None
+        return f"Run {self.entries[key].number} · {own(title) if is_own and title != PASTED_TEXT else title}"
 
     def rename(self, key: str, name: str) -> None:
         """Give a run or a model another name, "" for its first one. RunError for another visitor's."""
@@ -152,7 +144,6 @@ class Workspace:
 
     @property
     def all_runs(self) -> list[Run]:
-        """The listed runs and the others."""
         return [*self.runs.values(), *self.unlisted]
 
     @property
@@ -178,7 +169,6 @@ class Workspace:
         return next(active, None) or next(reversed(ended), None)
 
     def stop(self) -> None:
-        """Stop the active run and those that wait for it."""
         for run in reversed(self.all_runs):
             if run.status in ACTIVE:
                 run.stop(wait=False)
@@ -231,7 +221,7 @@ class Workspace:
             self._built = {key: built for key, built in self._built.items() if key[0] != run.id}
 
     def add_model(self, model: Model) -> str:
-        """Keep a loaded or saved model and return its key; RunError when it exceeds the limit."""
+        """Keep an opened model and return its key; RunError when it exceeds the limit."""
         memory.check_model(self, model.nbytes)
         key = secrets.token_hex(8)
         with self._changing:
@@ -240,7 +230,6 @@ class Workspace:
         return key
 
     def remove_model(self, key: str) -> None:
-        """Forget a loaded or kept model."""
         with self._changing:
             self.models = _without(self.models, key)
 

@@ -4,11 +4,10 @@ Every request renews the lease; closing or reloading a page ends nothing. The ru
 paused and later freed, and the workspace is dropped.
 """
 
-import logging
 import math
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +38,6 @@ KEPT = (
     "are lost."
 )
 LATER = " The same happens 3 hours after your last visit."  # FREE_AFTER * LEASE_SECONDS
-ALONE = "If the server is still there, the run continues without this page."
-ALONE_WITH_A_LEASE = (
-    "If the server is still there, the run continues without this page for 10 minutes, and then it pauses."
-)
-
-_log = logging.getLogger(__name__)
 
 
 class Workspaces:
@@ -82,11 +75,6 @@ class Workspaces:
         """What a visitor loses by a restart, for the page."""
         return (KEPT if self.kept else LOST) + LATER * self.is_shared
 
-    @property
-    def alone(self) -> str:
-        """What becomes of a run whose page cannot reach the server."""
-        return ALONE_WITH_A_LEASE if self.is_shared else ALONE
-
     def enter(self, token: str | None) -> Workspace:
         """The workspace of a token, or a new one with a new token: a client never chooses its token."""
         return self.lookup(token) or self._add(Workspace(secrets.token_hex(16)))
@@ -99,7 +87,7 @@ class Workspaces:
 
     def start(self, space: Workspace, recipe: Recipe, corpus: Source = None, seed: int = 0, **options: Any) -> Run:
         """Start a visitor's run, queued after the active ones. options: as for `TrainingService.start`, "variant", the
-        title of its variant in an experiment, and "listed" as for `finetune`. RunError when too many visitors train
+        title of its variant in an experiment, and "listed", see `_begin`. RunError when too many visitors train
         already."""
         return self._begin(space, self.service.start, recipe, corpus, seed, **options)
 
@@ -122,9 +110,7 @@ class Workspaces:
     def finetune(
         self, space: Workspace, recipe: FinetuningRecipe, start: Checkpoint, parts: TaskParts, *, listed: bool = True
     ) -> Run:
-        """Start a visitor's run that fine-tunes the model `start`, queued after the active ones. Errors as for `start`.
-
-        listed: whether it is among the visitor's runs, or only for the caller, who removes it from `unlisted`."""
+        """Start a visitor's run that fine-tunes the model `start`. listed: see `_begin`. Errors as for `start`."""
         return self._begin(space, self.service.finetune, recipe, start, parts, listed=listed)
 
     def repeat(self, space: Workspace, run: Run) -> Run:
@@ -204,7 +190,7 @@ class Workspaces:
             return Model(name, "comes with Balcony", self._shipped[name])
 
     def model(self, space: Workspace, key: str = "", step: int | None = None) -> Model:
-        """A model of the visitor: a run at a step, None for its newest, a kept model, or a shipped one, "" for the
+        """A model of the visitor: a run at a step, None for its newest, an opened model, or a shipped one, "" for the
         first. RunError for another visitor's, and before a run has a model."""
         if not key or key in self._load_shipped:
             return self.shipped(key)
@@ -234,11 +220,11 @@ class Workspaces:
         """Save the runs of all pages in a folder from now on; a visitor who comes back has those that are there."""
         self.kept = KeptRuns(folder, self._of_pages)
 
-    def readmit(self, visitor: str) -> Workspace:
+    def _readmit(self, visitor: str) -> Workspace:
         """The workspace of a visitor from before a restart, by the digest of the token, which is theirs again."""
         with self._loading:  # two requests that come at once are of one visitor
-            if found := self.peek([visitor]):
-                return found[0]
+            if found := self._spaces.get(visitor):
+                return found
             space = Workspace("", last_seen=self.service.now())
             if self.kept:
                 self.kept.list_again(visitor, space, self.service)
@@ -246,10 +232,9 @@ class Workspaces:
                 self._spaces[visitor] = space
             return space
 
-    def peek(self, visitors: Iterable[str]) -> list[Workspace]:
-        """The workspaces of visitors, by the digests of their tokens, which renews no lease."""
-        with self._lock:
-            return [self._spaces[visitor] for visitor in visitors if visitor in self._spaces]
+    def has(self, visitor: str) -> bool:
+        """Whether there is a visitor, by the digest of the token; it renews no lease."""
+        return visitor in self._spaces
 
     def _of_pages(self) -> dict[str, Workspace]:
         with self._lock:
@@ -264,7 +249,7 @@ class Workspaces:
             if (space := self._spaces.pop(key, None)) is not None:
                 self._spaces[key] = space
         if space is None and self.kept and self.kept.has(key):
-            space = self.readmit(key)
+            space = self._readmit(key)
         if space is not None:
             space.token = token
             space.touch(self.service.now())

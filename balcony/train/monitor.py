@@ -57,7 +57,7 @@ def run_monitor(page: Page) -> gr.HTML:
         "train/monitor",
         events=("status", "elsewhere", "limits", "fill", "longer"),
         options={"series": SERIES}
-        | {"alone": workspaces.alone, "losses": workspaces.losses, "story": [[name, text] for _, text, name in story]}
+        | {"losses": workspaces.losses, "story": [[name, text] for _, text, name in story]}
         | {"example": json.loads((ASSETS / "example-curve.json").read_text(encoding="utf-8"))},
         elem_id="run-monitor",
     )
