@@ -24,7 +24,6 @@ from bert_core.runs.run import ENDED, Run
 from bert_core.runs.train import Training, measured, prepare
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
 from bert_core.storage.tokenizer_file import TOKENIZER_CONFIG, read_tokenizer
-from bert_core.storage.untrusted import read_limited
 from bert_core.storage.weights import TASK_HEADS
 from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.task import Example
@@ -81,7 +80,7 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
 def load_tokenizer(path: Path, settings: object = None, limits: Limits = LOCAL, **options: Any) -> Tokenizer:
     """Read a tokenizer.json or a vocab.txt. settings: in tokenizer_config.json."""
     beside = json.dumps(settings or {}).encode()
-    return read_tokenizer({path.name: read_limited(path), TOKENIZER_CONFIG: beside}, None, limits, **options)
+    return read_tokenizer({path.name: path.read_bytes(), TOKENIZER_CONFIG: beside}, None, limits, **options)
 
 
 def change_state(folder: Path, change: Callable[[dict[str, torch.Tensor], dict[str, Any]], object]) -> None:
@@ -150,7 +149,7 @@ def with_head(checkpoint: Checkpoint, head: TaskHead, weight: torch.Tensor, bias
     head.add_to(model)
     layer, _ = TASK_HEADS[head.architecture]
     model.load_state_dict({f"{layer}.weight": weight, f"{layer}.bias": bias}, strict=False, assign=True)
-    return dataclasses.replace(checkpoint, model=model, head=head)
+    return dataclasses.replace(checkpoint, module=model, head=head)
 
 
 def numbers_of(model, batch, mask_token_id=None):

@@ -212,7 +212,8 @@ def open_files(paths: list[Path], limits: Limits = LOCAL) -> Checkpoint:
             )
         checkpoint = load_checkpoint(folder, limits=limits)
         return dataclasses.replace(
-            checkpoint, name=name_in_files(checkpoint, parse_json(read_limited(folder / CONFIG, limits), CONFIG))
+            checkpoint,
+            name=name_in_files(checkpoint, parse_json(read_limited(folder / CONFIG, limits.upload_bytes), CONFIG)),
         )
 
 

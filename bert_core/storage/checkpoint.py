@@ -27,7 +27,7 @@ from bert_core.device import choose_device
 from bert_core.errors import CheckpointError, ConfigError, ignore
 from bert_core.model import BertForPreTraining, Watch, draw
 from bert_core.storage.tokenizer_file import TOKENIZER, TOKENIZER_CONFIG, TOKENIZER_FILES, VOCABULARY, read_tokenizer
-from bert_core.storage.untrusted import Json, parse_fields, parse_json, read_limited
+from bert_core.storage.untrusted import MAX_JSON_BYTES, Json, parse_fields, parse_json, read_limited
 from bert_core.storage.weights import (
     CONFIG,
     PARTS,
@@ -121,7 +121,7 @@ class Checkpoint:
     pre-training heads. watch: what every probe lets its passes go through, see `BertModel.forward`; no file has it.
     random_weights: whether all are; then nothing is missing."""
 
-    model: BertForPreTraining  # while somebody trains it, a copy in eval mode with its weights, see `_in_eval_mode`
+    module: BertForPreTraining  # in any mode
     tokenizer: Tokenizer
     name: str = "model"
     notes: tuple[str, ...] = ()
@@ -136,8 +136,15 @@ class Checkpoint:
         return f"<Checkpoint {self.name}: {kind}, {self.config.in_words}, {self.config.parameter_count():,} parameters>"
 
     @property
+    def model(self) -> BertForPreTraining:
+        """In eval mode: of a module in training, other ones with its weights, so that whoever trains it goes on."""
+        if not any(each.training for each in self.module.modules()):
+            return self.module
+        return copy.deepcopy(self.module, {id(each): each for each in self.module.parameters()}).eval()
+
+    @property
     def config(self) -> BertConfig:
-        return vars(self)["model"].config  # in any mode; asked much more often than the model
+        return self.module.config
 
     @property
     def tensors(self) -> dict[str, Tensor]:
@@ -150,20 +157,7 @@ class Checkpoint:
         there = torch.device(choose_device(device))
         if self.model.device == there:
             return self
-        return dataclasses.replace(self, model=copy.deepcopy(self.model).to(there))
-
-
-def _in_eval_mode(checkpoint: Checkpoint) -> BertForPreTraining:
-    """Its model; of one in training, other modules with the same weights, so that whoever trains it goes on."""
-    model: BertForPreTraining = vars(checkpoint)["model"]
-    if not any(module.training for module in model.modules()):
-        return model
-    return copy.deepcopy(model, {id(parameter): parameter for parameter in model.parameters()}).eval()
-
-
-Checkpoint.model = property(  # type: ignore[assignment]
-    _in_eval_mode, lambda checkpoint, model: vars(checkpoint).update(model=model)
-)
+        return dataclasses.replace(self, module=copy.deepcopy(self.model).to(there))
 
 
 # --- Writing ---------------------------------------------------------------------------------------------------------
@@ -289,7 +283,7 @@ def load_checkpoint(
 
     def read() -> dict[str, bytes]:
         names = [name for name in SMALL_FILES if name == CONFIG or (path / name).exists()]
-        return {name: read_limited(path / name, limits) for name in names}
+        return {name: read_limited(path / name, min(MAX_JSON_BYTES, limits.upload_bytes)) for name in names}
 
     while True:
         files, stored = read(), None if random_weights else open_weights(path, limits)

@@ -1,14 +1,11 @@
 """Reads untrusted files: with a size limit, as JSON, never as a pickle."""
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
-from bert_core.config import LOCAL, Limits
 from bert_core.errors import CheckpointError, megabytes, quoted
 
 Json = dict[str, Any]  # an object in a JSON file
@@ -18,26 +15,16 @@ MAX_JSON_BYTES = 32 * 2**20  # a tokenizer.json of 250,000 tokens has about 10 M
 _MOST_PARTS = 1_000_000  # each takes 30 times its bytes; SQuAD has half a million
 
 
-@contextlib.contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """A file to read. Raises CheckpointError if there is no regular one, and instead of an OSError of the block."""
+def read_limited(path: Path, most: int) -> bytes:
+    """The content of a file of at most so many bytes. Raises CheckpointError for a larger one, or none."""
     try:
         if not path.is_file():
             raise CheckpointError(f"{path.name} is missing; a model folder needs it.")
-        with path.open("rb") as file:
-            yield file
+        if path.stat().st_size > most:
+            raise CheckpointError(f"{path.name} is larger than the limit of {megabytes(most)}; choose a BERT model.")
+        return path.read_bytes()
     except OSError as error:
         raise CheckpointError(f"{path.name} cannot be read ({error.strerror}); check the folder.") from None
-
-
-def read_limited(path: Path, limits: Limits = LOCAL) -> bytes:
-    """The content of a file that is no larger than JSON may be. Raises CheckpointError."""
-    limit = min(MAX_JSON_BYTES, limits.upload_bytes)
-    with opened(path) as file:
-        data = file.read(limit + 1)
-    if len(data) > limit:
-        raise CheckpointError(f"{path.name} is larger than the limit of {megabytes(limit)}; choose a BERT model.")
-    return data
 
 
 def parse_json(data: bytes, name: str) -> Json:

@@ -2,7 +2,6 @@
 
 import fnmatch
 import math
-import os
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from bert_core.config import Limits
 from bert_core.errors import CheckpointError, first_three, megabytes, quoted
-from bert_core.storage.untrusted import opened
+from bert_core.storage.untrusted import read_limited
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -54,15 +53,10 @@ Shapes = Mapping[str, tuple[int, ...]]
 def open_tensors(path: Path, max_bytes: int) -> dict[str, Tensor]:
     """All tensors of a safetensors file by name, from one reading of it, because another save may replace it. Raises
     CheckpointError if it is damaged or too large."""
-    with opened(path) as file:
-        if int.from_bytes(file.read(8), "little") > MAX_HEADER_BYTES:  # the library needs seconds for megabytes
-            most = megabytes(MAX_HEADER_BYTES)
-            raise CheckpointError(f"{path.name} is not a safetensors file, or its header has more than {most}.")
-        if (size := file.seek(0, os.SEEK_END)) > max_bytes:
-            most = megabytes(max_bytes)
-            raise CheckpointError(f"{path.name} has {megabytes(size)}; the limit is {most}. Use a smaller one.")
-        file.seek(0)
-        data = file.read()
+    data = read_limited(path, max_bytes)
+    if int.from_bytes(data[:8], "little") > MAX_HEADER_BYTES:  # the library needs seconds for megabytes
+        most = megabytes(MAX_HEADER_BYTES)
+        raise CheckpointError(f"{path.name} is not a safetensors file, or its header has more than {most}.")
     try:
         return load(data)
     except (SafetensorError, KeyError) as error:

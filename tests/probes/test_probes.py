@@ -307,7 +307,7 @@ def there(tiny_checkpoint):
     model = copy.deepcopy(tiny_checkpoint.model)
     there = {name: each.data.as_subclass(OnDevice) for name, each in model.named_parameters()}
     model.requires_grad_(False).load_state_dict(there, assign=True)
-    return dataclasses.replace(tiny_checkpoint, model=model)
+    return dataclasses.replace(tiny_checkpoint, module=model)
 
 
 def test_no_probe_asks_a_device_without_float64_for_it(there, tiny_checkpoint):

@@ -108,7 +108,7 @@ def test_a_task_is_learned_bit_for_bit_and_answered_as_on_the_cpu(device, kind, 
     assert [(row.loss, row.grad_norm) for row in first.history] == [(row.loss, row.grad_norm) for row in again.history]
     assert first.evaluations == again.evaluations
     there = first.checkpoint
-    here = dataclasses.replace(there, model=copy.deepcopy(there.model).cpu())
+    here = dataclasses.replace(there, module=copy.deepcopy(there.model).cpu())
     assert there.model.device.type == device
     examples = list(labelled(kind, 2).examples)
     (found, words), (wanted, same_words) = (numbers_and_words(predict(each, examples)) for each in (there, here))

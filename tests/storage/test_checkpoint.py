@@ -749,7 +749,7 @@ def stop_everywhere(folder: Path, work, stop, prepare, check) -> int:
 
 def changed(checkpoint: Checkpoint) -> Checkpoint:
     """The same model after more training."""
-    return dataclasses.replace(checkpoint, model=make_model(checkpoint.config, seed=1))
+    return dataclasses.replace(checkpoint, module=make_model(checkpoint.config, seed=1))
 
 
 def which(folder: Path, *known: Checkpoint) -> int:
@@ -939,7 +939,7 @@ def dropping(config: BertConfig) -> BertForPreTraining:
 
 def test_a_checkpoint_is_asked_in_eval_mode_whatever_its_model_is_used_for(tiny_checkpoint):
     model = dropping(tiny_checkpoint.config)
-    checkpoint = dataclasses.replace(tiny_checkpoint, model=model)
+    checkpoint = dataclasses.replace(tiny_checkpoint, module=model)
     text = "hello romeo my name is juliet"
 
     def asked() -> torch.Tensor:

@@ -132,7 +132,7 @@ def test_a_model_has_as_many_labels_as_transformers_finds(cls, settings, write):
         ({"problem_type": "multi_label_classification"}, "problem_type 'multi_label_classification', which cannot be"),
         ({"num_labels": "3"}, "num_labels '3'"),
         ({"num_labels": 10**9}, "less than or equal to 10000"),
-        ({"num_labels": 3}, r"classifier\.weight float32 \[2, 12\] instead of float32 \[3, 12\]"),
+        ({"num_labels": 3}, r"classifier\.weight is torch.float32 \[2, 12\] instead of float32 \[3, 12\]"),
         ({"id2label": {str(i): str(i) for i in range(10_001)}}, "at most 10000 items"),
         ({"id2label": 2}, "id2label 2"),
         ({"id2label": {"0": "a", "1": "a"}}, "a name for each of its 2 outputs"),

@@ -66,7 +66,7 @@ def test_a_pooler_at_its_limits_holds_no_task_back(tiny_checkpoint):
     model = copy.deepcopy(tiny_checkpoint.model)
     with torch.no_grad():
         model.bert.pooler["dense"].weight.mul_(1000)
-    checkpoint = dataclasses.replace(tiny_checkpoint, model=model)
+    checkpoint = dataclasses.replace(tiny_checkpoint, module=model)
     assert finetune(checkpoint, texts(), test=texts(seed=1), epochs=12, **FAST).test["accuracy"] >= 0.9
 
 

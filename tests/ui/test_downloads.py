@@ -31,7 +31,7 @@ def workspaces(service: TrainingService, tiny_checkpoint: Checkpoint) -> Workspa
 
 def test_a_file_has_the_numbers_of_both_models(workspaces: Workspaces, tiny_checkpoint, tiny_config) -> None:
     space = workspaces.enter(None)
-    own = dataclasses.replace(tiny_checkpoint, model=make_model(tiny_config, seed=1))
+    own = dataclasses.replace(tiny_checkpoint, module=make_model(tiny_config, seed=1))
     key = space.add_model(Model("=mine", "step 3", own))
 
     def file(kind: str, other: str) -> str:

@@ -60,7 +60,7 @@ def test_a_large_model_gets_a_small_window(tiny_checkpoint):
     config = BertConfig(vocab_size=30000, hidden_size=768, num_hidden_layers=12)
     with torch.device("meta"):
         base = BertForPreTraining(config)
-    assert pairs.window_size(dataclasses.replace(tiny_checkpoint, model=base)) == pairs.FEWEST
+    assert pairs.window_size(dataclasses.replace(tiny_checkpoint, module=base)) == pairs.FEWEST
 
 
 def rows_of(table):

@@ -438,7 +438,7 @@ def test_guesses_are_given_as_files(finished) -> None:
 
 
 def test_another_model_guesses_the_same_hidden_words(tiny_checkpoint: Checkpoint, tiny_config, pieces) -> None:
-    other = dataclasses.replace(tiny_checkpoint, model=make_model(tiny_config, seed=1))
+    other = dataclasses.replace(tiny_checkpoint, module=make_model(tiny_config, seed=1))
     asked = Question("how are you", "i am [MASK]", hidden=(1, 3))
     assert beside_value(tiny_checkpoint, other, asked)["masks"] == guesses_value(other, asked)["masks"]
     beside = beside_value(pieces, tiny_checkpoint, Question("say unkind", hidden=(1,)))
