@@ -31,13 +31,14 @@ Carry = tuple[tuple[str, str | None], str, int, int]  # what `carrying` takes: s
 
 
 class Passes(NamedTuple):
-    """The two texts, by the number of the word that differs; words: the other one, and this text's."""
+    """The two texts. place: number of the word that differs. words: the other one, and this text's. ends: the answers
+    that are compared, None for those that change most, and where."""
 
     place: int
     words: tuple[str, str]
     source: tuple[str, str | None]
     target: tuple[str, str | None]
-    mask: int
+    ends: dict[str, Any]
 
 
 def passes_of(checkpoint: Checkpoint, question: Question) -> Passes:
@@ -54,8 +55,9 @@ def passes_of(checkpoint: Checkpoint, question: Question) -> Passes:
 
     length, tried = len(encode_text(checkpoint, *masked.texts)), others[: 1 if question.swaps else None]
     fitting = (each for each in tried if len(encode_text(checkpoint, *with_other(each))) == length)
-    other = next(fitting, (others or [""])[0])
-    return Passes(chosen.place, (other, word.text), with_other(other), masked.texts, words[number].mask)
+    other, answers = next(fitting, (others or [""])[0]), question.answers or ()
+    ends = {"answers": answers[:2] if len(answers) > 1 else None, "mask": words[number].mask}
+    return Passes(chosen.place, (other, word.text), with_other(other), masked.texts, ends)
 
 
 def carry_of(checkpoint: Checkpoint, question: Question) -> Carry | None:
@@ -72,12 +74,6 @@ def less_of(checkpoint: Checkpoint, question: Question) -> tuple[tuple[Head, ...
     return tuple(question.heads_off(checkpoint)), tuple(part for part in question.zeroed if part in there)
 
 
-def ends_of(question: Question, passes: Passes) -> dict[str, Any]:
-    """The answers that are compared, None for those that change most, and where."""
-    answers = question.answers or ()
-    return {"answers": answers[:2] if len(answers) > 1 else None, "mask": passes.mask}
-
-
 def patch_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     """What the view shows: the words whose place others can take; once one is chosen, the two texts and answers; and
     the map, or under "refused" why there is none."""
@@ -92,14 +88,13 @@ def patch_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     checkpoint = without_heads(checkpoint, *less_of(checkpoint, question))
     with probe_lock:
         passes = passes_of(checkpoint, question)
-    ends = ends_of(question, passes)
-    value |= {"place": passes.place, "words": passes.words, "answers": ends["answers"] or ["", ""]}
+    value |= {"place": passes.place, "words": passes.words, "answers": passes.ends["answers"] or ["", ""]}
     value |= {"notes": unknown_note(checkpoint, *passes.words, *value["answers"])}
     if not passes.words[0]:
         return value | {"refused": NO_OTHER}
     try:
         with probe_lock:
-            found = patch_map(checkpoint, passes.source, passes.target, **ends)
+            found = patch_map(checkpoint, passes.source, passes.target, **passes.ends)
     except InputError as error:
         return value | {"refused": str(error)}
     value |= {"answers": found.words, "tokens": found.tokens, "both": found.answers.tolist()}
@@ -127,7 +122,7 @@ def patch_code(checkpoint: Checkpoint, question: Question) -> str:
     off, zeroed = less_of(checkpoint, question)
     with probe_lock:
         passes = passes_of(without_heads(checkpoint, off, zeroed), question)
-    ends = ", ".join(f"{name}={value}" for name, value in ends_of(question, passes).items())
+    ends = ", ".join(f"{name}={value}" for name, value in passes.ends.items())
     return python_code(
         checkpoint,
         f"found = patch_map(checkpoint, {passes.source}, {passes.target}, {ends})",

@@ -66,7 +66,7 @@ def explain(
     "rollout": attention multiplied through the layers, the row of the [MASK] (Abnar & Zuidema 2020).
     "integrated": integrated gradients (Sundararajan et al. 2017) of log p by the word vectors, on the way from the text
         with all N words hidden, in the middle of STEPS equal steps. Positions and segments stay.
-    "gradient": the gradient of log p by the word vectors, times these (Shrikumar et al. 2016).
+    "gradient": the gradient of log p by the word vectors, times these (Shrikumar et al. 2016), with its sign.
 
     "norms" and "rollout" are parts of 1, in which a head that is switched off has no weight; the others are in nats and
     may be negative. answer: the word that is explained, None for the likeliest token. mask and errors as for

@@ -85,8 +85,8 @@ def pair_matrix(checkpoint: Checkpoint, corpus: Corpus, *, limit: int = 32, star
 
 
 def window(corpus: Corpus, limit: int, start: int = 0) -> tuple[int, Corpus]:
-    """The number of the first sentence, from 0, and at most `limit` sentences of a corpus from `start` on; earlier
-    near the end of the text, so that the window is full. A labelled pair stays whole."""
+    """At most `limit` sentences of a corpus from number `start` on, or earlier so that they are as many, and the number
+    of the first. A labelled pair stays whole."""
     start = max(0, min(start, len(corpus.sentences) - limit))
     if corpus.labels is not None:
         start, limit = start // 2 * 2, limit // 2 * 2

@@ -248,14 +248,16 @@ def patch_map(
             f"{after:.2f} in the other; a fraction of less than {LEAST_DIFFERENCE} would be noise. Choose other words."
         )
     sources = [rows[0], *(_random_row(checkpoint, rows[1], seed) for seed in range(random_sentences))]
-    carried = [state for row in sources for state in _states(checkpoint, row).values()]
-    found = torch.empty(len(carried), 2)
+    every = [_states(checkpoint, row) for row in sources]
+    asked = [at for at in every[0] if at[:2] != ("state", L) or at[2] == position]  # others change no answer
+    carried, found = [states[at] for states in every for at in asked], torch.empty(len(every) * len(asked), 2)
     for group, inputs in batches(checkpoint, [rows[1]] * len(carried)):
         at_masks = torch.arange(len(group)) * T + position
         output = run(checkpoint, inputs, at_masks, _carried([carried[number] for number in group]))
         found[group] = log_probabilities(checkpoint, output.prediction_logits)[:, ids].cpu()
-    of_states, of_heads = found.view(len(sources), -1, 2).split([(L + 1) * T, L * H], 1)
-    states, heads = of_states.unflatten(1, (L + 1, T)), of_heads.unflatten(1, (L, H))
+    before_last, last, heads = found.view(len(every), -1, 2).split([L * T, 1, L * H], 1)
+    states, heads = own[1].repeat(len(every), L + 1, T, 1), heads.unflatten(1, (L, H))
+    states[:, :L], states[:, L, position] = before_last.unflatten(1, (L, T)), last[:, 0]
     back, back_of_heads = ((each[..., 0] - each[..., 1] - after) / (before - after) for each in (states, heads))
     return PatchMap(
         words=(words[0], words[1]),

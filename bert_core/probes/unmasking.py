@@ -49,9 +49,9 @@ def unmask(
 
     This is mask-predict (Ghazvininejad et al. 2019, section 3.2): round t of R leaves N * (R - t) // R hidden, and R is
     at most N. Special tokens and [UNK] are never written; a ## piece stands only behind another [MASK], so that given
-    words stay. Probabilities are a softmax over the whole vocabulary. temperature: 0 takes the likeliest token;
-    otherwise the softmax of the log-probabilities, divided by it, gives a draw (as in Wang & Cho 2019). seed: of the
-    draws. Raises InputError as `fill_mask` does and for settings out of range, ConfigError for such a seed."""
+    words stay. temperature: 0 takes the likeliest token; otherwise one is drawn by the softmax of the log-probabilities
+    divided by it (Wang & Cho 2019). seed: of the draws. Raises InputError as `fill_mask` does and for settings out of
+    range, ConfigError for such a seed."""
     encoding, masks = find_masks(checkpoint, text, text_pair)
     if rounds < 1 or not 0 <= temperature < float("inf"):
         raise InputError(f"{rounds} rounds at temperature {temperature}: ask for 1 or more, at 0 or above.")
