@@ -29,16 +29,15 @@ class Question:
     the hidden words, counted through both sentences; on the page None until it has chosen some. guess: a person's own
     guess. view: key of the closer view. mask: number of the mask that it shows. head: the one shown in detail.
     hide_special: leave out [CLS] and [SEP]. off: heads switched off. zeroed: other parts set to zero, (layer, index in
-    `bert_core.probes.stages.PARTS`). start: first sentence of the matrix. choices: of which one follows the sentence.
-    word, contexts: the word to follow and sentences with it, None for an example. level: None for the model's last.
-    pooling: "word", or how a vector of a whole sentence is made, see `sentence_vectors`. place: number of the word in
-    whose place other words stand in turn, None for an example; swaps, answers: these words, and those that are rated at
-    the shown mask. length: how many [MASK]s stand behind the first sentence where the model writes; rounds, temperature
-    (in tenths) and seed: see `unmask`. token: the position followed through the stages, None for that of the shown
-    mask; carried: what is carried into that pass from the one of the text with the first other word in that place,
-    (0, layer, token) for a state, with layer 0 for the embeddings, (1, layer, head) for the output of a head; row: of
-    the rows in which a fine-tuned model reads an example, the followed one. first: index of the first shown pair of a
-    batch.
+    `bert_core.probes.stages.PARTS`). choices: of which one follows the sentence. word, contexts: the word to follow and
+    sentences with it, None for an example. level: None for the model's last. pooling: "word", or how a vector of a
+    whole sentence is made, see `sentence_vectors`. place: number of the word in whose place other words stand in turn,
+    None for an example; swaps, answers: these words, and those that are rated at the shown mask. length: how many
+    [MASK]s stand behind the first sentence where the model writes; rounds, temperature (in tenths) and seed: see
+    `unmask`. token: the position followed through the stages, None for that of the shown mask; carried: what is carried
+    into that pass from the one of the text with the first other word in that place, (0, layer, token) for a state, with
+    layer 0 for the embeddings, (1, layer, head) for the output of a head; row: of the rows in which a fine-tuned model
+    reads an example, the followed one. first: index of the first shown pair of a batch.
 
     Only the page reads these. stage: the one shown step by step. heads: how the views of heads are drawn. lesson: name
     of the open one, "file" for one of a file. at: its step, from 0. recipe: how the shown run is trained again, or why
@@ -66,7 +65,6 @@ class Question:
     hide_special: bool = False
     off: tuple[Head, ...] = ()
     zeroed: tuple[Head, ...] = ()
-    start: int = 0
     choices: tuple[str, ...] | None = None
     word: str | None = None
     contexts: tuple[str, ...] | None = None

@@ -1,8 +1,8 @@
 // Every sentence of a text with every other: which follows which.
 
-import { el, fill, showError, tools } from "../parts/elements.js";
+import { el, fill, showError } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
-import { count, percent } from "../parts/numbers.js";
+import { percent } from "../parts/numbers.js";
 import { ask, onPart, question } from "../frame/question.js";
 
 /** @typedef {any} Matrix see `matrix_value` in balcony/next_sentence/pair_views.py */
@@ -37,20 +37,8 @@ export function view(root) {
   let value;
   const title = el("h3", { dir: "auto" }),
     notes = el("div.b-notes"),
-    extent = el("output"),
     map = heatMap();
-  const name = "Where the window of sentences begins",
-    onchange = () => ask({ start: Number(start.value) }),
-    start = el("input", { type: "range", min: 0, "aria-label": name, oninput: showExtent, onchange }),
-    moving = el("label", start, " ", extent),
-    panel = el("div.b-matrix", title, tools(moving), notes, map.element);
-  onPart(["text", "pair"], () => panel.isConnected && show());
-
-  function showExtent() {
-    const first = Number(start.value),
-      last = Math.min(value.total, first + value.size);
-    extent.textContent = `sentences ${first + 1} to ${last} of ${count(value.total)}`;
-  }
+  onPart(["text", "pair"], () => title.isConnected && show());
 
   function show() {
     const { sentences, numbers, probabilities, pair_labels: labels, labels: names } = value,
@@ -84,11 +72,7 @@ export function view(root) {
       notes,
       value.notes.map((sentence) => el("p", sentence)),
     );
-    start.max = `${Math.max(0, value.total - value.size)}`;
-    start.value = `${value.start}`;
-    moving.hidden = value.total <= value.size || Boolean(value.beside);
-    showExtent();
-    if (!panel.isConnected) fill(root, panel);
+    if (!title.isConnected) fill(root, title, notes, map.element);
     show();
   };
 }

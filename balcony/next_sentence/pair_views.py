@@ -24,15 +24,12 @@ def matrix_value(matrix: PairMatrix, corpus: Corpus, size: int, checkpoint: Chec
     """The matrix as its view draws it. size: number of sentences in the window."""
     probabilities, labels = matrix.probabilities.tolist(), pair_labels(checkpoint)
     return {
-        "start": matrix.start,
-        "size": size,
-        "total": len(corpus.sentences),
         "numbers": [number + 1 for number in matrix.numbers],
         "sentences": list(matrix.sentences),
         "probabilities": [finite(row) for row in probabilities],
         "pair_labels": matrix.labels.tolist(),
         "labels": list(labels),
-        "notes": matrix_notes(matrix, labels),
+        "notes": matrix_notes(matrix, labels) + window_note(size, len(corpus.sentences)),
     }
 
 
@@ -52,6 +49,10 @@ def matrix_notes(matrix: PairMatrix, labels: tuple[str, str]) -> list[str]:
     return notes
 
 
+def window_note(size: int, of: int) -> list[str]:
+    return [f"These are the first {size} of {of:,} sentences."] * (size < of)
+
+
 def matrix_rows(value: dict[str, Any]) -> Iterator[Row]:
     """A row for each pair; no probability for a pair that is too long, no label where the text has none."""
     sentences = [*zip(value["numbers"], value["sentences"])]
@@ -61,9 +62,9 @@ def matrix_rows(value: dict[str, Any]) -> Iterator[Row]:
             yield pair | {"probability": p, "is_true": None if label == UNLABELLED else label}
 
 
-def matrix_code(checkpoint: Checkpoint, corpus: Corpus, start: int, size: int) -> str:
+def matrix_code(checkpoint: Checkpoint, corpus: Corpus, size: int) -> str:
     """Python code that computes the same matrix."""
-    part = window(corpus, size, start)[1]
+    part = window(corpus, size)[1]
     documents = "".join(
         f"    ({''.join(f'{sentence!r}, ' for sentence in document)}),\n" for document in part.documents
     )

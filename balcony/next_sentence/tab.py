@@ -68,7 +68,7 @@ def lay_out(page: Page) -> None:
                 code=code_of_pair,
             )
     page.answer("verdict", (*TEXTS, "other"), (VERDICT,), judge)
-    page.answer("matrix", (*MODEL, "other", "start"), (MATRIX, BESIDE), judge_all)
+    page.answer("matrix", (*MODEL, "other"), (MATRIX, BESIDE), judge_all)
 
 
 TAB = Tab(
@@ -125,13 +125,13 @@ def judge_all(asked: PageRequest) -> dict[str, Any]:
 def matrix_beside(asked: PageRequest, model: Model, size: int) -> dict[str, Any]:
     """The same pairs by the model to compare with."""
     value = pairs.matrix_value(matrix_of(asked, model.checkpoint, size), asked.corpus, size, model.checkpoint)
-    return value | {"caption": caption(model), "beside": True}
+    return value | {"caption": caption(model)}
 
 
 def matrix_of(asked: PageRequest, checkpoint: Checkpoint, size: int) -> PairMatrix:
     """Every pair of `size` sentences of the text."""
     with probe_lock:
-        return pair_matrix(checkpoint, asked.corpus, limit=size, start=asked.question.start)
+        return pair_matrix(checkpoint, asked.corpus, limit=size)
 
 
 def code_of_pair(asked: PageRequest) -> str:
@@ -142,7 +142,7 @@ def code_of_pair(asked: PageRequest) -> str:
 
 def code_of_matrix(asked: PageRequest) -> str:
     size = shown_size(asked.model, asked.other_or_why[0])
-    return pairs.matrix_code(asked.checkpoint, asked.corpus, asked.question.start, size)
+    return pairs.matrix_code(asked.checkpoint, asked.corpus, size)
 
 
 def shown_size(*models: Model | None) -> int:

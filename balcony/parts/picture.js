@@ -15,15 +15,6 @@ const NO_XML = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g;
 /** @param {string} colour */
 const isVisible = (colour) => colour && colour !== "transparent" && !/^rgba.*, 0\)$|\/ 0\)$/.test(colour);
 
-/** The colour behind an element. @param {Element} element */
-function backdrop(element) {
-  for (let each = /** @type {Element | null} */ (element); each; each = each.parentElement) {
-    const colour = getComputedStyle(each).backgroundColor;
-    if (isVisible(colour)) return colour;
-  }
-  return "#ffffff";
-}
-
 /** The lines of a text node as the page breaks it. @param {Text} node @returns {[text: string, extent: DOMRect][]} */
 function linesOf(node) {
   const text = node.data.trim();
@@ -214,7 +205,7 @@ function pictureNow(element, title) {
   const root = svg(
     "svg",
     { ...size, viewBox: `${corner.x} ${corner.y} ${size.width} ${size.height}` },
-    svg("rect", { ...corner, ...size, fill: backdrop(element) }),
+    svg("rect", { ...corner, ...size, fill: "#ffffff" }),
     above,
     content,
   );

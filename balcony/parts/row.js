@@ -5,13 +5,7 @@ import { bar, el } from "./elements.js";
 import { number } from "./numbers.js";
 import { strips } from "./strips.js";
 
-/**
- * @typedef {object} Head One head's vectors of all tokens, one after the other.
- * @property {string[]} tokens
- * @property {Float32Array} query
- * @property {Float32Array} key
- * @property {Float32Array} value
- */
+/** @typedef {{tokens: string[], query: Float32Array, key: Float32Array, value: Float32Array}} Head one head's vectors of all tokens, one after the other */
 
 /** @param {ArrayLike<number>} values */
 const total = (values) => Array.from(values).reduce((sum, value) => sum + value, 0);

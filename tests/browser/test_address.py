@@ -75,7 +75,6 @@ def a_question(draw: random.Random) -> dict[str, Any]:
         "head": head(),
         "hide_special": draw.choice([False, True]),
         "off": draw.choice([[], [head()], [head(), head()]]),
-        "start": number(),
         "word": draw.choice([None, *TEXTS]),
         "contexts": lines(),
         "choices": lines(),

@@ -156,7 +156,7 @@ CODES = {
     "explained": lambda model: closer_code(model, dataclasses.replace(PAIR, view=EXPLAINED)),
     "sweep": lambda model: closer_code(model, dataclasses.replace(PAIR, view=SWEEP)),
     "pair": lambda model: pair_code(model, PAIR),
-    "matrix": lambda model: matrix_code(model, Corpus([["hello", "thank you"]], name="two"), 0, 6),
+    "matrix": lambda model: matrix_code(model, Corpus([["hello", "thank you"]], name="two"), 6),
     "attention": lambda model: attention_code(model, PAIR),
     "heads": lambda model: effects_code(model, PAIR),
     "contexts": lambda model: contexts_code(model, "romeo", ["hello romeo", "romeo"], 1),

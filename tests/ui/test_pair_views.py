@@ -47,9 +47,9 @@ def test_labelled_pairs_have_no_next_sentence_to_find():
 
 
 def test_the_view_has_the_numbers_of_the_matrix(tiny_checkpoint, dialogue):
-    matrix = pair_matrix(tiny_checkpoint, dialogue, limit=4, start=1)
+    matrix = pair_matrix(tiny_checkpoint, dialogue, limit=4)
     value = pairs.matrix_value(matrix, dialogue, 4, tiny_checkpoint)
-    assert (value["start"], value["total"], value["numbers"]) == (1, 6, [2, 3, 4, 5])
+    assert (value["numbers"], value["notes"][-1]) == ([1, 2, 3, 4], "These are the first 4 of 6 sentences.")
     for shown, probabilities in zip(value["probabilities"], matrix.probabilities.tolist(), strict=True):
         assert [None if p != p else pytest.approx(p, abs=1e-4) for p in probabilities] == shown
     json.dumps(value, allow_nan=False)
@@ -71,24 +71,24 @@ def test_files_and_python_give_the_same_matrix(tiny_checkpoint, tmp_path):
     text = Corpus([["how are you", "=1+1 romeo", "${1} {x} 'i' \"am\""], ["you " * 12, "thank you"]])
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     scope = {}
-    exec(pairs.matrix_code(dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model")), text, 1, 4), scope)
-    matrix = pair_matrix(tiny_checkpoint, text, limit=4, start=1)
+    exec(pairs.matrix_code(dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model")), text, 4), scope)
+    matrix = pair_matrix(tiny_checkpoint, text, limit=4)
     torch.testing.assert_close(scope["matrix"].probabilities, matrix.probabilities, equal_nan=True)
     assert torch.equal(scope["matrix"].labels, matrix.labels)
     value = pairs.matrix_value(matrix, text, 4, tiny_checkpoint)
     table = rows_of(file_text("csv", {"": value}, pairs.matrix_rows))
     assert len(table) == 16
-    assert (table[0]["first"], table[0]["first_sentence"]) == ("2", "'=1+1 romeo")
+    assert (table[4]["first"], table[4]["first_sentence"]) == ("2", "'=1+1 romeo")
     assert table[1]["is_true"] == "1"
     assert float(table[1]["probability"]) == pytest.approx(matrix.probabilities[0, 1].item(), abs=1e-6)
-    assert table[10]["probability"] == "", "the long one with itself"
+    assert table[15]["probability"] == "", "the long one with itself"
 
 
 def test_the_python_contains_the_labels_of_pairs(tiny_checkpoint, tmp_path):
     labelled = Corpus([["how are you", "i am romeo"], ["thank you", "oh romeo"]], labels=[True, False])
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     scope = {}
-    exec(pairs.matrix_code(dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model")), labelled, 0, 4), scope)
+    exec(pairs.matrix_code(dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model")), labelled, 4), scope)
     assert torch.equal(scope["matrix"].labels, pair_matrix(tiny_checkpoint, labelled).labels)
 
 
