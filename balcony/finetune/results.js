@@ -1,7 +1,7 @@
 // What a fine-tuned model answers: about one example in detail, and about held-out examples with its mistakes first.
 
 import { asksFirst, scrolling, table } from "../controls.js";
-import { bar, button, el, fact, fill, note, notes, tools, withTerms } from "../parts/elements.js";
+import { bar, button, changes, el, fact, fill, note, notes, tools, withTerms } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 import { ask, question } from "../frame/question.js";
 
@@ -28,6 +28,7 @@ import { ask, question } from "../frame/question.js";
  */
 
 const MARKED = { f1: "[[F1|f1]]", "matthews correlation": "[[Matthews correlation|matthews correlation]]" };
+const JUDGING = "The model answers the examples that it has not learned from …";
 /** Colours of kinds in the style sheet, which has each for both themes. */
 const COLOURS = ["mlm", "nsp", "strong", "more", "wrong", "muted"];
 const MOST_LABELS = 30; // in the table
@@ -136,6 +137,7 @@ export function results(root, remove) {
     head = el("h3", { dir: "auto" }),
     order = el("h3"),
     list = el("ol", { id: "task-examples" });
+  const isNew = changes(); // drawn again, an open question would close
   /** @type {Results} */
   let value;
   const open = () => ask({ model: value.key, step: value.step });
@@ -144,8 +146,13 @@ export function results(root, remove) {
     gone = asksFirst("Remove", { id: "task-remove" }, asked, () => remove(value.key ?? ""));
 
   return {
+    wait() {
+      isNew();
+      fill(root, el("p.b-empty", { role: "status" }, JUDGING));
+    },
     /** @param {Results} found */
     show(found) {
+      if (!isNew(found, question.model)) return;
       const { error, key, part, name, examples, mistakes, labels } = (value = found);
       if (error || !key) return fill(root, error && note(error, true));
       fill(head, name, part && (isJudged(found) ? `: ${mistakes} of ${part} wrong` : `: ${part}`));

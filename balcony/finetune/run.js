@@ -13,8 +13,7 @@ import { asking } from "../views.js";
 import { answered, results, verdictOf } from "./results.js";
 import { windowsPanel } from "./windows.js";
 
-const CHOOSE = "Choose a task and press Fine-tune.",
-  JUDGING = "The model answers the examples that it has not learned from …";
+const CHOOSE = "Choose a task and press Fine-tune.";
 
 class FineTune extends LiveRun {
   verdict = "";
@@ -57,7 +56,7 @@ class FineTune extends LiveRun {
   }
 
   async end() {
-    const { error } = await orError(answer("stop"));
+    const { error } = await orError(answer("stop", this.run?.run));
     if (error) this.board.say(STATUS_NAMES[this.status], error, this.status);
     await this.poll();
   }
@@ -95,7 +94,7 @@ class FineTune extends LiveRun {
     if (status === before) return;
     if (!before && this.wasPressed()) board.line.scrollIntoView({ block: "nearest" });
     if (!hasEnded(status)) return;
-    fill(this.judged, el("p.b-empty", { role: "status" }, JUDGING));
+    this.panel.wait();
     this.judge();
   }
 

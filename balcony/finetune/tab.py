@@ -125,7 +125,7 @@ class FinetuneTab:
             with gr.Column(scale=4, min_width=320):
                 self.form = TaskForm()
             with gr.Column(scale=8, min_width=340):
-                for function in (results_value, tried_value, windows_value, remove):
+                for function in (results_value, tried_value, windows_value, stop, remove):
                     page.answers.add(function.__name__, function)
                 windows = exporter(
                     *(page, "windows and candidates"),
@@ -225,6 +225,10 @@ class FinetuneTab:
 
 
 TAB = Tab("fine-tune", "Fine-tune", FinetuneTab, hint="", reads_parts=True)
+
+
+def stop(asked: PageRequest, run_id: str) -> None:
+    asked.space.run(run_id).stop(wait=False)
 
 
 def remove(asked: PageRequest, run_id: str) -> None:
