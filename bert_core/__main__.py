@@ -198,8 +198,7 @@ def _train(options: argparse.Namespace) -> None:
         used, given = sum(len(part.sentences) for part in job.parts if part), len(job.source.sentences)
         if options.save_splits and rank() == 0:
             _save_splits(job, options.save_splits, options.overwrite)
-        pairs = "" if job.batches.encoded.pair_labels is None else f" in {used // 2:,} labelled pairs"
-        about = f"{used:,}{f' of {given:,}' * (used < given)} sentences{pairs}"
+        about = f"{used:,}{f' of {given:,}' * (used < given)} sentences"
         about += f", {job.tokenizer.get_vocab_size():,} tokens in the vocabulary"
         training = _learn(options, output, about, job, state)
         if rank() > 0:
