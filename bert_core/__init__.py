@@ -23,7 +23,7 @@ from bert_core.probes.explanations import deletion, explain, trial_texts
 from bert_core.probes.masked_words import fill_mask, layer_lens, rate_guess, sweep
 from bert_core.probes.patterns import coincidence, head_births, head_facts, head_names, head_patterns, steepest_fall
 from bert_core.probes.sentence_pairs import next_sentence, pair_matrix
-from bert_core.probes.stages import activations, carrying, follow, patch_map, stands_out, without_heads
+from bert_core.probes.stages import activations, carrying, follow, patch_map, without_heads
 from bert_core.probes.unmasking import copied, unmask
 from bert_core.probes.vectors import encode, sentence_vectors, words_in_contexts
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipe, load_recipe, recipe_for, recipe_names

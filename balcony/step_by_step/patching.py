@@ -10,7 +10,7 @@ from balcony.parts.swaps import chosen_swap, swapped
 from balcony.server.probe_lock import probe_lock
 from bert_core.errors import InputError
 from bert_core.probes.reading import encode_text
-from bert_core.probes.stages import BAND, parts_of, patch_map, stands_out, without_heads
+from bert_core.probes.stages import BAND, parts_of, patch_map, without_heads
 from bert_core.storage.checkpoint import Checkpoint
 
 TEXT = (
@@ -98,11 +98,10 @@ def patch_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     except InputError as error:
         return value | {"refused": str(error)}
     value |= {"answers": found.words, "tokens": found.tokens, "both": found.answers.tolist()}
-    for kind in ("state", "head"):
-        fractions, random = getattr(found, f"{kind}s"), getattr(found, f"random_{kind}s")
-        numbers = {"fractions": fractions, "means": random.mean(0), "bands": BAND * random.std(0)}
-        numbers |= {"out": stands_out(fractions, random), "answers": getattr(found, f"{kind}_answers")}
-        value |= {kind: {name: each.tolist() for name, each in numbers.items()}, "random": len(random)}
+    for kind, part in (("state", found.states), ("head", found.heads)):
+        numbers = {"fractions": part.fractions, "means": part.random.mean(0), "bands": BAND * part.random.std(0)}
+        numbers |= {"out": part.stands_out, "answers": part.answers}
+        value |= {kind: {name: each.tolist() for name, each in numbers.items()}, "random": len(part.random)}
     return value
 
 
@@ -126,8 +125,8 @@ def patch_code(checkpoint: Checkpoint, question: Question) -> str:
     return python_code(
         checkpoint,
         f"found = patch_map(checkpoint, {passes.source}, {passes.target}, {ends})",
-        "found.words, found.states.round(decimals=2), found.heads.round(decimals=2)",
-        "stands_out(found.states, found.random_states), stands_out(found.heads, found.random_heads)",
+        "found.words, found.states.fractions.round(decimals=2), found.heads.fractions.round(decimals=2)",
+        "found.states.stands_out, found.heads.stands_out",
         off=off,
         zeroed=zeroed,
     )

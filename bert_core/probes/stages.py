@@ -80,19 +80,32 @@ class Stages:
 
 
 @dataclass(frozen=True)
-class PatchMap:
-    """How much of the change of the difference of two words' logits comes back, see `patch_map`: 0 as in the target, 1
-    as in the source, or less or more. Answers are natural logarithms of the words' probabilities."""
+class Patched:
+    """What comes back with each state, see `patch_map`, by layer and token, (L + 1, T), or by layer and head, (L, H).
 
+    fractions: of the change of the difference of two words' logits: 0 as in the target, 1 as in the source, or less or
+    more. random: (R, ...) the same with states of random sentences. answers: (..., 2) log-probability of each word."""
+
+    fractions: Tensor
+    random: Tensor
+    answers: Tensor
+
+    @property
+    def stands_out(self) -> Tensor:
+        """Which fractions are no noise: more, or less, than nothing and than what at least two random sentences bring
+        back there, by BAND standard deviations from their mean and a hundredth."""
+        mean, band = self.random.mean(0), BAND * self.random.std(0)
+        least, most = (mean - band).clamp(max=0) - _LEAST_FRACTION, (mean + band).clamp(min=0) + _LEAST_FRACTION
+        return (self.fractions < least) | (self.fractions > most)
+
+
+@dataclass(frozen=True)
+class PatchMap:
     words: tuple[str, str]
     tokens: tuple[list[str], list[str]]  # T of the source, and of the target
-    answers: Tensor  # (2, 2) in the source and in the target, of each word
-    states: Tensor  # (L + 1, T) fractions with a token's state, the embeddings first
-    heads: Tensor  # (L, H) fractions with what a head hands on, for all tokens
-    random_states: Tensor  # (R, L + 1, T) fractions with those of random sentences
-    random_heads: Tensor  # (R, L, H)
-    state_answers: Tensor  # (L + 1, T, 2)
-    head_answers: Tensor  # (L, H, 2)
+    answers: Tensor  # (2, 2) log-probabilities in the source and in the target, of each word
+    states: Patched  # with a token's state, the embeddings first
+    heads: Patched  # with what a head hands on, for all tokens
 
 
 def follow(
@@ -226,9 +239,8 @@ def patch_map(
     head hands on, is carried alone from the first into the second; all tokens of the next layers follow from it.
     answers: two words, of whose first tokens the difference of the logits at a [MASK] is measured; None takes, of what
     is likely in one of the texts, what gains and what loses most by the source. mask: number of the [MASK], from 0.
-    random_sentences: so many around the same special tokens; what their states bring back, any state does, see
-    `stands_out`. Raises InputError for texts of different length, a difference that changes by less than 0.1, and as
-    `rate_guess`."""
+    random_sentences: so many around the same special tokens; what their states bring back, any state does.
+    Raises InputError for texts of different length, a difference that changes by less than 0.1, and as `rate_guess`."""
     texts = [_two(source), _two(target)]
     (there, masks), (here, places) = (find_masks(checkpoint, *each, mask) for each in texts)
     if len(there) != len(here) or masks[mask] != places[mask]:
@@ -255,21 +267,16 @@ def patch_map(
         at_masks = torch.arange(len(group)) * T + position
         output = run(checkpoint, inputs, at_masks, _carried([carried[number] for number in group]))
         found[group] = log_probabilities(checkpoint, output.prediction_logits)[:, ids].cpu()
-    before_last, last, heads = found.view(len(every), -1, 2).split([L * T, 1, L * H], 1)
-    states, heads = own[1].repeat(len(every), L + 1, T, 1), heads.unflatten(1, (L, H))
-    states[:, :L], states[:, L, position] = before_last.unflatten(1, (L, T)), last[:, 0]
-    back, back_of_heads = ((each[..., 0] - each[..., 1] - after) / (before - after) for each in (states, heads))
-    return PatchMap(
-        words=(words[0], words[1]),
-        tokens=(there.tokens, here.tokens),
-        answers=own,
-        states=back[0],
-        heads=back_of_heads[0],
-        random_states=back[1:],
-        random_heads=back_of_heads[1:],
-        state_answers=states[0],
-        head_answers=heads[0],
-    )
+    before_last, last, of_heads = found.view(len(every), -1, 2).split([L * T, 1, L * H], 1)
+    of_states = own[1].repeat(len(every), L + 1, T, 1)
+    of_states[:, :L], of_states[:, L, position] = before_last.unflatten(1, (L, T)), last[:, 0]
+
+    def patched(answers: Tensor) -> Patched:
+        back = (answers[..., 0] - answers[..., 1] - after) / (before - after)
+        return Patched(back[0], back[1:], answers[0])
+
+    states, heads = patched(of_states), patched(of_heads.unflatten(1, (L, H)))
+    return PatchMap((words[0], words[1]), (there.tokens, here.tokens), own, states, heads)
 
 
 def _gaining_and_losing(scores: Tensor) -> list[int]:
@@ -277,14 +284,6 @@ def _gaining_and_losing(scores: Tensor) -> list[int]:
     likely = scores.topk(min(_LIKELY, scores.shape[1])).indices.flatten()
     gains = (scores[0] - scores[1])[likely]
     return [int(likely[gains.argmax()]), int(likely[gains.argmin()])]
-
-
-def stands_out(fractions: Tensor, random: Tensor) -> Tensor:
-    """Which fractions (...) of a `PatchMap` are no noise: more, or less, than nothing and than what random sentences
-    bring back there, (R, ...) of at least two, by two standard deviations from their mean and a hundredth."""
-    mean, band = random.mean(0), BAND * random.std(0)
-    least, most = (mean - band).clamp(max=0) - _LEAST_FRACTION, (mean + band).clamp(min=0) + _LEAST_FRACTION
-    return (fractions < least) | (fractions > most)
 
 
 def carrying(checkpoint: Checkpoint, source: Texts, kind: str, layer: int, index: int) -> Checkpoint:

@@ -7,7 +7,7 @@ import torch
 import transformers
 from helpers import make_model
 
-from bert_core import BertConfig, carrying, follow, load_checkpoint, patch_map, stands_out
+from bert_core import BertConfig, carrying, follow, load_checkpoint, patch_map
 from bert_core.config import CHECKPOINTS
 from bert_core.errors import InputError
 from bert_core.storage.checkpoint import Checkpoint
@@ -28,20 +28,20 @@ def found(english):
 
 
 def test_the_ends_are_exact_and_the_way_between_them_is_the_known_one(found):
-    states = found.states
+    states = found.states.fractions
     assert states[0, DIFFERS].item() == pytest.approx(1, abs=1e-5)  # the other word itself
     assert states[-1, ASKED].item() == pytest.approx(1, abs=1e-5)  # all that the answer is read from
     assert states[1, [1, DIFFERS]].tolist() == pytest.approx([0.10, 0.85], abs=0.01)
     equal = [i for i in range(len(found.tokens[0])) if i != DIFFERS]
     torch.testing.assert_close(states[0, equal], torch.zeros(len(equal)), atol=1e-5, rtol=0)
     assert states[-1].count_nonzero() == 1
-    torch.testing.assert_close(found.state_answers[-1, ASKED], found.answers[0], atol=1e-5, rtol=0)
+    torch.testing.assert_close(found.states.answers[-1, ASKED], found.answers[0], atol=1e-5, rtol=0)
 
 
 def test_beyond_what_random_sentences_bring_back_is_the_queen_and_not_the_end(found):
-    out = stands_out(found.states, found.random_states)
+    out = found.states.stands_out
     assert out.nonzero().tolist() == [[0, DIFFERS], [1, DIFFERS]]  # at [MASK], any sentence brings much back
-    assert found.random_states.shape == (16, *found.states.shape)
+    assert found.states.random.shape == (16, *out.shape)
 
 
 @torch.no_grad()
@@ -77,7 +77,7 @@ def test_states_and_heads_are_those_of_hooks_on_transformers(english, found):
                 output[0, token] = kept["state", level][0, token]
                 return output
 
-            torch.testing.assert_close(answers(layer, carry), found.state_answers[level, token], atol=1e-5, rtol=0)
+            torch.testing.assert_close(answers(layer, carry), found.states.answers[level, token], atol=1e-5, rtol=0)
     for layer, block in enumerate(bert.encoder.layer):
         for head in range(0, theirs.config.num_attention_heads, 3):
 
@@ -86,16 +86,16 @@ def test_states_and_heads_are_those_of_hooks_on_transformers(english, found):
                 context[..., part] = heads[layer][..., part]
                 return context, *output[1:]
 
-            ours = found.head_answers[layer, head]
+            ours = found.heads.answers[layer, head]
             torch.testing.assert_close(answers(block.attention.self, carry_head), ours, atol=1e-5, rtol=0)
 
 
 def test_a_pass_that_is_followed_has_the_carried_state(english, found):
     words = [*map(english.tokenizer.token_to_id, HER)]
     for at, expected in (
-        (("state", 1, DIFFERS), found.state_answers[1, DIFFERS]),
+        (("state", 1, DIFFERS), found.states.answers[1, DIFFERS]),
         (("state", 0, DIFFERS), found.answers[0]),
-        (("head", 1, 5), found.head_answers[1, 5]),
+        (("head", 1, 5), found.heads.answers[1, 5]),
     ):
         carried = carrying(english, QUEEN, *at)
         scores = follow(carried, KING, position=ASKED).words["log_probabilities"]
@@ -122,8 +122,8 @@ def test_of_models_with_random_weights_next_to_nothing_stands_out(word_tokenizer
         checkpoint = Checkpoint(make_model(config, seed).eval(), word_tokenizer)
         with contextlib.suppress(InputError):  # of models to which both words are the same
             found = patch_map(checkpoint, *texts, answers=("name", "great"))
-            assert found.states[0, 2].item() == pytest.approx(1, abs=1e-4)
-            out.append(stands_out(found.states, found.random_states).float().mean().item())
+            assert found.states.fractions[0, 2].item() == pytest.approx(1, abs=1e-4)
+            out.append(found.states.stands_out.float().mean().item())
     assert len(out) > 10
     assert sum(out) / len(out) < 0.02  # against 2 of 27 with the queen
 

@@ -25,7 +25,7 @@ from bert_core.data.tokenizer import MASK
 from bert_core.probes.attention import answers
 from bert_core.probes.explanations import METHODS, ORDERS
 from bert_core.probes.masked_words import rate_guess
-from bert_core.probes.stages import PARTS, follow, patch_map, stands_out, without_heads
+from bert_core.probes.stages import PARTS, follow, patch_map, without_heads
 from bert_core.probes.vectors import words_in_contexts
 from bert_core.runs.train import Training, prepare
 
@@ -250,11 +250,11 @@ def test_states_of_a_queen_in_the_pass_of_a_king():
     text = question["text"]
     found = patch_map(shipped("english-mini"), text.replace("king", "queen"), text, answers=tuple(question["answers"]))
     assert found.tokens[1][1:5] == ["the", "king", "took", MASK]
-    embedded, first, last = found.states
+    embedded, first, last = found.states.fractions
     assert f"{embedded[2]:.2f} in the embeddings and {first[2]:.2f} after layer 1" in said
     assert f"“the” before it {first[1]:.2f}. After layer 2 it is the state of [MASK] alone, with {last[4]:.2f}" in said
     assert last[[0, 1, 2, 3, 5, 6, 7, 8]].abs().max() < 0.005
     said = step(TRUST, 6)[1]
-    sixth, eighth = found.heads[1, 5], found.heads[1, 7]
+    sixth, eighth = found.heads.fractions[1, [5, 7]]
     assert f"Head 6 of layer 2 brings back {sixth:.2f}, head 8 of that layer {eighth:.2f}" in said
-    assert stands_out(found.heads, found.random_heads)[1, [5, 7]].tolist() == [False, True]
+    assert found.heads.stands_out[1, [5, 7]].tolist() == [False, True]

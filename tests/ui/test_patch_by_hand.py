@@ -86,12 +86,12 @@ def test_every_stage_follows_the_pass_with_the_carried_state(english):
         random_sentences=0,
     )
     her = next(p for word, _, p in value["words"]["top"] if word == "her")
-    assert her == pytest.approx(found.state_answers[1, 2, 0].exp().item(), abs=1e-5)
+    assert her == pytest.approx(found.states.answers[1, 2, 0].exp().item(), abs=1e-5)
     assert value["carried"] == {"kind": "state", "at": [1, 2], "token": "queen"}
     assert value["before"]["probability"] == pytest.approx(before["words"]["top"][0][2], abs=1e-5)
     head = steps_value(english, dataclasses.replace(KING, carried=(1, 1, 5)))
     the = next(p for word, _, p in head["words"]["top"] if word == "the")
-    assert the == pytest.approx(found.head_answers[1, 5, 1].exp().item(), abs=1e-5)
+    assert the == pytest.approx(found.heads.answers[1, 5, 1].exp().item(), abs=1e-5)
     exec(steps_code(english, asked), scope := {})
     assert -scope["found"].words["log_probabilities"].max().item() == pytest.approx(value["words"]["loss"], abs=1e-5)
     inputs_value(english, asked, "logits", 5)
