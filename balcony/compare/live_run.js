@@ -14,6 +14,9 @@ const ALONE =
   "If the server is still there, the run continues without this page; on a server for many, it pauses after 10 minutes.";
 const HIDDEN_MS = 60000; // a hidden page only renews the lease
 const RETRY_MS = 2000;
+const EAGER_MS = 120;
+const EAGER_POLLS = 5; // after a press: its effect takes a little time
+const MOST_POINTS = 3000; // with more, the page fetches the curve again, thinned
 const FIRST = [0, -1, 0]; // the cursors of a new page; later ones come with each answer
 
 /** A run's status in words, and how far it is. @param {string} name of the progress bar @param {string} id beginning of the ids */
@@ -48,6 +51,7 @@ export class LiveRun {
   cursors = FIRST;
   status = "";
   isLost = false;
+  eager = 0; // polls to send quickly
   poll = polling(() => this.ask(), HIDDEN_MS);
 
   /** @param {ViewContext} context @param {any} board a status line, with more of the view */
@@ -67,11 +71,21 @@ export class LiveRun {
     this.cursors = [0, ...this.cursors.slice(1)];
   }
 
+  /** Ask at once, since a press has changed something. */
+  hurry() {
+    this.eager = EAGER_POLLS;
+    this.poll();
+  }
+
   /** Get what is new; the answer is when to ask again. @returns {Promise<number | void>} */
   async ask() {
-    const { run } = this,
-      more = this.chart?.more ?? false;
+    const { run, chart } = this,
+      more = chart?.more ?? false;
     if (!run) return;
+    if (chart && !chart.zoom && chart.points.length > MOST_POINTS) {
+      this.restart();
+      chart.restart();
+    }
     try {
       const fresh = await answer("news", run.run, more, this.cursors);
       if (this.isLost) announce("again", null);
@@ -84,7 +98,8 @@ export class LiveRun {
       }
       if (fresh.error) this.lose(fresh.error);
       else this.take(fresh);
-      return fresh.poll_ms;
+      this.eager = Math.max(0, this.eager - 1);
+      return this.eager ? Math.min(EAGER_MS, fresh.poll_ms) : fresh.poll_ms;
     } catch (error) {
       await this.wait();
       return RETRY_MS;

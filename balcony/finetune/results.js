@@ -108,10 +108,11 @@ function line(example) {
 /** Whether examples are right or wrong: some have nothing to be judged by. @param {Results} results */
 const isJudged = ({ part, examples }) => Boolean(part) && examples[0]?.right !== null;
 
-/** How many examples are right, and would be with one answer for all; "" where that is not said of them. @param {Results} results */
+/** How many examples are right, and would be with one answer for all, or how well numbers are predicted; "" without examples. @param {Results} results */
 export function verdictOf(results) {
-  if (!isJudged(results)) return "";
-  const { count, mistakes, always, part } = results;
+  const { count, mistakes, always, part, measures } = results;
+  if (!part) return "";
+  if (!isJudged(results)) return `On ${part}: ${measures.map(([name, value]) => `${name} ${value}`).join(", ")}.`;
   const right = `${count - mistakes} of ${part} right.`;
   return `${right} Always giving one and the same answer would be right for ${always}.`;
 }

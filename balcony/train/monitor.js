@@ -20,12 +20,9 @@ const NONE = [
   "No run yet",
   "BERT is a model that learns to fill in hidden words. Press Start to train a small one of your own. The pale curves are those of an earlier run.",
 ];
-const EAGER_MS = 120;
-const EAGER_POLLS = 5; // after a button was pressed: its effect takes a little time
 // The page requests guesses less often than numbers, and spends at most a twentieth of the time waiting for them.
 const GUESS_POLLS = 3;
 const GUESS_FRACTION = 1 / 20;
-const MOST_POINTS = 3000; // with more, the page fetches the curve again, thinned
 
 /** Status in words, progress bar and numbers. @param {HTMLElement} root */
 function dashboard(root) {
@@ -79,8 +76,7 @@ class RunMonitor extends LiveRun {
   newest = null;
   /** The step that the time slider selects; null is live. @type {number | null} */
   selected = null;
-  eager = 0; // polls to send quickly
-  pollMs = EAGER_MS; // until the next poll, as the server asks
+  pollMs = 0; // until the next poll, as the server asks
   // Step of the model whose guesses are shown, and when the page may request the next ones.
   guessed = -1;
   isGuessing = false;
@@ -149,8 +145,7 @@ class RunMonitor extends LiveRun {
     }
     this.allow(value.status);
     if (isOther) announce("status", null);
-    this.eager = EAGER_POLLS;
-    this.poll();
+    this.hurry();
   }
 
   /** Let the buttons of the run be pressed, or not. @param {string} [status] none without a run */
@@ -190,17 +185,6 @@ class RunMonitor extends LiveRun {
     this.chart.begin(null);
     this.table.begin();
     this.next.show(null);
-  }
-
-  async ask() {
-    if (this.run && !this.chart.zoom && this.chart.points.length > MOST_POINTS) {
-      this.restart();
-      this.chart.restart();
-    }
-    const wait = await super.ask();
-    if (!wait || this.isLost) return wait;
-    this.eager = Math.max(0, this.eager - 1);
-    return this.eager ? Math.min(EAGER_MS, wait) : wait;
   }
 
   /** @param {string} why */

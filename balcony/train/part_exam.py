@@ -37,7 +37,7 @@ def examine_part(checkpoint: Checkpoint, part: EncodedCorpus, training: EncodedC
 
     training: the whole training text; `part` may be the same object. longest: tokens of a pair in training. A word is
     masked once, beside a neighbouring sentence; a longer pair is cut around it. Every ordered pair of the first
-    PAIRED_SENTENCES is judged, or the first LABELLED_PAIRS; pairs of two sentences of the training text are left out.
+    PAIRED_SENTENCES is judged, or the first LABELLED_PAIRS, without those that the training text has.
     """
     counts = np.bincount(training.ids, minlength=checkpoint.tokenizer.get_vocab_size())
     counts[checkpoint.tokenizer.token_to_id(UNK)] = 0
@@ -81,19 +81,16 @@ def _question_around(
 
 def _new_pairs(part: EncodedCorpus, is_new: np.ndarray, has_labels: bool) -> tuple[np.ndarray, np.ndarray]:
     """Different pairs of a part: numbers of two sentences, (N, 2), and whether they are IsNext, (N,). is_new: which
-    sentences the training text lacks; a pair needs one of them."""
+    sentences the training text lacks: both of a pair, one of a labelled one."""
     if has_labels:
         assert part.pair_labels is not None
         kept = np.flatnonzero(is_new.reshape(-1, 2).any(1))[:LABELLED_PAIRS]
         return np.stack([2 * kept, 2 * kept + 1], 1), part.pair_labels[kept] == IS_NEXT
-    wanted, has_next = is_new.copy(), part.has_next[:-1]
-    wanted[:-1] |= has_next & is_new[1:]
-    wanted[1:] |= has_next & is_new[:-1]
-    numbers = np.flatnonzero(wanted)[:PAIRED_SENTENCES]
+    numbers = np.flatnonzero(is_new)[:PAIRED_SENTENCES]
     followed = np.flatnonzero(part.has_next[numbers[:-1]] & (np.diff(numbers) == 1))
     labels = label_pairs(part.hashes[numbers].tolist(), dict.fromkeys(followed.tolist(), 1), other=0).numpy() == 1
-    is_first, new = _is_first(part.hashes[numbers]), is_new[numbers]
-    asked = np.outer(is_first, is_first) & np.logical_or.outer(new, new)
+    is_first = _is_first(part.hashes[numbers])
+    asked = np.outer(is_first, is_first)
     return numbers[np.argwhere(asked)], labels[asked]
 
 

@@ -60,8 +60,8 @@ def test_held_out_sentences_of_the_training_text_are_left_out_and_others_asked_o
     held_out = encoded(tiny_checkpoint, ("Thank you, Romeo!", "are you romeo", "hello you"), ("hello you", "i am"))
     result = examine_part(tiny_checkpoint, held_out, training, 17)
     assert (result.sentences, result.repeated, result.words.asked) == (5, 1, 7)
-    # Of four different sentences; one of them beside itself is known from the training text.
-    assert (result.pairs.asked, result.pairs.asked - result.pairs.baseline) == (15, 3)
+    # Of three different sentences.
+    assert (result.pairs.asked, result.pairs.asked - result.pairs.baseline) == (9, 2)
     nothing = examine_part(tiny_checkpoint, encoded(tiny_checkpoint, TRAINING[:2]), training, 17)
     assert (nothing.repeated, nothing.words, nothing.pairs) == (2, (0, 0, 0, 0), (0, 0, 0, 0))
 
