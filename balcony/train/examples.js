@@ -11,31 +11,26 @@ const NOT_DROPPED = "Choose “Upload a text file” for this file: it is large,
 
 /** @type {View} */
 export function view(root, { options, trigger }) {
-  /** @type {string[]} */
-  const typed = []; // texts of the person's, which others have replaced; the newest comes last
+  let mine = ""; // the text of the person's that another one has replaced
   let isTyped = false; // the text in the field
   const field = () => /** @type {HTMLTextAreaElement | null} */ (document.querySelector("#pasted textarea"));
   document.addEventListener("input", ({ target }) => {
     isTyped ||= target === field();
   });
-  /** Another text comes: the newest typed one again, or one that is none of the person's. @param {boolean} isBack */
-  const replace = (isBack) => {
-    const text = isBack && typed.pop(),
-      before = [field()?.value ?? ""].filter((each) => isTyped && each.trim());
-    if (isBack) typed.unshift(...before);
-    else typed.push(...before);
-    isTyped = isBack;
-    paint();
-    return text || "";
+  /** Put another text in place of that in the field. @param {{name: string, text: string}} other @param {boolean} isMine */
+  const replace = (other, isMine) => {
+    const before = field()?.value ?? "";
+    if (isTyped && before.trim()) mine = before;
+    isTyped = isMine;
+    again.classList.toggle("is-away", !mine);
+    trigger("chosen", other);
   };
   /** @param {File} file */
   const read = async (file) => {
     if (file.size > MOST_DROPPED) return say(NOT_DROPPED);
     try {
       const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
-      replace(false);
-      isTyped = true;
-      trigger("chosen", { name: "", text });
+      replace({ name: "", text }, true);
     } catch {
       say(NOT_DROPPED);
     }
@@ -47,15 +42,14 @@ export function view(root, { options, trigger }) {
       event.preventDefault(); // else the browser leaves the page for the file
       if (dataTransfer.files.length) read(dataTransfer.files[0]);
     });
-  const take = (/** @type {string} */ name) => trigger("chosen", { name, text: replace(!name) });
-  const again = button("My text again", () => take(""), { id: "own-text-again", class: "b-small is-away" });
-  const paint = () => again.classList.toggle("is-away", !typed.length);
+  const back = () => replace({ name: "", text: mine }, true),
+    again = button("My text again", back, { id: "own-text-again", class: "b-small is-away" });
   const line = (/** @type {Line} */ [language, texts], /** @type {number} */ k) =>
     el(
       "div.b-tools",
       { role: "group", "aria-labelledby": `examples-${k}` },
       el("span.b-examples-language", { id: `examples-${k}`, translate: "no" }, language),
-      texts.map(([name, kind]) => button(kind, () => take(name), { id: `example-${name}` })),
+      texts.map(([name, kind]) => button(kind, () => replace({ name, text: "" }, false), { id: `example-${name}` })),
     );
   const lines = el("div.b-examples", options.texts.map(line));
   root.append(el("div.b-tools", el("b", "Or take an example"), again), lines);
