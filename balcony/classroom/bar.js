@@ -2,9 +2,12 @@
 
 import { button, changes, el, fill } from "../parts/elements.js";
 import { cover } from "../frame/cover.js";
+import { say } from "../frame/page.js";
 import { address } from "../frame/question.js";
 import { asking, tables } from "./rounds.js";
 import { act, follow, room, show, teach } from "./state.js";
+
+const SHOWS = "Your teacher shows a view.";
 
 class Bar {
   root = el("section.b-lesson", { "aria-label": "Class", hidden: "" });
@@ -38,26 +41,15 @@ class Bar {
     this.root.hidden = !teacher && !sent && !round;
   }
 
-  /** What the teacher sent: until the person has answered it stays in the window, and after that in the bar. */
+  /** What the teacher sent. */
   paintOffer() {
-    const { sent, teacher } = room,
-      isNew = !teacher && Boolean(sent) && room.kept.get("seen") !== sent?.number;
-    if (!this.isNew.offer(sent, isNew)) return;
-    const close = () => {
-      room.kept.set("seen", sent?.number);
-      this.paint();
-    };
-    const open = () => {
-      close();
-      show(sent?.link ?? "");
-    };
-    const back = () => this.report(teach("send", ""));
-    const answers = teacher
-      ? button("Take it back", back, { id: "class-unsend" })
-      : [button("Open", open, { id: "class-open" }), isNew && button("Not now", close, { id: "class-close" })];
-    const said = teacher ? "All pages are offered a view." : "Your teacher shows a view.";
-    fill(this.offer, sent && [el("span", { role: isNew ? "status" : null }, said), answers]);
-    this.root.classList.toggle("is-offer", isNew);
+    const { sent, teacher } = room;
+    if (!this.isNew.offer(sent)) return;
+    const take = teacher
+      ? button("Take it back", () => this.report(teach("send", "")), { id: "class-unsend" })
+      : button("Open", () => show(sent?.link ?? ""), { id: "class-open" });
+    fill(this.offer, sent && [teacher ? "All pages are offered a view." : SHOWS, take]);
+    if (sent && !teacher) say(SHOWS); // wherever the page is scrolled
   }
 
   /** The question to the room. What a person types stays while the others answer. */

@@ -11,7 +11,7 @@ import { count } from "../parts/numbers.js";
 
 const POLL_MS = 1800; // a board follows within two seconds
 
-/** Values of this browser tab that a reload finds: teacher, seen (number of the offer that was answered), name. */
+/** Values of this browser tab that a reload finds: teacher, name. */
 const memory = {
   /** @param {string} key */
   get: (key) => kept(`class-${key}`, ""),

@@ -66,7 +66,7 @@ def test_a_run_is_beside_those_of_the_train_tab_and_a_model_for_all_tabs(workspa
     assert [run.id, f"Run 1 · {own('A task')}", "finished"] in choices(workspaces, space)
     shown = shown_model(workspaces, space, run.id, None)
     assert [step for step, loss in shown["curve"] if loss > 0] == [1, 2, 3, 4]
-    assert "fine-tuned" in description(run)["missing"]
+    assert description(run)["missing"].startswith("It used another model")
     pretraining = workspaces.start(space, load_recipe("romeo-juliet").override({"training.steps": 1}), None, 0)
     assert space.current_run is pretraining
     assert [space.entries[each.id].number for each in (run, pretraining)] == [1, 2]
