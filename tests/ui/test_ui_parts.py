@@ -16,9 +16,10 @@ from safetensors.torch import load_file
 
 from balcony.app import open_workspaces
 from balcony.frame.masking import mask_words, words_value
+from balcony.frame.page import sentences
 from balcony.frame.page_request import PageRequest, corpus_of
 from balcony.frame.question import Question
-from balcony.frame.shown_model import first_pair, shown_model
+from balcony.frame.shown_model import shown_model
 from balcony.masked_words.closer_view import LENS, SWEEP, closer_code, closer_rows, closer_value
 from balcony.masked_words.explained import EXPLAINED, tried_value
 from balcony.masked_words.tab import (
@@ -601,7 +602,8 @@ def test_a_model_of_labelled_pairs_is_asked_about_its_own_label(tiny_checkpoint:
 def test_a_model_offers_sentences_of_its_own_text(model, first):
     corpus = corpus_of(Workspace("token"), model)
     assert corpus.sentences[0].startswith(first)
-    assert [*first_pair(corpus)] == corpus.sentences[:2]
+    asked = SimpleNamespace(space=Workspace("token"))
+    assert [*sentences(asked, model)["first"]] == corpus.sentences[:2]
 
 
 def test_explanations_are_tried_on_the_guess_without_the_heads_that_are_off_and_on_the_text(
