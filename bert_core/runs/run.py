@@ -297,6 +297,7 @@ class Run:
     # --- For the service alone ----------------------------------------------------------------------------------------
 
     def begin(self, training: Training) -> None:
+        """Train from now on."""
         with self._changed:
             if self.status not in ENDED:
                 self.training, self.job, self.recipe, self.stage = training, training.job, training.recipe, ""
@@ -374,6 +375,7 @@ class Run:
         return {*self._kept_steps, *added, self.best.step if self.best else None}
 
     def drop(self, snapshot: Snapshot) -> None:
+        """Drop a snapshot."""
         with self._changed:
             self.snapshots = tuple(each for each in self.snapshots if each is not snapshot)
 
