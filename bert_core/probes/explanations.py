@@ -143,7 +143,7 @@ def trial_texts(checkpoint: Checkpoint, corpus: Corpus, *, count: int = 20) -> l
     """At most `count` sentences of a text, each with one word hidden, to put explanations on trial: drawn among those
     that fit the model and have LEAST_WORDS other words; the hidden word among the known words of one piece."""
     drawing, sentences, found = random.Random(0), list(dict.fromkeys(corpus.sentences)), list[str]()
-    for text in drawing.sample(sentences, min(len(sentences), _DRAWN * count)):
+    for text in drawing.sample(sentences, max(0, min(len(sentences), _DRAWN * count))):
         if len(found) == count:
             break
         if MASK in text or len(tokenize(checkpoint, text)) > checkpoint.config.max_position_embeddings:

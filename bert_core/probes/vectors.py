@@ -55,8 +55,11 @@ def sentence_vectors(checkpoint: Checkpoint, texts: Sequence[str], pooling: str 
     them (Reimers & Gurevych 2019, section 3). Raises InputError for an empty or too long text, or another pooling."""
     if pooling not in POOLINGS:
         raise InputError(f"The pooling {pooling!r} is unknown; it can be one of: {', '.join(POOLINGS)}.")
-    last = [encode(checkpoint, text).states[-1] for text in texts]  # (T, D) each
-    return torch.stack([state[0] if pooling == "cls" else state.mean(0) for state in last])
+    vectors = torch.empty(len(texts), checkpoint.config.hidden_size)
+    for vector, text in zip(vectors, texts):
+        last = encode(checkpoint, text).states[-1]  # (T, D)
+        vector.copy_(last[0] if pooling == "cls" else last.mean(0))
+    return vectors
 
 
 def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -> WordInContexts:
