@@ -16,7 +16,6 @@ const GATHERED = [
   "dim 1: output[i][j][k] = input[i][index[i][j][k]][k]",
   "dim 2: output[i][j][k] = input[i][j][index[i][j][k]]",
 ];
-const QUIET = ["untouched", "special", "padding"]; // kinds of tokens that are not asked
 const SAMPLES = { masked: "[[[MASK]]]", special: "[[[CLS]]]", padding: "[[[PAD]]]" };
 const KINDS = { masked: "[[masked]]", replaced: "[[replaced]]", kept: "[[kept]]" };
 
@@ -245,7 +244,7 @@ export function view(root, { options }) {
     next = button("▶", () => turn(1), { id: "batch-next" }),
     range = el("span.b-batch-range"),
     pages = tools(back, range, next),
-    [hints, pairs, shapes, key] = [el("div"), el("div.b-pairs"), el("div.b-shapes"), el("div")],
+    [hints, pairs, shapes, why] = [el("div"), el("div.b-pairs"), el("div.b-shapes"), el("div")],
     [said, insideName] = [el("p.b-batch-summary"), el("summary")],
     inside = el("details.b-preview-more", insideName, shapes);
   root.append(
@@ -255,7 +254,7 @@ export function view(root, { options }) {
     said,
     pairs,
     inside,
-    key,
+    why,
   );
 
   return function draw(/** @type {any} */ value) {
@@ -264,26 +263,24 @@ export function view(root, { options }) {
     if (rows && !rows.length && first) return ask({ first: 0 });
     pages.hidden = inside.hidden = !rows;
     said.textContent = rows ? summary(value) : (value?.text ?? "");
-    if (!rows) return [hints, pairs, key].forEach((part) => fill(part));
+    if (!rows) return [hints, pairs, why].forEach((part) => fill(part));
     const examples = [...new Set(rows.map((row) => row.example))],
       groups = task ? examples.map((each) => rows.filter((row) => row.example === each)) : rows,
       last = first + groups.length;
     range.textContent = `${task ? "Examples" : "Pairs"} ${first + 1} to ${last} of ${value.pairs}`;
     disable(back, first === 0 && "These are the first examples.", "Previous examples");
     disable(next, last >= value.pairs && "These are the last examples.", "Next examples");
-    const isQuiet = (/** @type {[string, string]} */ [kind]) => QUIET.includes(kind),
-      named = value.legend.filter((entry) => !isQuiet(entry));
     fill(
       hints,
       value.hints.map((hint) => el("p.b-empty", withTerms(hint))),
     );
     fill(
       pairs,
-      named.length > 0 && el("div.b-batch-asked", legend(named)),
+      legend(value.legend),
       groups.map((each, k) => (task ? example(each) : pair(each, first + k + 1, label))),
     );
     insideName.textContent = task ? "Shapes of the batch" : "Shapes, and how the asked words are gathered";
     fill(shapes, gathered(value));
-    fill(key, legend(value.legend.filter(isQuiet)), value.why && el("p.b-empty", value.why));
+    fill(why, value.why && el("p.b-empty", value.why));
   };
 }

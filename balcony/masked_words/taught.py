@@ -37,8 +37,9 @@ WHY = (
 )
 HOW = (
     "A bar is the fall of the [[log-probability]] of a word, hidden alone, in models that have never read that "
-    "sentence. ± is the standard error over {seeds} seeds. A fall is marked if it is more than {errors} standard "
-    "errors, which chance alone passes in at most 3 of 100. Each training takes all steps, whichever is shown above.",
+    "sentence. ± is the standard error over the seeds that have ended, {seeds} at last. A fall is marked if it is more "
+    "than {errors} standard errors, which chance alone passes in at most 3 of 100. Each training takes all steps, "
+    "whichever is shown above.",
     "Where a sentence is left out, the text is cut, so that its two neighbours do not become a pair. Each of them is "
     "then in one pair less, and its words may fall for that alone.",
     "What the numbers cannot show: of two sentences that teach the same, each can be missed without a fall. So the "

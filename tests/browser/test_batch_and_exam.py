@@ -71,7 +71,7 @@ def test_the_batch_of_the_selected_step(page: Page) -> None:
     expect_seen(summary, re.compile(r"Always answering “.+” would be right for \d+\."))
     expect(pairs).to_have_text("Pairs 1 to 4 of 48")
     expect(batch.locator("section")).to_have_count(4)
-    expect_seen(batch.locator(".b-batch-asked"), "replaced: shown as a random word (10%)", in_window=True)
+    expect_seen(batch.locator(".b-batch-legend"), "replaced: shown as a random word (10%)", in_window=True)
     asked = batch.locator("section li").filter(has_text="true:")
     assert asked.count() >= 4
     for text in asked.all_inner_texts():

@@ -75,7 +75,7 @@ def open_state(page: Page, state: str) -> None:
     page.locator(answered).first.wait_for()
     if press.endswith("-py"):
         press_save(page, press)
-        expect(page.locator("#attention-download pre")).to_be_visible()
+        expect(page.locator("dialog[open] pre")).to_be_visible()
     elif press:
         page.locator(press).first.click()
 
