@@ -50,7 +50,10 @@ class HeadBirths {
   left = el("span");
   progress = el("div.b-tools", { "data-no-picture": "" }, this.bar, this.left);
   said = el("div", { role: "status" });
-  choice = tools(el("label", "Pattern ", this.target), el("span", "Press a line to look at that head at that step."));
+  choice = tools(
+    el("label", "Pattern ", this.target),
+    el("span", "Press a line, or a head in the table below, to look at that head at that step."),
+  );
   box = el("div.b-chart.is-high");
   born = el("div");
   panel = el(
