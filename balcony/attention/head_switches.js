@@ -35,7 +35,7 @@ export function view(root) {
       without = off.length === 1 ? "Without 1 head" : `Without ${off.length} heads`;
     one.textContent = isOff(chosen()) ? "Switch this head on" : "Switch this head off";
     disable(all, !off.length && "No head is off.");
-    fill(answers, el("b", off.length ? without : "With all heads"), lines(value, off));
+    fill(answers, el("strong", off.length ? without : "With all heads"), lines(value, off));
     fill(more, notes(value.notes));
   }
   onChange(show);

@@ -256,5 +256,5 @@ export function modelMap(shown) {
   );
   map.style.setProperty("--rows", `${rows.length}`);
   map.style.setProperty("--layers", `${layers}`);
-  return scrolling("Map of the model", map);
+  return scrolling("Map", map);
 }
