@@ -205,7 +205,7 @@ def test_training_goes_on_from_the_shown_model_and_can_be_repeated(workspaces, s
     run = finished(workspaces.start(space, recipe, form.corpus(recipe), 0, start=form.start))
     before = tiny_checkpoint.model.state_dict()
     assert all(torch.equal(each, before[name]) for name, each in run.snapshots[0].weights.items() if name in before)
-    assert "went on from another model" in description(run)["missing"]
+    assert "used another model" in description(run)["missing"]
     again = finished(workspaces.repeat(space, run))
     assert all(torch.equal(each, again.snapshots[-1].weights[name]) for name, each in run.snapshots[-1].weights.items())
     long = filled(typed(QUICK), initial=SHOWN_MODEL, shown=lambda: tiny_checkpoint)
