@@ -113,8 +113,6 @@ def test_every_number_is_that_of_transformers(pair):
     same(torch.tensor([row["cells"][column] for row in lens["rows"]]), path.exp())
     assert [row["rank"] for row in lens["rows"]] == ((by_layer > path[:, None]).sum(1) + 1).tolist()
     assert lens["size"] == logits.numel()
-    ids = torch.tensor([token(word) for word, _ in lens["words"]])
-    same(torch.tensor([p for _, p in lens["words"]]), by_layer[-1, ids].exp())
     same(found.pooled, theirs.bert.pooler(out.hidden_states[-1])[0])
     same(found.pair["logits"], out.seq_relationship_logits[0])
     same(found.pair["probabilities"], out.seq_relationship_logits.softmax(-1)[0])
