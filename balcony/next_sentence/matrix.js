@@ -56,7 +56,7 @@ export function view(root) {
       axes: `${AXES} Outlined: ${names[0]} in the text. Crossed: judged wrong. Framed: the pair above.`,
       hint: HINT,
       describe: (i, j) => described(value, i, j),
-      label: `${title.textContent}: which follows which; the arrow keys go from cell to cell, Enter puts the pair into the boxes above`,
+      label: `${value.caption}: which follows which; the arrow keys go from cell to cell, Enter puts the pair into the boxes above`,
       outlined: (i, j) => labels[i][j] === 1,
       crossed: (i, j) => Boolean(judgedWrong(value, i, j)),
       here: here.includes(-1) ? null : /** @type {[number, number]} */ (here),
