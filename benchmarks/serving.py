@@ -154,7 +154,7 @@ class Visitor:
     def poll(self) -> dict[str, Any]:
         """Ask for news of the run."""
         run = self.value("run-monitor")
-        [news] = self.ask(["news", run["run"], False, self.cursors])
+        [news] = self.ask(["news", run["run"], self.cursors])
         if "error" in news:
             raise Refused(news["error"])
         self.cursors = news["cursors"]

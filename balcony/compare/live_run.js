@@ -79,18 +79,17 @@ export class LiveRun {
 
   /** Get what is new; the answer is when to ask again. @returns {Promise<number | void>} */
   async ask() {
-    const { run, chart } = this,
-      more = chart?.more ?? false;
+    const { run, chart } = this;
     if (!run) return;
     if (chart && !chart.zoom && chart.points.length > MOST_POINTS) {
       this.restart();
       chart.restart();
     }
     try {
-      const fresh = await answer("news", run.run, more, this.cursors);
+      const fresh = await answer("news", run.run, this.cursors);
       if (this.isLost) announce("again", null);
       this.isLost = false;
-      if (run !== this.run || more !== (this.chart?.more ?? false)) return 0;
+      if (run !== this.run) return 0;
       if (fresh.step < this.cursors[0]) {
         this.cursors = FIRST; // the server has restarted, and the run is at an earlier step
         this.chart?.restart();

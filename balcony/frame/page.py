@@ -166,11 +166,11 @@ def repeat(asked: PageRequest, recipe: object, step: int | None) -> str:
     return repeated_run(asked.workspaces, asked.visitor, recipe, step).id
 
 
-def news(asked: PageRequest, run_id: str, more: bool, cursors: list) -> dict[str, Any]:
+def news(asked: PageRequest, run_id: str, cursors: list) -> dict[str, Any]:
     """What is new in a run. cursors: see `run_news`."""
     if len(cursors) != 3 or not all(isinstance(cursor, int) for cursor in cursors):
         raise InputError(MALFORMED)
-    return run_news(asked.space, run_id, *cursors, more=more)
+    return run_news(asked.space, run_id, *cursors)
 
 
 def sentences(asked: PageRequest, key: str) -> dict[str, Any]:

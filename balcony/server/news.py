@@ -1,6 +1,6 @@
 """What is new in a run since a page last asked.
 
-The answer holds what came after the page's cursors, thinned to a few points, so it stays below half a kilobyte however
+The answer holds what came after the page's cursors, thinned to a few points, so it stays below a kilobyte however
 fast the training is. A reloaded page starts without cursors and gets the whole curve once.
 """
 
@@ -20,7 +20,6 @@ from bert_core.runs.run import ACTIVE, Progress, Run
 from bert_core.tasks.examples import TASKS
 
 POINTS_LIVE = 6
-POINTS_LIVE_MORE = 3  # of twice as many numbers
 POINTS_AT_FIRST = 300
 LAST_STEPS = 20  # whose means lists of runs show
 DEAD = "Training has stopped on this server, which has to be started again."
@@ -46,22 +45,19 @@ def health_route(workspaces: Workspaces) -> Route:
     return Route("/health", answer)
 
 
-def run_news(
-    space: Workspace, run_id: str, row: int = 0, snapshot: int = -1, evaluation: int = 0, *, more: bool = False
-) -> dict[str, Any]:
+def run_news(space: Workspace, run_id: str, row: int = 0, snapshot: int = -1, evaluation: int = 0) -> dict[str, Any]:
     """What is new in a run since the page's cursors, with the cursors for the next request.
 
     row: rows of the history that the page has. snapshot: step of the newest snapshot it knows, -1 for none.
-    evaluation: points of the held-out curve that it has. more: also the values of MORE_CURVES. In the answer,
-    poll_ms is the time until the page should ask again; current: the id of the run that Train shows.
+    evaluation: points of the held-out curve that it has. In the answer, poll_ms is the time until the page should ask
+    again; current: the id of the run that Train shows.
     """
     run = space.run(run_id)
     progress = run.progress()
     rows = run.history(since=row)
     snapshots = [kept.step for kept in run.snapshots if kept.step > snapshot]
     names, held = series_of(run)
-    names += MORE_CURVES if more and names is CURVES else ()
-    live = POINTS_LIVE_MORE if more else POINTS_LIVE
+    names += MORE_CURVES if names is CURVES else ()
     news = {
         "status": progress.status,
         "reason": progress.reason or status_line(progress),
@@ -69,7 +65,7 @@ def run_news(
         "steps": progress.steps,
         "rate": round(progress.tokens_per_second),
         "left": None if progress.seconds_left is None else round(progress.seconds_left, 1),
-        "points": thin(rows, live if row else POINTS_AT_FIRST, names),
+        "points": thin(rows, POINTS_LIVE if row else POINTS_AT_FIRST, names),
         # The curve's last point is a mean over some steps; the numbers beside it are those of the newest step.
         "last": _mean(rows[-1:], names[:2]) if rows else None,
         "snapshots": snapshots,

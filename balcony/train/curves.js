@@ -29,7 +29,7 @@ const [LINE, NAMED] = [22, 230]; // pixels: the height of a line of the legend, 
 
 /** @typedef {[step: number, ...values: (number | null)[]]} Point step, then the values of `options.series` */
 /** @typedef {{name: string, colour: string, isDotted: boolean, steps: number, points: Point[]}} OtherRun */
-/** @typedef {{more: () => void, between: (first: number, last: number) => Promise<Point[]>, file: (kind: string) => any}} Actions after the toggle "More curves"; the points between two steps; to save the numbers as a file or, with the title of a picture, `picture` */
+/** @typedef {{between: (first: number, last: number) => Promise<Point[]>, file: (kind: string) => any}} Actions after the toggle "More curves"; the points between two steps; to save the numbers as a file or, with the title of a picture, `picture` */
 
 /** An exponential mean over steps; it does not depend on how many steps a point stands for. @param {number} steps */
 function smoother(steps) {
@@ -90,12 +90,10 @@ export class Curves {
   }
 
   /** @param {Actions} actions */
-  tools({ more, file }) {
-    const all = (/** @type {boolean} */ is) => {
-      this.more = is;
-      this.box.classList.toggle("has-more", is);
-      this.restart();
-      more();
+  tools({ file }) {
+    const all = (/** @type {boolean} */ more) => {
+      this.box.classList.toggle("has-more", more);
+      this.change({ more });
     };
     return el(
       "div.b-toolbar",

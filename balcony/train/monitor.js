@@ -93,10 +93,6 @@ class RunMonitor extends LiveRun {
     const sides = el("div.b-watch");
     root.append(sides);
     this.chart = new Curves(sides, options, {
-      more: () => {
-        this.restart();
-        this.poll();
-      },
       between: async (first, last) => (await answer("between", this.run.run, first, last)).points ?? [],
       file: (kind) => this.save(kind),
     });

@@ -277,7 +277,7 @@ def test_a_page_gets_news_of_its_own_run_alone(client: Client) -> None:
     run = client.predict("romeo-juliet", "one two\nthree four\n", 1, api_name="/start_training")
 
     def news(visitor: str, run_id: str) -> Any:
-        sent = {"visitor": visitor, "question": {}, "asks": [["news", run_id, False, [0, -1, 0]]]}
+        sent = {"visitor": visitor, "question": {}, "asks": [["news", run_id, [0, -1, 0]]]}
         index, found = ask(client, "balcony/ask", json.dumps(sent).encode())
         assert index == 0
         return found

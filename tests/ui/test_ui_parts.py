@@ -298,7 +298,7 @@ def finished(service: TrainingService):
     return run
 
 
-def test_a_question_for_news_gets_what_is_new_in_half_a_kilobyte(service: TrainingService, finished) -> None:
+def test_a_question_for_news_gets_what_is_new_in_a_kilobyte(service: TrainingService, finished) -> None:
     space = Workspaces(service, {}).enter(None)
     space.add_run(finished)
     first = run_news(space, finished.id)
@@ -308,10 +308,8 @@ def test_a_question_for_news_gets_what_is_new_in_half_a_kilobyte(service: Traini
     assert first["snapshots"] == [snapshot.step for snapshot in finished.snapshots]
     live = run_news(space, finished.id, 5, 30)
     assert len(live["points"]) <= POINTS_LIVE
-    assert len(json.dumps(live, separators=(",", ":"))) <= 512
-    more = run_news(space, finished.id, 5, 30, more=True)
-    assert {len(point) for point in more["points"]} == {1 + 9}
-    assert len(json.dumps(more, separators=(",", ":"))) <= 512
+    assert {len(point) for point in live["points"]} == {1 + 9}
+    assert len(json.dumps(live, separators=(",", ":"))) <= 1024
     nothing = run_news(space, finished.id, *first["cursors"])
     assert (nothing["points"], nothing["snapshots"], nothing["cursors"]) == ([], [], first["cursors"])
 
@@ -600,10 +598,11 @@ def test_a_model_of_labelled_pairs_is_asked_about_its_own_label(tiny_checkpoint:
     [("", "Hello, how are you? I am Romeo."), ("english-mini", "The old house"), ("chinese-poems", "雨后山村")],
 )
 def test_a_model_offers_sentences_of_its_own_text(model, first):
-    corpus = corpus_of(Workspace("token"), model)
+    space = Workspace("token")
+    corpus = corpus_of(space, model)
     assert corpus.sentences[0].startswith(first)
-    asked = SimpleNamespace(space=Workspace("token"))
-    assert [*sentences(asked, model)["first"]] == corpus.sentences[:2]
+    found = sentences(PageRequest(SimpleNamespace(), space, {}), model)
+    assert [*found["first"]] == found["all"][:2] == corpus.sentences[:2]
 
 
 def test_explanations_are_tried_on_the_guess_without_the_heads_that_are_off_and_on_the_text(
