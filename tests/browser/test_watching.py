@@ -248,6 +248,7 @@ def test_a_paused_run_takes_a_new_learning_rate_and_an_ended_one_continues(
     page.locator("#go-on").click()
     expect(page.locator("#run-step")).to_have_text("16 of 16")
     wait_for_status(page, "Finished")
-    assert points(page) == 16
+    last = "() => Math.max(...document.querySelector('#run-curves').data.flatMap(({ x }) => x))"
+    wait_until(page, lambda: page.evaluate(last) == 16)
     axis = "() => document.querySelector('#run-curves').layout.xaxis.range"
     assert page.evaluate(axis) == [0, 16]
