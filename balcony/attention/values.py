@@ -46,12 +46,10 @@ def weight_rows(value: dict[str, Any]) -> Iterator[Row]:
 
 
 def shown_names(checkpoint: Checkpoint, question: Question) -> list[list[str]]:
-    """The names of the heads. Others may ask between two layers."""
-    texts, found = shown_texts(checkpoint, question), list[list[str]]()
-    for layer in range(checkpoint.config.num_hidden_layers):
-        with probe_lock:
-            found.append(head_names(checkpoint, *texts, layers=range(layer, layer + 1))[layer])
-    return found
+    """The names of the heads."""
+    texts = shown_texts(checkpoint, question)
+    with probe_lock:
+        return head_names(checkpoint, *texts)
 
 
 def shown_texts(checkpoint: Checkpoint, question: Question) -> tuple[str, str | None]:

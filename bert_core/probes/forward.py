@@ -53,7 +53,7 @@ def run(
     it comes after the checkpoint's own. differentiable: by what the watch puts in."""
     ids, mask, segments = (each.to(checkpoint.model.device) for each in inputs)
     B, T = ids.shape
-    cost = _cost(checkpoint, torch.full((B,), T), B * T if positions is None else len(positions))
+    cost = pass_cost(checkpoint, torch.full((B,), T), B * T if positions is None else len(positions))
     before_passes.get()(cost)
     attended = None if bool(mask.all()) else mask  # without padding, attention needs no mask
     watch = both(checkpoint.watch, watch)
@@ -137,7 +137,7 @@ def gradients(
     (S, T, D), config = vectors.shape, checkpoint.config
     widest = max(config.intermediate_size, 3 * D, config.num_attention_heads * T)
     size = max(1, _NUMBERS // (config.num_hidden_layers * T * widest))  # all layers are kept until the gradient
-    before_passes.get()(_cost(checkpoint, torch.full((S,), T), S * len(positions), is_step=True))
+    before_passes.get()(pass_cost(checkpoint, torch.full((S,), T), S * len(positions), is_step=True))
     values, slopes = [], []
     for part in vectors.split(size):
         words, B = part.to(checkpoint.model.device).requires_grad_(), len(part)
@@ -177,7 +177,7 @@ def batches(checkpoint: Checkpoint, rows: Sequence[Row]) -> Iterator[tuple[list[
     widest = max(config.intermediate_size, 3 * config.hidden_size, config.num_attention_heads * T)
     numbers = max(T * widest, config.vocab_size)  # a row's largest tensor, or its word scores
     size = max(1, min(_ROWS, _NUMBERS // numbers))
-    before_passes.get()(_cost(checkpoint, torch.tensor(lengths), len(lengths)))
+    before_passes.get()(pass_cost(checkpoint, torch.tensor(lengths), len(lengths)))
     for start in range(0, len(rows), size):
         group = order[start : start + size]
         yield group, padded(checkpoint, [rows[number] for number in group])
@@ -198,5 +198,6 @@ def both(first: Watch | None, second: Watch | None) -> Watch | None:
     return lambda name, number: second(name, first(name, number))
 
 
-def _cost(checkpoint: Checkpoint, lengths: Tensor, scored: int, *, is_step: bool = False) -> Cost:
+def pass_cost(checkpoint: Checkpoint, lengths: Tensor, scored: int, *, is_step: bool = False) -> Cost:
+    """What passes over rows of these lengths (B,) take; scored: positions with word scores."""
     return Cost(checkpoint.config, lengths, scored, str(checkpoint.model.device), is_step=is_step)

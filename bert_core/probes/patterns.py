@@ -17,7 +17,7 @@ from bert_core.data.tokenizer import CLS, SEP
 from bert_core.errors import InputError
 from bert_core.model import BertSelfAttention
 from bert_core.probes.attention import SPECIAL, AttentionMaps, attention
-from bert_core.probes.forward import hidden_states
+from bert_core.probes.forward import before_passes, hidden_states, pass_cost
 from bert_core.probes.reading import encode_text
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -70,7 +70,7 @@ def _targets(maps: AttentionMaps) -> dict[str, Tensor]:
 @dataclass(frozen=True)
 class HeadPatterns:
     """above: how far each head's weight on each of TARGETS is above chance, (targets, L, H), see `above_chance`.
-    limits: what it must exceed for the head to have the pattern, (targets, L), inf in layers that were left out."""
+    limits: what it must exceed for the head to have the pattern, (targets, L)."""
 
     above: Tensor
     limits: Tensor
@@ -81,34 +81,31 @@ class HeadPatterns:
         return self.above > self.limits[..., None]
 
 
-def head_patterns(
-    checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, layers: range | None = None
-) -> HeadPatterns:
+def head_patterns(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> HeadPatterns:
     """Which of TARGETS each head clearly attends to in one input.
 
     The limit of a layer is NAMED_FROM of the way from chance to 1, or what the best of RANDOM_HEADS heads with random
     weights of the same size reaches, if that is more. In a model with random weights, at most 2 % of the heads have a
-    pattern. layers: numbers from 0 of those that are looked at. Raises InputError for an empty or too long input."""
+    pattern. Raises InputError for an empty or too long input."""
     maps, blocks = attention(checkpoint, text, text_pair), checkpoint.model.bert.encoder.layer
     states = hidden_states(checkpoint, encode_text(checkpoint, text, text_pair)).double()
     at_once = max(1, _WEIGHTS_AT_ONCE // len(maps.tokens) ** 2)
-    limits = torch.full((len(TARGETS), len(blocks)), math.inf, dtype=torch.float64)
-    for number in range(len(blocks)) if layers is None else layers:
-        generator, limits[:, number] = torch.Generator().manual_seed(number), NAMED_FROM
+    limits = torch.full((len(TARGETS), len(blocks)), NAMED_FROM, dtype=torch.float64)
+    for number, block in enumerate(blocks):
+        before_passes.get()(pass_cost(checkpoint, torch.tensor([len(maps.tokens)]), 0))  # its random heads take longer
+        generator = torch.Generator().manual_seed(number)
         for first in range(0, RANDOM_HEADS, at_once):
             heads = min(at_once, RANDOM_HEADS - first)
-            random = _random_heads(blocks[number].attention.self, states[number], heads, generator)
+            random = _random_heads(block.attention.self, states[number], heads, generator)
             best = above_chance(dataclasses.replace(maps, weights=random[None])).amax((1, 2))
             limits[:, number] = limits[:, number].maximum(best)
     return HeadPatterns(above_chance(maps), limits)
 
 
-def head_names(
-    checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, layers: range | None = None
-) -> list[list[str]]:
+def head_names(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> list[list[str]]:
     """L lists of H names: the one of its patterns that is furthest above chance, one of TARGETS, or "" for a head that
     has none. Arguments and errors are those of `head_patterns`."""
-    found = head_patterns(checkpoint, text, text_pair, layers=layers)
+    found = head_patterns(checkpoint, text, text_pair)
     best, which = found.above.where(found.held, -1).max(0)  # (L, H)
     return [[TARGETS[i] if way > 0 else "" for way, i in zip(*heads)] for heads in zip(best.tolist(), which.tolist())]
 

@@ -192,6 +192,58 @@ def test_a_probe_ends_between_its_passes(
         assert fill_mask(tiny_checkpoint, "hello [MASK] are you")
 
 
+def test_a_long_probe_lets_others_go_first_between_its_passes(
+    turns: Turns, clock: Clock, tiny_checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log: list[str] = []
+    original, others = BertForPreTraining.forward, list[Probe]()
+
+    def pass_of(model: Any, *arguments: Any, **named: Any) -> Any:
+        log.append("pass")
+        clock.now += 5
+        if not others:
+            others.append(Probe(turns, "another page", Asker("b"), log))
+        return original(model, *arguments, **named)
+
+    monkeypatch.setattr(BertForPreTraining, "forward", pass_of)
+    monkeypatch.setattr(forward, "_ROWS", 1)
+    asker.set(Asker("a"))
+    with turns:
+        sweep(tiny_checkpoint, "hello how are you")
+    asker.set(None)
+    assert log == ["pass", "another page", "pass", "pass", "pass"]
+    turns.limit_seconds = 11.0  # of all its turns together, without what it waited
+    others.clear()
+    with pytest.raises(InputError, match="This takes about 15 s"), turns:
+        sweep(tiny_checkpoint, "hello how are you")
+    assert not turns.waiting
+    assert turns._running is None
+
+
+def test_a_long_probe_whose_page_goes_while_others_are_first_ends_nobody_else(
+    turns: Turns, clock: Clock, tiny_checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log: list[str] = []
+    original, others, page = BertForPreTraining.forward, list[Probe](), Asker("a")
+
+    def pass_of(model: Any, *arguments: Any, **named: Any) -> Any:
+        clock.now += 5
+        others.extend(Probe(turns, name, Asker(name), log, seconds=1) for name in "bc" if len(others) < 2)
+        page.is_gone = True
+        return original(model, *arguments, **named)
+
+    monkeypatch.setattr(BertForPreTraining, "forward", pass_of)
+    monkeypatch.setattr(forward, "_ROWS", 1)
+    asker.set(page)
+    with pytest.raises(InputError, match=GONE), turns:
+        sweep(tiny_checkpoint, "hello how are you")
+    asker.set(None)
+    for other in others:
+        other.thread.join(PATIENCE)
+    assert log == ["b", "c"]
+    assert turns._running is None
+
+
 def test_attention_is_refused_by_arithmetic(dialogue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = train_tokenizer(dialogue)
     config = BertConfig(
