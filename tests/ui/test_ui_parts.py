@@ -33,7 +33,7 @@ from balcony.masked_words.tab import (
 from balcony.models.tab import model_facts, name_in_files, open_files
 from balcony.next_sentence.tab import verdict_value
 from balcony.parts.export import BYTE_ORDER_MARK, curve_rows, file_text
-from balcony.parts.first_right import FirstRight
+from balcony.parts.first_right import AT_ONCE, FirstRight
 from balcony.parts.notes import PAIRS_ONLY
 from balcony.server.news import POINTS_LIVE, poll_delay, run_news, status_line, thin
 from balcony.server.workspace import Model, Workspace
@@ -552,6 +552,17 @@ def test_a_word_is_first_right_at_the_first_kept_step_with_that_guess(service: T
         if fill_mask(workspaces.model(space, finished.id, step).checkpoint, *texts)[0][0][0] == "romeo"
     )
     assert value == [next(right, None), False]
+
+
+def test_while_a_run_trains_a_request_judges_a_few_steps_and_says_no_step_too_late(finished) -> None:
+    whole = GuessBoard(finished.job.source, finished.snapshots[-1].checkpoint()).first_right.steps(finished)
+    asks = GuessBoard(finished.job.source, finished.snapshots[-1].checkpoint()).first_right
+    live = SimpleNamespace(snapshots=finished.snapshots, status="running")
+    judged = 0
+    while (found := asks.steps(live)) != whole:
+        assert all(step in (None, right) for step, right in zip(found, whole))
+        assert 0 < len(asks.right) - judged <= AT_ONCE
+        judged = len(asks.right)
 
 
 def test_a_run_that_keeps_its_end_alone_cannot_tell_when_a_word_was_right(finished) -> None:
