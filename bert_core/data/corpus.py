@@ -166,6 +166,8 @@ def read_corpus(
             text, said = decode(data, path.name, encoding)
             texts.append(text)
             notes += [f"{path.name}: {note}" for note in said] if several else said
+            if path.stat().st_size > len(data):
+                notes.append(f"Of {path.name}, the first {megabytes(len(data))} are read.")
         documents, labels = _divided("\n\n".join(texts), kind, name, notes, most_documents)
     return Corpus(documents, name, tuple(notes), labels, kind, encoding)
 

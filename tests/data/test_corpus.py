@@ -353,7 +353,9 @@ def test_a_text_is_read_in_part_and_has_to_be_above_a_size(monkeypatch, tmp_path
     monkeypatch.setattr(corpus_module, "WHOLE_BYTES", 100)
     with pytest.raises(CorpusError, match=r"long\.txt has more than 0 kB; say with corpus.most_documents how many"):
         read_corpus(path, kind="lines")
-    assert len(read_corpus(path, kind="lines", most_documents=2).documents) == 2
+    part = read_corpus(path, kind="lines", most_documents=2)
+    assert len(part.documents) == 2
+    assert part.notes[0] == "Of long.txt, the first 0 kB are read."
 
 
 def test_two_texts_have_the_same_fingerprint_only_if_they_have_the_same_sentences_documents_and_labels() -> None:
