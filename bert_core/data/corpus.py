@@ -184,8 +184,8 @@ def _contents(paths: Sequence[Path], name: str, most_documents: int | None) -> I
     try:
         if most_documents is None and sum(path.stat().st_size for path in paths) > WHOLE_BYTES:
             raise CorpusError(
-                f"{name} has more than {megabytes(WHOLE_BYTES)}; say with corpus.most_documents how many documents to "
-                "read from its start."
+                f"{name} has more than {megabytes(WHOLE_BYTES)}; use a part of it, or say in a training with "
+                "corpus.most_documents how many documents to read from its start."
             )
         for path in paths:
             with path.open("rb") as file:

@@ -351,7 +351,7 @@ def test_a_text_is_read_in_part_and_has_to_be_above_a_size(monkeypatch, tmp_path
     pairs = read_corpus("one\ttwo\t1\nthree\tfour\t0\n" * 9, kind="pairs", most_documents=3)
     assert (len(pairs.documents), pairs.labels) == (3, [True, False, True])
     monkeypatch.setattr(corpus_module, "WHOLE_BYTES", 100)
-    with pytest.raises(CorpusError, match=r"long\.txt has more than 0 kB; say with corpus.most_documents how many"):
+    with pytest.raises(CorpusError, match=r"long\.txt has more than 0 kB; use a part of it, or say in a training with"):
         read_corpus(path, kind="lines")
     part = read_corpus(path, kind="lines", most_documents=2)
     assert len(part.documents) == 2
