@@ -79,7 +79,7 @@ def calls(has: dict[str, Any]) -> dict[str, tuple[Callable, dict[str, Any]]]:
         "follow": {**pair, "layer": 0, "position": 1, "attending": 0},
         "activations": {**pair, "names": ["*"]},
         "next_sentence": {**model, "sentence_a": "one", "sentence_b": "two"},
-        "pair_matrix": {**model, "corpus": CORPUS, "limit": 2, "start": 0},
+        "pair_matrix": {**model, "corpus": CORPUS, "limit": 2},
         "exam": {**model, "corpus": CORPUS, "seed": 0},
         "sentence_vectors": {**model, "texts": ["one"], "pooling": "cls"},
         "words_in_contexts": {**model, "word": "one", "texts": ["one two"]},

@@ -20,8 +20,7 @@ UNLABELLED = -1
 class PairMatrix:
     """S sentences against each other, the first of a pair in the row."""
 
-    start: int  # number of the window's first sentence in the text, from 0
-    numbers: tuple[int, ...]  # of the S sentences
+    numbers: tuple[int, ...]  # of the S sentences in the text, from 0
     sentences: tuple[str, ...]
     probabilities: Tensor  # (S, S), P(IsNext); nan where the pair is longer than the model reads
     labels: Tensor  # (S, S), 1 where the second follows, 0 where not, UNLABELLED between labelled pairs
@@ -56,14 +55,14 @@ def next_sentence(checkpoint: Checkpoint, sentence_a: str, sentence_b: str) -> f
     return pair_scores(checkpoint, [row_of(encode_text(checkpoint, sentence_a, sentence_b))]).item()
 
 
-def pair_matrix(checkpoint: Checkpoint, corpus: Corpus, *, limit: int = 32, start: int = 0) -> PairMatrix:
+def pair_matrix(checkpoint: Checkpoint, corpus: Corpus, *, limit: int = 32) -> PairMatrix:
     """P(IsNext) for every ordered pair of a text's sentences, a sentence with itself among them.
 
-    Of more than `limit` sentences, a window from number `start` on is judged. A pair is IsNext when its sentences are
-    neighbours anywhere in the window. Labelled pairs keep their labels, and all others of their text are unlabelled.
+    Of more than `limit` sentences, the first ones are judged. A pair is IsNext when its sentences are neighbours
+    anywhere among them. Labelled pairs keep their labels, and all others of their text are unlabelled.
     Sentences without a word are left out. Raises InputError without a next-sentence head or two sentences."""
     require(checkpoint, "nsp")
-    start, corpus = window(corpus, limit, start)
+    _, corpus = window(corpus, limit)
     document_of = [d for d, document in enumerate(corpus.documents) for _ in document]
     tokens = [tokenize(checkpoint, each, add_special_tokens=False).ids for each in corpus.sentences]
     kept = [i for i, ids in enumerate(tokens) if ids]
@@ -76,8 +75,7 @@ def pair_matrix(checkpoint: Checkpoint, corpus: Corpus, *, limit: int = 32, star
     }
     texts, S = [tuple(tokens[i]) for i in kept], len(kept)
     return PairMatrix(
-        start=start,
-        numbers=tuple(start + i for i in kept),
+        numbers=tuple(kept),
         sentences=tuple(corpus.sentences[i] for i in kept),
         probabilities=judge_pairs(checkpoint, itertools.product(texts, repeat=2)).view(S, S),
         labels=label_pairs(texts, labels, other=0 if corpus.labels is None else UNLABELLED),

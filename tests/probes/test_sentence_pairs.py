@@ -50,13 +50,12 @@ def test_the_counts_are_those_of_the_exam(tiny_checkpoint):
     assert (int(matrix.is_right.sum()), int(matrix.is_asked.sum())) == (pairs.right, pairs.asked)
 
 
-def test_a_longer_text_is_judged_in_a_window(tiny_checkpoint):
+def test_of_a_longer_text_the_first_sentences_are_judged(tiny_checkpoint):
     whole = pair_matrix(tiny_checkpoint, TEXT)
-    part = pair_matrix(tiny_checkpoint, TEXT, limit=3, start=2)
-    assert (part.start, part.sentences) == (2, tuple(TEXT.sentences[2:5]))
-    torch.testing.assert_close(part.probabilities, whole.probabilities[1:4, 1:4])
+    part = pair_matrix(tiny_checkpoint, TEXT, limit=4)
+    assert part.numbers == (0, 2, 3), "the second has no word"
+    torch.testing.assert_close(part.probabilities, whole.probabilities[:3, :3])
     assert part.labels.tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
-    assert pair_matrix(tiny_checkpoint, TEXT, limit=3, start=100).sentences == tuple(TEXT.sentences[-3:])
 
 
 def test_a_pair_that_is_too_long_never_becomes_a_row(tiny_checkpoint, monkeypatch):
@@ -72,7 +71,7 @@ def test_a_pair_that_is_too_long_never_becomes_a_row(tiny_checkpoint, monkeypatc
 
 def test_labelled_pairs_keep_their_labels_and_all_others_are_unlabelled(tiny_checkpoint):
     pairs = Corpus([["how are you", "i am romeo"], ["thank you", "oh romeo"], ["a", "b"]], labels=[True, False, True])
-    matrix = pair_matrix(tiny_checkpoint, pairs, limit=5, start=1)
+    matrix = pair_matrix(tiny_checkpoint, pairs, limit=5)
     assert matrix.sentences == tuple(pairs.sentences[:4])
     assert (matrix.labels[0, 1].item(), matrix.labels[2, 3].item()) == (1, 0)
     assert (matrix.labels == UNLABELLED).sum() == 14
@@ -92,7 +91,7 @@ def test_a_window_keeps_documents_and_pairs_apart():
 def test_a_true_next_sentence_is_found_when_no_other_is_likelier():
     likely = torch.tensor([[0.9, 0.4, 0.1], [torch.nan] * 3, [0.8, 0.1, 0.1]])
     labels = torch.tensor([[0, 1, 0], [1, 0, 0], [1, 0, 0]])
-    matrix = PairMatrix(0, (0, 1, 2), ("a", "b", "c"), likely, labels)
+    matrix = PairMatrix((0, 1, 2), ("a", "b", "c"), likely, labels)
     assert matrix.found == (1, 2), "a likelier one beats the first, the second is too long, the third is found"
 
 

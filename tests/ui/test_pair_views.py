@@ -24,7 +24,7 @@ PAIR = Question("how are you", "i am romeo today")
 
 def by_hand(likely: list[list[float]]) -> PairMatrix:
     truth = torch.tensor([[0, 1, 0], [0, 0, 1], [0, 0, 0]])
-    return PairMatrix(4, (4, 5, 7), ("a", "b", "c"), torch.tensor(likely, dtype=torch.float), truth)
+    return PairMatrix((4, 5, 7), ("a", "b", "c"), torch.tensor(likely, dtype=torch.float), truth)
 
 
 def test_a_matrix_is_described_in_words():
