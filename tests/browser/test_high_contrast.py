@@ -1,5 +1,7 @@
 """In high contrast, where the system gives all colours, bars, maps and what is chosen can still be told apart."""
 
+from collections.abc import Iterator
+
 import pytest
 from browser_steps import FIRST, TAB_RECORDS, show
 from playwright.sync_api import Page, expect
@@ -10,7 +12,7 @@ READY = {
     "masked-words": "#masked-guesses h3",
     "next-sentence": "#next-verdict .b-verdict",
     "attention": ".b-head",
-    "words-in-context": "#context-stage .b-map",
+    "words-in-context": "#context-cosine .b-map",
     "step-by-step": "#steps h3",
 }
 LOOK = "['backgroundColor', 'backgroundImage', 'outlineStyle', 'outlineWidth', 'borderTopStyle', 'textDecorationLine']"
@@ -40,14 +42,18 @@ ALIKE = (
 )
 
 
+@pytest.fixture
+def page(shared: Page) -> Iterator[Page]:
+    yield shared
+    shared.emulate_media(forced_colors="none", color_scheme="light")  # other tests have the same browser tab
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_what_is_chosen_bars_and_legends_differ(shared: Page, complaints: list[str], scheme: str) -> None:
-    page = shared
+def test_what_is_chosen_bars_and_legends_differ(page: Page, complaints: list[str], scheme: str) -> None:
     page.emulate_media(forced_colors="active", color_scheme=scheme)  # type: ignore[arg-type]
     alike = {}
     for tab in (each.name for each in TAB_RECORDS):
         show(page, tab, **FIRST)
         expect(page.locator(READY.get(tab, f"#tab-{tab} .b-view > *:visible")).first).to_be_visible()
         alike[tab] = page.evaluate(ALIKE)
-    page.emulate_media(forced_colors="none", color_scheme="light")
     assert {tab: found for tab, found in alike.items() if found} == {}
