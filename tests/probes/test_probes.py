@@ -288,7 +288,7 @@ def test_a_large_probe_takes_all_cores_after_a_small_training(tiny_checkpoint, d
 
 
 class OnDevice(torch.Tensor):
-    """A tensor on a device without float64, as Apple's MPS is: what is computed from it is there too, until `cpu()`."""
+    """A tensor on a device without float64: what is computed from it is there too, until `cpu()`."""
 
     @classmethod
     def __torch_function__(cls, function, types, arguments=(), named=None):
