@@ -61,7 +61,6 @@ class HeadGrid {
   /** @param {HTMLElement} root @param {ViewContext} context a page that is saved has no server to answer */
   constructor(root, { options, answer }) {
     this.root = root;
-    this.switches = options.switches;
     this.isSaved = !answer;
     this.isBeside = Boolean(options.beside);
     this.name = latest(async (/** @type {Heads} */ value) => {
@@ -152,7 +151,7 @@ class HeadGrid {
       const head = all[k],
         change = this.changeOf(head),
         worse = this.effect === "loss" ? 1 : -1,
-        off = this.switches && isOff(head),
+        off = !this.isBeside && isOff(head),
         [canvas, badge, value, cover] = item.children;
       painted(/** @type {HTMLCanvasElement} */ (canvas), k);
       item.classList.toggle("has-effect", this.effect !== "");

@@ -8,7 +8,7 @@ const part = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
 const { grid, detail, question } = JSON.parse(part("data").textContent);
 /** @type {ViewContext} */
-const context = { options: { switches: true }, trigger() {}, setValue() {} };
+const context = { options: {}, trigger() {}, setValue() {} };
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const follow = () => document.body.classList.toggle("dark", dark.matches);
 dark.addEventListener("change", follow);

@@ -53,7 +53,7 @@ def births_exporter(page: Page) -> dict[str, Any]:
 
 def lay_out(page: Page) -> None:
     with gr.Column(elem_id="attention-stage"):
-        view("attention/head_grid", options={"switches": True}, elem_id=GRID)
+        view("attention/head_grid", elem_id=GRID)
         view("attention/head_switches", elem_id=SWITCHES)
         view("attention/head_detail", options={"is_first": True}, elem_id=DETAIL)
         view("attention/head_births", options=births_exporter(page), elem_id=BIRTHS)

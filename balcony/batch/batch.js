@@ -244,7 +244,7 @@ export function view(root, { options }) {
     next = button("▶", () => turn(1), { id: "batch-next" }),
     range = el("span.b-batch-range"),
     pages = tools(back, range, next),
-    [hints, pairs, shapes, why] = [el("div"), el("div.b-pairs"), el("div.b-shapes"), el("div")],
+    [hints, pairs, shapes, why] = [el("div"), el("div"), el("div"), el("div")],
     [said, insideName] = [el("p.b-batch-summary"), el("summary")],
     inside = el("details.b-preview-more", insideName, shapes);
   root.append(

@@ -96,7 +96,7 @@ class RunsList {
     const listed = await answer("listing");
     if (listed.error) return;
     fill(this.notes, notes(listed.notes));
-    this.rows = listed.rows.map((row) => ({ ...row, isShown: row.run === runs.shown }));
+    this.rows = listed.rows;
     this.unticked = new Set(kept("unticked", runs.visitor));
     this.show();
   }
@@ -110,12 +110,12 @@ class RunsList {
   }
 
   line(run) {
-    const { title, status, reason, differs, step, steps, numbers, held, isShown } = run;
+    const { title, status, reason, differs, step, steps, numbers, held } = run;
     const name = el("div", title, el("small", { title: reason || null }, STATUS_NAMES[status].toLowerCase()));
     const measures = Object.entries(COLUMNS).map(([column, words], k) =>
       numberCell(column, numbers ? words(numbers[k]) : "–", held && el("small", `${words(held[k])} held-out`)),
     );
-    const item = row(
+    return row(
       [
         el("td.b-tick", this.tick(run)),
         el("td.b-run-name", dot(run.colour, run.isDotted), name),
@@ -126,8 +126,6 @@ class RunsList {
       ],
       { "data-run": run.run, "data-status": status },
     );
-    item.classList.toggle("is-shown", isShown);
-    return item;
   }
 
   /** Whether a run is drawn. @param {any} run */

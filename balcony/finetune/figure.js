@@ -74,7 +74,7 @@ function outputs(figure, columns) {
     }
     if (task === "question-answering")
       return cell("answer", k, from ? found.map((each) => el("b", each)) : el("b", "none"));
-    return cell(found[0] === "O" ? "answer" : "answer.is-tag", k, el("b", { translate: "no" }, found[0]));
+    return cell("answer", k, el("b", { translate: "no" }, found[0]));
   });
   return [line(said, length), line(vectors, length)];
 }

@@ -57,14 +57,14 @@ class TimeSlider {
   });
   live = button("Live", () => ask({ step: null }), { id: "time-live", title: "Follow the newest step" });
   element = el(
-    "div.b-time.is-empty",
+    "div.b-time",
     { role: "group", "aria-label": "Time" },
     el("div.b-time-track", this.drawing, this.slider),
     this.live,
   );
 
   /** @param {ShownModel} model @param {number[]} marked steps @returns {string} which step is shown, or why none */
-  show({ steps, detail, run, curve }, marked) {
+  show({ steps, detail, curve }, marked) {
     this.steps = steps;
     const last = Math.max(0, steps.length - 1),
       { step } = question;
@@ -74,7 +74,6 @@ class TimeSlider {
     const words = !steps.length ? detail : `step ${count(step === null ? steps[last] : steps[nearest(steps, step)])}`;
     this.slider.setAttribute("aria-valuetext", step === null ? `Live, ${words}` : words);
     this.live.ariaPressed = `${step === null}`;
-    this.element.classList.toggle("is-empty", !run);
     const right = marked.filter((each) => steps.includes(each));
     this.slider.title = right.length ? MARKED : "";
     this.draw(curve ?? [], right);

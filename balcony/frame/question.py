@@ -40,8 +40,8 @@ class Question:
     reads an example, the followed one. first: index of the first shown pair of a batch.
 
     Only the page reads these. stage: the one shown step by step. heads: how the views of heads are drawn. lesson: name
-    of the open one, "file" for one of a file. at: its step, from 0. recipe: how the shown run is trained again, or why
-    it cannot be.
+    of the open one, "given" for that of `app.py --lesson`. at: its step, from 0. recipe: how the shown run is trained
+    again, or why it cannot be.
     """
 
     text: str = ""

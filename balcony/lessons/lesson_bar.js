@@ -13,7 +13,7 @@ import { terms } from "./terms.js";
 /** @typedef {{question: Record<string, any>, text: string, ask: string, choices: string[], right: number | null, answer: string}} Step see Step in balcony/lessons/lesson_bar.py */
 /** @typedef {{title: string, steps: Step[], error?: string}} Lesson */
 
-export class LessonBar {
+class LessonBar {
   /** @type {Lesson | null} */
   lesson = null;
   opened = ""; // name of the lesson that is open, or about to be

@@ -47,7 +47,7 @@ SWAP_HINT = (
 
 
 def closer_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
-    """The question's view of VIEWS, as the page draws it."""
+    """The question's view of LABELS, as the page draws it."""
     if question.view == SWEEP:
         return sweep_value(checkpoint, question)
     masked, words = mask_words(checkpoint, question)

@@ -1,1 +1,1 @@
-"""Parts that tabs share: page frame, question, comparison, downloads, export, notes, figures, theme, scripts."""
+"""Parts that tabs share: controls, downloads, export, figures, maps, notes."""

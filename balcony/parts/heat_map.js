@@ -12,7 +12,6 @@ import { toggled } from "./numbers.js";
  * @property {string} measure what the values are
  * @property {boolean} [hasNames] whether the rows are names of the page, which are translated, and no person's words
  * @property {(value: number) => number} [level] of a value, -1 to 1; the value itself if not given
- * @property {number} [least] smaller values have no cell
  * @property {number[]} [ticks] values of the legend
  * @property {number} [largest] side of a cell in pixels, at most
  * @property {number} [letters] letters of a word, at most; fewer where there is little room
@@ -148,7 +147,7 @@ function labels({ rows, columns, hasNames }, place) {
 }
 
 /** The cells as a picture; one without a number gets a grey stroke. @param {Heat} heat @param {number} side */
-function cells({ rows, columns, values, level = itself, least = -Infinity }, side) {
+function cells({ rows, columns, values, level = itself }, side) {
   const colour = colours();
   const canvas = el("canvas", { width: columns.length * side, height: rows.length * side });
   const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d")),
@@ -163,7 +162,7 @@ function cells({ rows, columns, values, level = itself, least = -Infinity }, sid
       pen.moveTo(x + 0.7 * side, y + 0.3 * side);
       pen.lineTo(x + 0.3 * side, y + 0.7 * side);
       pen.stroke();
-    } else if (value >= least) {
+    } else {
       pen.fillStyle = colour(level(value));
       pen.fillRect(x, y, side - gap, side - gap);
     }

@@ -1,5 +1,5 @@
-// The curves of a run. This module keeps every point, so that a chart that loads late, is smoothed or changes its scale
-// shows the earlier ones too. Live points extend the chart, so that zoom and hover survive.
+// The curves of a run. This module keeps every point, so that a chart that loads late or changes its scale shows
+// the earlier ones too. Live points extend the chart, so that zoom and hover survive.
 
 import { toggle } from "../controls.js";
 import { el, fill, sized } from "../parts/elements.js";
@@ -29,7 +29,7 @@ const [LINE, NAMED] = [22, 230]; // pixels: the height of a line of the legend, 
 
 /** @typedef {[step: number, ...values: (number | null)[]]} Point step, then the values of `options.series` */
 /** @typedef {{name: string, colour: string, isDotted: boolean, steps: number, points: Point[]}} OtherRun */
-/** @typedef {{between: (first: number, last: number) => Promise<Point[]>, file: (kind: string) => any}} Actions after the toggle "More curves"; the points between two steps; to save the numbers as a file or, with the title of a picture, `picture` */
+/** @typedef {{between: (first: number, last: number) => Promise<Point[]>, file: (kind: string) => any}} Actions the points between two steps; to save the numbers or the picture as a file */
 
 /** An exponential mean over steps; it does not depend on how many steps a point stands for. @param {number} steps */
 function smoother(steps) {
