@@ -99,7 +99,7 @@ def test_a_cell_says_its_weight_at_the_pointer_and_its_computation_below_the_map
     expect_seen(computation, said.split(":")[0])
     expect_seen(computation, "÷ √")
     expect(computation.locator("h3")).to_be_in_viewport()
-    detail.get_by_role("application").focus()
+    detail.locator(".b-map").focus()
     for key in ("ArrowDown", "ArrowDown", "Enter"):
         page.keyboard.press(key)
     expect(computation).not_to_contain_text(said.split(":")[0])
