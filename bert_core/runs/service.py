@@ -206,6 +206,7 @@ class TrainingService:
         """Take so much memory for what comes next in a run, and return whether there was; else it stays queued, and its
         preparation begins anew once there is."""
         with self.changed:
+            run.training_bytes = 0  # else what it took before would count twice
             run.asked_bytes, run.lacking = nbytes, self.admit(run, nbytes) if nbytes else 0
             run.training_bytes = 0 if run.lacking or run.status in ENDED else nbytes
             return not run.lacking
