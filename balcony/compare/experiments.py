@@ -195,6 +195,9 @@ class Experiments:
         def news(asked: PageRequest, number: int) -> dict[str, Any]:
             return trial_news(asked.space, number)
 
+        def stop(asked: PageRequest) -> None:
+            asked.space.stop()
+
         self.page, self.training, listed = page, training, load_experiments()
         gr.HTML("<h2>What does each part of BERT do?</h2>", elem_classes="b-heading", apply_default_css=False)
         with gr.Row(elem_id="experiments"):
@@ -220,6 +223,7 @@ class Experiments:
                     self.button = gr.Button("Start experiment", elem_id="experiment-start", min_width=160)
             with gr.Column(scale=3, min_width=320):
                 page.answers.add("experiment", news)
+                page.answers.add("stop-experiment", stop)
                 self.result = view("compare/trials", events=("slower",), elem_id="experiment")
         self.choice.change(
             lambda name: gr.update(info=experiment_named(name).question), self.choice, self.choice, **QUIET

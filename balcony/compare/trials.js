@@ -62,7 +62,7 @@ function layout(root, stopAll, slower) {
 
 /** @type {View} */
 export function view(root, { trigger }) {
-  const stop = () => orError(answer("stop")).then(poll);
+  const stop = () => orError(answer("stop-experiment")).then(poll);
   const show = layout(root, stop, () => trigger("slower"));
   let [asked, number] = ["", 0];
   show({}, false);
