@@ -129,7 +129,7 @@ class TrainTab:
                 said = work(self.workspaces.find(token), *values)
                 return self.page.say(said, done=True) if said else {}
 
-            return on_error(self.page.say)(attempt)() | self.show(token)
+            return on_error(lambda sentence: self.page.say(with_labels(sentence)))(attempt)() | self.show(token)
 
         return handle
 
