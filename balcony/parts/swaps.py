@@ -54,7 +54,9 @@ def chosen_swap(checkpoint: Checkpoint, question: Question, words: list[MaskedWo
         swaps = tuple(each for each in PERSONS if not unknown_words(checkpoint, each))
     elif swaps is None:
         hidden = dataclasses.replace(question, hidden=tuple(sorted({*question.hidden, place})))
-        swaps = tuple(dict.fromkeys([word.text, *guesses(hidden, place)]))
+        # A model without capitals guesses the word itself in small letters.
+        others = (guess for guess in guesses(hidden, place) if guess.lower() != word.text.lower())
+        swaps = tuple(dict.fromkeys([word.text, *others]))
     if answers is None:
         likely = guesses(question, -1)[:2]
         rated = PRONOUNS if set(likely) & set(PRONOUNS) else likely

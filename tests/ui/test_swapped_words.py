@@ -52,6 +52,13 @@ def test_without_a_choice_the_models_own_guesses_stand_there(tiny_checkpoint):
     assert len(value["rows"]) == len(value["swaps"]) > 1
 
 
+def test_a_word_is_no_example_for_itself_in_small_letters(tiny_checkpoint):
+    asked = Question("Hello how are you", "I am Romeo", hidden=(2,), place=0, view="swap")
+    value = closer_value(tiny_checkpoint, asked)
+    assert value["swaps"][0] == "Hello"
+    assert "hello" not in value["swaps"]
+
+
 def test_what_cannot_be_swapped_is_said(tiny_checkpoint):
     assert closer_value(tiny_checkpoint, dataclasses.replace(TINY, hidden=()))["text"] == NO_MASK
     with pytest.raises(InputError, match=NO_PLACE[:20]):
