@@ -135,11 +135,11 @@ def test_presses_just_before_a_reload_are_in_the_address(empty: Page) -> None:
     empty.evaluate(
         f"""async () => {{
             const {{ ask }} = {MODULE};
-            for (const start of [1, 2, 3]) {{
-                ask({{ start }});
+            for (const first of [1, 2, 3]) {{
+                ask({{ first }});
                 await new Promise((done) => setTimeout(done, 30));
             }}
         }}"""
     )
     empty.reload()
-    assert empty.url.endswith("#start=3")
+    assert empty.url.endswith("#first=3")
