@@ -26,7 +26,6 @@ def test_a_setting_is_changed_and_the_recipe_saved_and_opened_again(page: Page, 
     assert rows.filter(visible=True).count() == rows.count() > 50
     beta1.locator("input").fill("7")
     expect_seen(preview.get_by_role("alert"), "Beta1 is 7")
-    expect_seen(beta1.get_by_role("alert"), "Beta1 is 7")
     beta1.locator("input").fill("0.5")
     expect(preview.get_by_role("alert")).to_have_count(0)
     page.get_by_label("All settings").first.uncheck()
