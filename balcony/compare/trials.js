@@ -3,7 +3,7 @@
 import { progress, row, scrolling, table } from "../controls.js";
 import { button, dot, el, fill, withTerms } from "../parts/elements.js";
 import { duration } from "../parts/numbers.js";
-import { on, orError, polling, visitor } from "../frame/page.js";
+import { on, orError, polling, say, visitor } from "../frame/page.js";
 import { answer } from "../frame/server.js";
 
 const HELLO =
@@ -62,7 +62,11 @@ function layout(root, stopAll, slower) {
 
 /** @type {View} */
 export function view(root, { trigger }) {
-  const stop = () => orError(answer("stop-experiment")).then(poll);
+  const stop = async () => {
+    const { error } = await orError(answer("stop-experiment"));
+    if (error) say(error);
+    await poll();
+  };
   const show = layout(root, stop, () => trigger("slower"));
   let [asked, number] = ["", 0];
   show({}, false);

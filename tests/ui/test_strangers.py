@@ -261,9 +261,8 @@ def test_no_answer_gives_a_stranger_anything(owner: tuple[str, Answers, Workspac
     own = {}
     for name in server:
         rows = [[], [run.id, None], [run.id, False, [0, -1, 0]]]
-        own[name] = "".join(
-            asked(url, space.token, {"model": run.id}, *([name, *row] for row in rows if name != "stop"))
-        )
+        asks = [[name, *row] for row in rows if name not in ("stop", "stop-experiment")]
+        own[name] = "".join(asked(url, space.token, {"model": run.id}, *asks))
         for key in keys_of(space, run):
             question = {"model": key, "other": key, "text": "hello [MASK]", "step": None, "run": key}
             shapes = [[], [None], [0], [0, 0], [True], [None, True], [{}], ["json", None], [[key], "json"], [key, key]]
