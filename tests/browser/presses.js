@@ -7,12 +7,14 @@ const isInWindow = (each) => {
   const { top, bottom, width } = each.getBoundingClientRect();
   return width > 0 && bottom > 0 && top < innerHeight;
 };
+const openTab = () => [...document.querySelectorAll("#tabs > [role=tabpanel]")].find(isShown);
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 class Presses {
   buttons = new Map(); // by their keys
   pressed = null;
   before = new Map(); // texts as they were before the press
+  tab = null; // the open one before the press
   changed = []; // what has changed since
   asking = 0; // questions under way
   lastAsked = 0;
@@ -57,6 +59,7 @@ class Presses {
     this.watcher.observe(document.body, { subtree: true, childList: true, attributes: true, characterData: true });
     this.watcher.takeRecords();
     this.pressed = item;
+    this.tab = openTab();
     this.changed = [];
     this.before = new Map([...document.querySelectorAll(TEXTS)].map((each) => [each, each.textContent]));
     item.click();
@@ -74,16 +77,19 @@ class Presses {
     return false;
   }
 
-  /** The texts that the press has changed. The bar at the top shows everything that happens. */
+  /** The texts that the press has changed or, with another tab, opened. The bar at the top shows everything that happens. */
   texts() {
+    const tab = openTab(),
+      opened = tab === this.tab ? [] : [...tab.querySelectorAll(TEXTS)].filter(isShown);
     const isText = (each) => each?.isConnected && isShown(each) && each.textContent.trim();
-    return this.changed
+    const texts = this.changed
       .filter(({ type }) => type !== "attributes")
       .flatMap(({ target, addedNodes }) => (addedNodes.length ? [...addedNodes] : [target]))
       .map((node) => (node instanceof Element ? node : node.parentElement))
       .filter((each) => isText(each) && !each.closest("#header, .b-unseen, .visually-hidden"))
       .map((each) => each.closest(TEXTS) ?? each)
       .filter((each) => this.before.get(each) !== each.textContent);
+    return [...texts, ...opened];
   }
 
   /** How much the press has changed, and which texts a person would have to scroll to, where none is in the window. */

@@ -11,7 +11,6 @@ from playwright.sync_api import Page, expect
 CELLS = "document.querySelector('#attention-map image').href.baseVal"
 SENTENCES = ["Hello, how are you? I am Romeo.", "Hello, Romeo My name is Juliet. Nice to meet you."]
 MODEL = "romeo-juliet, comes with Balcony"
-SPACE = 8  # pixels, more than between two words
 
 
 @pytest.fixture
@@ -20,22 +19,14 @@ def page(shared: Page, complaints: list[str]) -> Page:
 
 
 def looks(drawn: str) -> tuple[str, list[list[Any]], list[float]]:
-    """What a picture shows: all but its texts; of these the attributes and words; and their ends in pixels.
-
-    What stands beside each other in a line is one text.
-    """
+    """What a picture shows: all but its texts; of these the attributes and words; and where they stand, in pixels."""
     texts: list[list[Any]] = []
-    ends: list[float] = []
+    places: list[float] = []
     for text in re.findall("<text .*?</text>", drawn):
         node = ElementTree.fromstring(text.replace("xml:space", "space"))
-        x, length = (float(node.attrib.pop(name, 0)) for name in ("x", "textLength"))
-        if texts and texts[-1][0] == node.attrib and 0 < x - ends[-1] < SPACE:
-            texts[-1][1] += f" {node.text}"
-            ends[-1] = x + length
-        else:
-            texts.append([node.attrib, node.text])
-            ends += [x, x + length]
-    return re.sub("<text .*?</text>", "", drawn), texts, ends
+        places.append(float(node.attrib.pop("x", 0)))
+        texts.append([node.attrib, node.text])
+    return re.sub("<text .*?</text>", "", drawn), texts, places
 
 
 # What stands outside of a picture, and pictures inside that lie over each other.
@@ -105,10 +96,10 @@ def test_a_picture_is_the_same_from_a_light_page_and_a_dark_one(page: Page) -> N
     before = page.evaluate(CELLS)
     page.evaluate("document.body.classList.add('dark')")
     page.wait_for_function(f"before => {CELLS} !== before", arg=before)  # the map has colours for the dark
-    *light, ends = looks(drawn)
-    *dark, ends_in_dark = looks(picture(page, "#attention-download-png", "attention.png"))
+    *light, places = looks(drawn)
+    *dark, places_in_dark = looks(picture(page, "#attention-download-png", "attention.png"))
     assert dark == light
-    assert ends_in_dark == pytest.approx(ends, abs=0.1)
+    assert places_in_dark == pytest.approx(places, abs=0.1)
     assert page.evaluate(f"before => [document.body.classList.contains('dark'), {CELLS} === before]", before) == [
         True,
         False,
