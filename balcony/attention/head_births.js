@@ -52,7 +52,7 @@ class HeadBirths {
   said = el("div", { role: "status" });
   choice = tools(
     el("label", "Pattern ", this.target),
-    el("span", "Press a line, or a head in the table below, to look at that head at that step."),
+    el("span", "Press a line to look at that head at that step. Heads that are born stand in a table below."),
   );
   box = el("div.b-chart.is-high");
   born = el("div");
