@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from balcony.server.probe_lock import probe_lock
 from bert_core.probes.forward import word_scores
 from bert_core.probes.reading import Row, token_text
-from bert_core.runs.run import TRAINING, Run
+from bert_core.runs.run import Run
+from bert_core.runs.snapshots import MAX_SNAPSHOTS
 from bert_core.storage.checkpoint import Checkpoint
-
-AT_ONCE = 2
 
 
 @dataclass
@@ -22,21 +21,19 @@ class FirstRight:
     answers: Sequence[Sequence[str]]
     right: dict[int, list[bool]] = field(default_factory=dict, compare=False)
 
-    def steps(self, run: Run) -> list[int | None] | None:
+    def steps(self, run: Run, most: int = MAX_SNAPSHOTS) -> list[int | None] | None:
         """For each word the first kept step at which it is right, None for no step; None for a run that keeps only a
-        step from its middle or end. While the run trains, a call judges at most AT_ONCE more steps, the first ones
-        first: a room of pages asks all the time."""
+        step from its middle or end. most: how many more steps are judged, the first ones first."""
         if len(run.snapshots) == 1 and run.snapshots[0].step:
             return None
         found: list[int | None] = [None] * len(self.rows)
-        left = AT_ONCE if run.status in TRAINING else len(run.snapshots)
         for snapshot in run.snapshots:
             if None not in found:
                 break
             if snapshot.step not in self.right:
-                if not left:
+                if not most:
                     break
-                left -= 1
+                most -= 1
                 self.right[snapshot.step] = self._judge(snapshot.checkpoint())
             right = self.right[snapshot.step]
             found = [snapshot.step if step is None and is_right else step for step, is_right in zip(found, right)]

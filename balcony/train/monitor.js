@@ -203,6 +203,7 @@ class RunMonitor extends LiveRun {
     this.board.show(news, this.verdict);
     super.take(news);
     if (news.status !== status) {
+      this.guessed = Math.min(this.guessed, 0); // asked again: a run that rests tells all steps of its words
       this.verdict = "";
       this.next.show(news);
       runs.show(this.visitor, run.run);

@@ -22,9 +22,10 @@ from balcony.views import view
 from bert_core.config import ASSETS
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
-from bert_core.runs.run import Run
-from bert_core.runs.snapshots import Snapshot
+from bert_core.runs.run import TRAINING, Run
+from bert_core.runs.snapshots import MAX_SNAPSHOTS, Snapshot
 
+JUDGED_LIVE = 2  # more kept steps of a run that trains, in one request: a room of pages asks all the time
 SERIES = [*CURVES, *MORE_CURVES]  # of the charts of runs
 _boards: WeakKeyDictionary[Run, GuessBoard] = WeakKeyDictionary()  # of the runs that a page shows
 
@@ -76,7 +77,8 @@ def run_guesses(space: Workspace, run: Run, step: int | None, *, first: bool) ->
         _boards[run] = GuessBoard(corpus, run.snapshots[-1].checkpoint())
     guesses: dict[str, Any] = {"step": found[0], "words": _boards[run].at(found[1])}
     if step is None:
-        guesses["first_right"] = _boards[run].first_right.steps(run)
+        most = JUDGED_LIVE if run.status in TRAINING else MAX_SNAPSHOTS
+        guesses["first_right"] = _boards[run].first_right.steps(run, most)
     if first:
         guesses |= {"sentences": _boards[run].sentences, "baselines": baselines(corpus, run.snapshots[-1])}
     return guesses

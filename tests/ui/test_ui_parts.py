@@ -33,14 +33,15 @@ from balcony.masked_words.tab import (
 from balcony.models.tab import model_facts, name_in_files, open_files
 from balcony.next_sentence.tab import verdict_value
 from balcony.parts.export import BYTE_ORDER_MARK, curve_rows, file_text
-from balcony.parts.first_right import AT_ONCE, FirstRight
+from balcony.parts.first_right import FirstRight
 from balcony.parts.notes import PAIRS_ONLY
 from balcony.server.news import POINTS_LIVE, poll_delay, run_news, status_line, thin
 from balcony.server.workspace import Model, Workspace
 from balcony.server.workspaces import Workspaces
+from balcony.train import monitor
 from balcony.train.form import encoding_of
 from balcony.train.guess_board import GuessBoard
-from balcony.train.monitor import baselines, run_guesses
+from balcony.train.monitor import JUDGED_LIVE, baselines, run_guesses
 from balcony.train.preview import preview
 from balcony.train.tab import preview_value
 from bert_core import TrainingService, load_checkpoint, load_recipe, save_checkpoint
@@ -554,15 +555,26 @@ def test_a_word_is_first_right_at_the_first_kept_step_with_that_guess(service: T
     assert value == [next(right, None), False]
 
 
-def test_while_a_run_trains_a_request_judges_a_few_steps_and_says_no_step_too_late(finished) -> None:
-    whole = GuessBoard(finished.job.source, finished.snapshots[-1].checkpoint()).first_right.steps(finished)
-    asks = GuessBoard(finished.job.source, finished.snapshots[-1].checkpoint()).first_right
-    live = SimpleNamespace(snapshots=finished.snapshots, status="running")
+def test_a_request_judges_a_few_steps_and_says_no_step_too_late(service: TrainingService, finished) -> None:
+    corpus, newest = finished.job.source, finished.snapshots[-1]
+    whole = GuessBoard(corpus, newest.checkpoint()).first_right.steps(finished)
+    asks = GuessBoard(corpus, newest.checkpoint()).first_right
     judged = 0
-    while (found := asks.steps(live)) != whole:
-        assert all(step in (None, right) for step, right in zip(found, whole))
-        assert 0 < len(asks.right) - judged <= AT_ONCE
+    while (found := asks.steps(finished, 2)) != whole:
+        assert all(step in (None, right) for step, right in zip(found, whole, strict=True))
+        assert 0 < len(asks.right) - judged <= 2
         judged = len(asks.right)
+    space = Workspaces(service, {}).enter(None)
+    recipe = load_recipe("romeo-juliet").override({"training.steps": 1000})
+    live = Workspaces(service, {}).start(space, recipe)
+    wait(lambda: len(live.snapshots) > 9)
+    live.pause()
+    for count in range(1, 4):
+        live.status = "running"  # the answer is that of a run that trains
+        run_guesses(space, live, None, first=False)
+        assert len(monitor._boards[live].first_right.right) == count * JUDGED_LIVE
+    live.status = "paused"
+    live.stop()
 
 
 def test_a_run_that_keeps_its_end_alone_cannot_tell_when_a_word_was_right(finished) -> None:
