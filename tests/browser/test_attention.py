@@ -35,7 +35,7 @@ LAPTOP: ViewportSize = {"width": 1366, "height": 657}  # without the bars of a b
 def page(shared: Page, complaints: list[str]) -> Page:
     show(shared, "attention", **FIRST)
     expect(shared.locator("#attention-map .b-map-title")).to_have_text("Layer 1, head 1")
-    expect(shared.locator("#attention-switches")).to_contain_text("Probability of “juliet”")
+    expect_seen(shared.locator("#attention-switches"), "Probability of “juliet”")
     return shared
 
 
@@ -251,12 +251,12 @@ def test_heads_switched_off_while_an_answer_is_under_way(page: Page) -> None:
         expect(answers.first).to_have_text(re.compile(" → …$"))
         grid.get_by_role("button", name="Layer 1, head 3").click()
         switch.click()
-    expect(panel).to_contain_text("Without 2 heads")
+    expect_seen(panel, "Without 2 heads")
     wait_for_answer(panel)
     expect(answers.first).to_have_text(re.compile(r"\)$"))
     both = answers.all_inner_texts()
     switch.click()
-    expect(panel).to_contain_text("Without 1 head")
+    expect_seen(panel, "Without 1 head")
     wait_for_answer(panel)
     expect(answers.first).to_have_text(re.compile(r"\)$"))
     assert answers.all_inner_texts() != both
@@ -281,7 +281,7 @@ def test_a_text_of_too_many_weights_says_to_shorten_it(page: Page, monkeypatch: 
     monkeypatch.setattr(pages, "MAX_WEIGHTS", 300)
     type_sentence(page, "Great.", "pair")
     problem = page.locator("#attention-heads .b-note.is-error")
-    expect(problem).to_contain_text("Shorten the text to")
+    expect_seen(problem, "Shorten the text to")
     expect(problem).to_be_in_viewport()
 
 

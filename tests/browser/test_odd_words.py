@@ -11,6 +11,7 @@ from browser_steps import (
     Tabs,
     change_setting,
     download,
+    expect_seen,
     letters,
     open_tab,
     paste,
@@ -166,7 +167,7 @@ def test_heads_that_are_switched_off(odd: Page, tmp_path: Path, complaints: list
         for pressed in odd.locator("#question .b-word[aria-pressed=true]").all():
             pressed.click()
         words_of(odd).nth(ODD.index(odd_word)).click()
-        expect(probability).to_contain_text(f"Probability of “{odd_word}” at its position: ")
+        expect_seen(probability, f"Probability of “{odd_word}” at its position: ")
     odd.get_by_role("combobox", name="Colour the heads by").select_option("word")
     effects = json.loads(download(odd, "#attention-download-json", tmp_path, "attention.json"))
     assert effects["answer"] == "=1+1"

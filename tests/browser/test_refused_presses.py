@@ -241,7 +241,7 @@ def test_a_refused_start_says_why_beside_its_button(page: Page, size: ViewportSi
     expect(page.locator("#task-status")).to_have_text("Stopped")
     open_tab(page, "Train")
     change_setting(page, "steps", "0")
-    expect(page.locator("#preview").get_by_role("alert")).to_contain_text("Steps is 0")
+    expect_seen(page.locator("#preview").get_by_role("alert"), "Steps is 0")
     start.click()
     expect_seen(message, "Steps is 0", in_window=True)
     expect(page.get_by_text("No text yet")).to_have_count(0)

@@ -157,7 +157,7 @@ def test_a_page_without_a_server_says_for_how_long_its_run_goes_on(page: Page, c
     start(page)
     page.context.set_offline(True)
     expect(page.locator("#run-status")).to_have_text("Connection lost")
-    expect(page.locator("#run-monitor .b-reason")).to_contain_text("on a server for many, it pauses after 10 minutes.")
+    expect_seen(page.locator("#run-monitor .b-reason"), "on a server for many, it pauses after 10 minutes.")
     page.context.set_offline(False)
     # If Gradio lost a request too, it says so, and takes no press until it has loaded the page again.
     expect(page.get_by_text("Attempting reconnection")).to_have_count(0)
