@@ -22,20 +22,14 @@ from bert_core.data.decoding import ENCODINGS
 from bert_core.device import choose_device, gpu_fault
 from bert_core.errors import BertCoreError, ConfigError, RunError, percent, quoted, reason_of
 from bert_core.model import BertForPreTraining
-from bert_core.probes.exam import exam
 from bert_core.probes.reading import token_text
+from bert_core.probes.sentence_pairs import exam
 from bert_core.runs import recipe as recipes
 from bert_core.runs.job import Job
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.saved_state import TrainingState, read_training_state
 from bert_core.runs.train import Event, Training, measured, prepare
-from bert_core.storage.checkpoint import (
-    Checkpoint,
-    check_saving,
-    load_checkpoint,
-    model_folder,
-    save_checkpoint,
-)
+from bert_core.storage.checkpoint import Checkpoint, check_saving, load_checkpoint, model_folder, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
 from bert_core.storage.weights import CONFIG
 from bert_core.tasks.examples import TASKS, TaskData, load_task, read_parts
@@ -60,8 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.device == "auto" and (fault := gpu_fault()):
             print(f"The GPU cannot be used ({fault}), so this runs on the CPU.", file=sys.stderr)
         check_seed(getattr(options, "seed", None) or 0)  # before a long text is read
-        work = {"train": _train, "finetune": _finetune, "exam": _exam, "predict": _predict, "evaluate": _evaluate}
-        work[options.command](options)
+        options.work(options)
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return 130
@@ -127,51 +120,24 @@ _OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "--input": (_FILE | {"required": True}, "examples; predict reads no labels"),
     "--columns": (
         {"default": "", "metavar": "NAME,NAME"},
-        "the texts and then the label, or the word and the tag: "
-        "names of the header, or numbers from 1, for example review,sentiment; default: usual names",
+        "the texts and then the label, or the word and the tag, by name or number from 1; default: usual names",
     ),
     "--separator": (_TEXT, "of columns, such as ; or tab or space; default: tab, _!_, comma or semicolon, as found"),
     "--seed": ({"type": int}, "of all that is drawn; default: the recipe's, else 0"),
     "--encoding": ({"choices": ENCODINGS}, "of the text; default: UTF-8, or what is found"),
     "--device": ({"default": "auto"}, "cpu, cuda, or cuda:1 for the second GPU; by default cuda if there is one"),
 }
-_RESULT = ["--output", "--overwrite", "--save-every", "--resume"]
-_LEARNING = ["--random-weights", "--max-positions", "--set", "--seed", *_RESULT]
 _TABLE = ["--columns", "--separator"]
-_COMMANDS = (  # name, options, what it does, and more about it
-    (
-        "train",
-        ["--recipe", "--corpus", "--kind", "--start", *_LEARNING, "--save-splits"],
-        "Train a model and write it as a Hugging Face folder.",
-        "Ctrl-C and SIGTERM save it and end the training. Several GPUs or machines share each batch: torchrun "
-        "--nproc-per-node N -m bert_core train ...",
-    ),
-    (
-        "finetune",
-        ["--recipe", "--task", "--train", "--validation", "--test", *_TABLE, "--checkpoint", *_LEARNING],
-        "Let a model learn a task from labelled examples.",
-        "Ctrl-C and SIGTERM save the best epoch so far and end it.",
-    ),
-    (
-        "exam",
-        ["model", "--corpus", "--kind", "--seed", "--max-positions"],
-        "Mask every word and judge every pair of a text.",
-        "The seed chooses the window of a long text.",
-    ),
-    (
-        "predict",
-        ["model", "--input", *_TABLE, "--output"],
-        "Apply a fine-tuned model to examples.",
-        "Each line of the input after its header gets a line of JSON, null if it is empty; of a file with a word a "
-        "line, and of SQuAD's JSON, each sentence or question.",
-    ),
-    (
-        "evaluate",
-        ["model", "--input", *_TABLE, "--output"],
-        "Measure a fine-tuned model on labelled examples.",
-        "--output gets the worst mistakes first: the texts, what is right, and what the model says.",
-    ),
-)
+_LEARNING = [
+    "--random-weights",
+    "--max-positions",
+    "--set",
+    "--seed",
+    "--output",
+    "--overwrite",
+    "--save-every",
+    "--resume",
+]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -179,11 +145,20 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=program, description="Train a small BERT and examine it.")
     parser.add_argument("--version", action="version", version=f"balcony {VERSION}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for name, names, does, more in _COMMANDS:
-        command = commands.add_parser(name, help=does, description=f"{does} {more}")
+    options_of = {
+        _train: ["--recipe", "--corpus", "--kind", "--start", *_LEARNING, "--save-splits"],
+        _finetune: ["--recipe", "--task", "--train", "--validation", "--test", *_TABLE, "--checkpoint", *_LEARNING],
+        _exam: ["model", "--corpus", "--kind", "--seed", "--max-positions"],
+        _predict: ["model", "--input", *_TABLE, "--output"],
+        _evaluate: ["model", "--input", *_TABLE, "--output"],
+    }
+    for work, names in options_of.items():
+        about = str(work.__doc__)
+        command = commands.add_parser(work.__name__[1:], help=about.splitlines()[0], description=about)
+        command.set_defaults(work=work)
         for option in (*names, "--encoding", "--device"):
-            how, about = _OPTIONS[option]
-            command.add_argument(option, help=about, **how)
+            how, meaning = _OPTIONS[option]
+            command.add_argument(option, help=meaning, **how)
     return parser
 
 
@@ -191,6 +166,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _train(options: argparse.Namespace) -> None:
+    """Train a model and write it as a Hugging Face folder.
+
+    Ctrl-C and SIGTERM save it and end the training. Several GPUs or machines share each batch: torchrun
+    --nproc-per-node N -m bert_core train ..."""
     output, device = _output(options), choose_device(options.device)
     with joined(device):
         with _stages() as show_stage:
@@ -253,6 +232,9 @@ def _example(checkpoint: Checkpoint, example: Example) -> str:
 
 
 def _finetune(options: argparse.Namespace) -> None:
+    """Let a model learn a task from labelled examples.
+
+    Ctrl-C and SIGTERM save the best epoch so far and end it."""
     output = _output(options)
     with _stages() as show_stage:
         job, state = _prepare_task(options, show_stage)
@@ -452,19 +434,19 @@ def _save(training: Training, output: Path) -> None:
 
 def _write_csv(path: Path, rows: Sequence[StepRow]) -> None:
     names = [name for name in vars(rows[0]) if name not in DETAILS]
-    try:
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(names)
-            writer.writerows([vars(row)[name] for name in names] for row in rows)
-    except PermissionError as error:  # of a table that a spreadsheet's program has open, on Windows
-        _tell(f"{path} was not written ({error.strerror}); close it where it is open. The model is saved.")
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(names)
+        writer.writerows([vars(row)[name] for name in names] for row in rows)
 
 
 # --- A trained model -------------------------------------------------------------------------------------------------
 
 
 def _exam(options: argparse.Namespace) -> None:
+    """Mask every word and judge every pair of a text.
+
+    The seed chooses the window of a long text."""
     device = choose_device(options.device)
     checkpoint = _open(options, options.model).to(device)
     with _stages() as show_stage:
@@ -493,6 +475,10 @@ def _read_examples(options: argparse.Namespace, *, labelled: bool) -> tuple[Chec
 
 
 def _predict(options: argparse.Namespace) -> None:
+    """Apply a fine-tuned model to examples.
+
+    Each line of the input after its header gets a line of JSON, null if it is empty; of a file with a word a line, and
+    of SQuAD's JSON, each sentence or question."""
     checkpoint, data = _read_examples(options, labelled=False)
     found, labels = predict(checkpoint, data.examples, tell=_tell), checkpoint.head.labels if checkpoint.head else ()
     answers = (data.kind.as_json(each, guess, labels) for each, guess in zip(data.examples, found))
@@ -501,6 +487,9 @@ def _predict(options: argparse.Namespace) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> None:
+    """Measure a fine-tuned model on labelled examples.
+
+    --output gets the worst mistakes first: the texts, what is right, and what the model says."""
     checkpoint, data = _read_examples(options, labelled=True)
     result = review(checkpoint, data)
     _tell(*result.notes)

@@ -4,7 +4,6 @@ import ast
 import contextlib
 import errno
 import io
-import json
 import os
 import signal
 import subprocess
@@ -67,23 +66,6 @@ def test_the_walk_reaches_the_core():
 
 
 # --- Files ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_table_that_a_spreadsheet_has_open_is_said_and_the_model_is_saved(tmp_path, monkeypatch, capsys):
-    real = Path.open
-
-    def opened(path, mode="r", *arguments, **options):
-        if path.name == "metrics.csv" and "w" in mode:
-            raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return real(path, mode, *arguments, **options)
-
-    monkeypatch.setattr(Path, "open", opened)
-    short = ["--set", "training.steps=3", "data.batch_size=2", "model.hidden_size=12", "model.num_attention_heads=3"]
-    assert command_line.main(["train", "--output", str(tmp_path / "model"), *short]) == 0
-    printed = capsys.readouterr()
-    assert "metrics.csv was not written (Permission denied); close it where it is open." in printed.err
-    assert json.loads(printed.out.splitlines()[-1])["steps"] == 3
-    assert load_checkpoint(tmp_path / "model").notes == ()
 
 
 def test_a_file_system_without_users_keeps_a_model(tiny_checkpoint, tmp_path, monkeypatch):
