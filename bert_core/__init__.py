@@ -18,13 +18,11 @@ from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import BertCoreError
 from bert_core.model import BertForPreTraining, BertModel
 from bert_core.probes.attention import ablation_map, attention, rollout, without_special
-from bert_core.probes.exam import exam
 from bert_core.probes.explanations import deletion, explain, trial_texts
-from bert_core.probes.masked_words import fill_mask, layer_lens, rate_guess, sweep
-from bert_core.probes.patterns import coincidence, head_births, head_facts, head_names, head_patterns, steepest_fall
-from bert_core.probes.sentence_pairs import next_sentence, pair_matrix
+from bert_core.probes.masked_words import copied, fill_mask, layer_lens, rate_guess, sweep, unmask
+from bert_core.probes.patterns import coincidence, head_births, head_names, head_patterns, steepest_fall
+from bert_core.probes.sentence_pairs import exam, next_sentence, pair_matrix
 from bert_core.probes.stages import activations, carrying, follow, patch_map, without_heads
-from bert_core.probes.unmasking import copied, unmask
 from bert_core.probes.vectors import encode, sentence_vectors, words_in_contexts
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipe, load_recipe, recipe_for, recipe_names
 from bert_core.runs.run import Run

@@ -9,8 +9,8 @@ from transformers import BertForPreTraining, PreTrainedTokenizerFast
 
 import balcony.app
 from bert_core import attention, encode, fill_mask, load_checkpoint, next_sentence
-from bert_core.probes.exam import exam
 from bert_core.probes.reading import unknown_words
+from bert_core.probes.sentence_pairs import exam
 from bert_core.probes.stages import follow, without_heads
 from bert_core.runs.recipe import load_recipe
 from bert_core.runs.train import prepare

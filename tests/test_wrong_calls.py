@@ -67,7 +67,6 @@ def calls(has: dict[str, Any]) -> dict[str, tuple[Callable, dict[str, Any]]]:
         "rate_guess": {**mask, "guess": "one", "mask": 0},
         "layer_lens": {**mask, "mask": 0, "words": ["one"], "top_k": 2},
         "explain": {**mask, "mask": 0, "answer": "one"},
-        "deletion": {**mask, "mask": 0, "answer": "one"},
         "trial_texts": {**model, "corpus": CORPUS, "count": 2},
         "sweep": {**pair, "top_k": 2},
         "unmask": {**mask, "rounds": 2, "temperature": 0.5, "seed": 1},

@@ -72,7 +72,8 @@ def tried_value(asked: PageRequest, number: int) -> dict[str, Any]:
         word = words[shown_mask(question, words)]
         with probe_lock:
             answer = chosen(checkpoint, masked, word)
-            found = deletion(checkpoint, *masked.texts, mask=word.mask, answer=answer)
+            explained = explain(checkpoint, *masked.texts, mask=word.mask, answer=answer)
+            found = deletion(checkpoint, explained)
         curves = {"counts": found.counts, "curves": found.curves.tolist(), "chance": found.chance.tolist()}
         return curves | {"slower": found.slower.tolist(), "deviations": finite(found.deviations.tolist())}
     texts = trial_texts(checkpoint, asked.corpus)
@@ -81,7 +82,7 @@ def tried_value(asked: PageRequest, number: int) -> dict[str, Any]:
     if not 0 <= number < len(texts):
         raise InputError(MALFORMED)
     with probe_lock:
-        found = deletion(checkpoint, texts[number])
+        found = deletion(checkpoint, explain(checkpoint, texts[number]))
     return {"of": len(texts), "deviations": finite(found.deviations.tolist())}
 
 
@@ -96,7 +97,7 @@ def explained_code(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -
         checkpoint,
         f"found = explain({given})",
         "found.answer, found.words, found.shares, found.correlations, found.error",
-        f"trial = deletion({given})",
+        "trial = deletion(checkpoint, found)",
         "trial.counts, trial.curves, trial.chance, trial.slower, trial.deviations",
         off=masked.heads_off(checkpoint),
     )

@@ -14,7 +14,7 @@ from balcony.server.probe_lock import probe_lock
 from bert_core.data.encoding import EncodedCorpus, encode_corpus
 from bert_core.data.tokenizer import MASK, PREFIX
 from bert_core.errors import InputError
-from bert_core.probes.unmasking import copied, unmask
+from bert_core.probes.masked_words import copied, unmask
 from bert_core.runs.recipe import Recipe
 from bert_core.storage.checkpoint import Checkpoint
 

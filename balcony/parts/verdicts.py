@@ -8,7 +8,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Literal
 
-from bert_core.probes.exam import Tally
+from bert_core.probes.sentence_pairs import Tally
 
 CHANCE = 0.01  # highest probability with which equal answers pass a test on counts
 SEEDS = 3  # the fewest for a comparison: with two, both runs of one side often fail by chance, and none of the other

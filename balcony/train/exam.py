@@ -17,7 +17,7 @@ from balcony.views import view
 from bert_core.config import DataConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
-from bert_core.probes.exam import Tally
+from bert_core.probes.sentence_pairs import Tally
 from bert_core.runs.run import TRAINING, Run
 
 MOST_SENTENCES = 20_000  # of the held-out text, from its start

@@ -8,9 +8,8 @@ import numpy as np
 from bert_core.data.batches import truncated_lengths
 from bert_core.data.encoding import IS_NEXT, EncodedCorpus
 from bert_core.data.tokenizer import UNK
-from bert_core.probes.exam import Question, Tally, ask_words, ids_of, judge
 from bert_core.probes.reading import pair_row, token_text
-from bert_core.probes.sentence_pairs import label_pairs
+from bert_core.probes.sentence_pairs import Question, Tally, ask_words, ids_of, judge, label_pairs
 from bert_core.storage.checkpoint import Checkpoint
 
 MOST_WORDS = 200  # drawn by chance; an answer takes a moment

@@ -14,9 +14,8 @@ from torch import Tensor
 
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import MASK
-from bert_core.errors import InputError
 from bert_core.probes.attention import rollout
-from bert_core.probes.forward import gradients, numbers_of, word_scores
+from bert_core.probes.forward import gradient, numbers_of, word_scores
 from bert_core.probes.masked_words import at_mask, each_masked, rated
 from bert_core.probes.reading import Row, Word, masked_row, read_words, row_of, tokenize
 from bert_core.storage.checkpoint import Checkpoint
@@ -33,7 +32,10 @@ _DRAWN = 50  # sentences looked at for each one that is wanted
 class Explanation:
     """What each word contributes to log p of one answer, see `explain`."""
 
-    answer: tuple[str, ...]  # its pieces
+    row: Row  # the input
+    positions: list[int]  # of the answer's pieces in it
+    ids: list[int]
+    answer: tuple[str, ...]  # these pieces
     log_probability: float
     hidden: float  # log p with all N words hidden
     words: tuple[Word, ...]  # N
@@ -79,61 +81,51 @@ def explain(
     both = torch.tensor([_masked(checkpoint, row, words)[0], row[0]], device=checkpoint.model.device)
     with torch.no_grad():
         start, end = table(both).cpu()  # (T, D)
-    ways = torch.tensor([0, 1, *((step + 0.5) / STEPS for step in range(STEPS))])[:, None, None]
-    (hidden, shown, *_), slopes = gradients(checkpoint, row, start + ways * (end - start), positions, ids)
-    integrated = ((end - start) * slopes[2:].mean(0)).sum(-1)
-    tokens = torch.stack([brought, attended, integrated, (end * slopes[1]).sum(-1)])
+    ways = [0, 1, *((step + 0.5) / STEPS for step in range(STEPS))]
+    passes = [gradient(checkpoint, row, start + way * (end - start), positions, ids) for way in ways]
+    (hidden, _), (shown, slope), *between = passes
+    integrated = ((end - start) * torch.stack([each for _, each in between]).mean(0)).sum(-1)
+    tokens = torch.stack([brought, attended, integrated, (end * slope).sum(-1)])
     of_words = [tokens[:, word.first : word.last].sum(1) for word in words]
     shares = torch.cat([left_out[None], torch.stack(of_words, 1)])
     return Explanation(
+        row=row,
+        positions=positions,
+        ids=ids,
         answer=own.pieces,
         log_probability=own.log_probability,
-        hidden=hidden.item(),
+        hidden=hidden,
         words=tuple(words),
         shares=shares,
         others=torch.cat([torch.zeros(1), tokens.sum(1) - shares[1:].sum(1)]),
         correlations=rank_correlations(shares),
-        error=(integrated.sum() - (shown - hidden)).item(),
+        error=integrated.sum().item() - (shown - hidden),
     )
 
 
-def deletion(
-    checkpoint: Checkpoint,
-    text: str,
-    text_pair: str | None = None,
-    *,
-    mask: int = 0,
-    answer: str | None = None,
-    shares: Tensor | None = None,
-) -> Deletion:
+def deletion(checkpoint: Checkpoint, found: Explanation) -> Deletion:
     """Put explanations on trial: hide words one after another, the largest share first, and follow log p (deletion,
     Petsiuk et al. 2018), beside ORDERS random orders.
 
     The lower the mean of log p, the better the explanation names the words that the guess needs. A random one is lower
-    than all random orders once in ORDERS + 1 times. The trial favours "left_out", which hides words too. shares: (M, N)
-    of any methods, None for those of `explain`. Above 20 words, several are hidden at once. mask, answer and errors as
-    for `explain`; InputError also for shares of another shape."""
-    encoding, positions, ids, _ = at_mask(checkpoint, text, text_pair, mask, answer)
-    words, row = each_masked(checkpoint, encoding, text, text_pair)[0], row_of(encoding)
-    N = len(words)
-    if shares is None:
-        shares = explain(checkpoint, text, text_pair, mask=mask, answer=answer).shares
-    if shares.dim() != 2 or shares.shape[1] != N:
-        raise InputError(f"The shares have the shape {tuple(shares.shape)}; it must be (methods, {N}), a row of each.")
-    generator = torch.Generator().manual_seed(0)
-    orders = [*shares.argsort(dim=1, descending=True, stable=True)]
+    than all random orders once in ORDERS + 1 times. The trial favours "left_out", which hides words too. Above 20
+    words, several are hidden at once. found: what `explain` returns; its `shares`, (M, N), may be replaced by those of
+    any methods."""
+    N, generator = len(found.words), torch.Generator().manual_seed(0)
+    orders = [*found.shares.argsort(dim=1, descending=True, stable=True)]
     orders += [torch.randperm(N, generator=generator) for _ in range(ORDERS)]
     points = min(N, _POINTS)
     counts = [round(N * point / points) for point in range(points + 1)]
-    hidden = [[words[number] for number in order[:count].tolist()] for order in orders for count in counts]
-    logs = _scores(checkpoint, [_masked(checkpoint, row, each) for each in hidden], positions, ids)
+    hidden = [[found.words[number] for number in order[:count].tolist()] for order in orders for count in counts]
+    rows = [_masked(checkpoint, found.row, each) for each in hidden]
+    logs = _scores(checkpoint, rows, found.positions, found.ids)
     curves = torch.tensor(logs, dtype=torch.float64).view(len(orders), -1)
-    means, chance = curves.mean(1).split([len(shares), ORDERS])
+    means, chance = curves.mean(1).split([len(found.shares), ORDERS])
     spread = chance.std()
     return Deletion(
         counts=tuple(counts),
-        curves=curves[: len(shares)],
-        chance=curves[len(shares) :],
+        curves=curves[: len(found.shares)],
+        chance=curves[len(found.shares) :],
         slower=(chance > means[:, None]).sum(1),
         deviations=(chance.mean() - means) / spread if spread > 0 else torch.full_like(means, math.nan),
     )

@@ -53,7 +53,8 @@ def run(
     it comes after the checkpoint's own. differentiable: by what the watch puts in."""
     ids, mask, segments = (each.to(checkpoint.model.device) for each in inputs)
     B, T = ids.shape
-    cost = pass_cost(checkpoint, torch.full((B,), T), B * T if positions is None else len(positions))
+    scored = B * T if positions is None else len(positions)
+    cost = pass_cost(checkpoint, torch.full((B,), T), scored, is_step=differentiable)
     before_passes.get()(cost)
     attended = None if bool(mask.all()) else mask  # without padding, attention needs no mask
     watch = both(checkpoint.watch, watch)
@@ -129,30 +130,21 @@ def pair_scores(checkpoint: Checkpoint, rows: Sequence[Row]) -> Tensor:
     return found
 
 
-def gradients(
+def gradient(
     checkpoint: Checkpoint, row: Row, vectors: Tensor, positions: Sequence[int], ids: Sequence[int]
-) -> tuple[Tensor, Tensor]:
-    """The log-probability of tokens at positions, summed, (S,), and its gradient by the word vectors, (S, T, D), for S
-    passes over a row in which these are `vectors`, (S, T, D); all on the CPU. The weights get no gradient."""
-    (S, T, D), config = vectors.shape, checkpoint.config
-    widest = max(config.intermediate_size, 3 * D, config.num_attention_heads * T)
-    size = max(1, _NUMBERS // (config.num_hidden_layers * T * widest))  # all layers are kept until the gradient
-    before_passes.get()(pass_cost(checkpoint, torch.full((S,), T), S * len(positions), is_step=True))
-    values, slopes = [], []
-    for part in vectors.split(size):
-        words, B = part.to(checkpoint.model.device).requires_grad_(), len(part)
-        asked = (torch.arange(B)[:, None] * T + torch.tensor(positions)).flatten()
+) -> tuple[float, Tensor]:
+    """The log-probability of tokens at positions, summed, and its gradient by the word vectors, (T, D) on the CPU, in a
+    pass over a row in which these are `vectors`. The weights get no gradient."""
+    words = vectors.to(checkpoint.model.device).requires_grad_()
 
-        def put(name: str, number: Tensor, words: Tensor = words) -> Tensor:
-            return words if name == "embed.hook_embed" else number
+    def put(name: str, number: Tensor) -> Tensor:
+        return words[None] if name == "embed.hook_embed" else number
 
-        output = run(checkpoint, padded(checkpoint, [row] * B), asked, put, differentiable=True)
-        with torch.enable_grad():
-            scores = log_probabilities(checkpoint, output.prediction_logits).view(B, len(positions), -1)
-            value = scores[:, range(len(ids)), list(ids)].sum(1)
-            slopes.append(torch.autograd.grad(value.sum(), words)[0].float().cpu())
-        values.append(value.detach().cpu())
-    return torch.cat(values), torch.cat(slopes)
+    output = run(checkpoint, padded(checkpoint, [row]), torch.tensor(positions), put, differentiable=True)
+    with torch.enable_grad():
+        scores = log_probabilities(checkpoint, output.prediction_logits)  # (positions, V)
+        value = scores[range(len(ids)), list(ids)].sum()
+        return value.item(), torch.autograd.grad(value, words)[0].float().cpu()
 
 
 def log_probabilities(checkpoint: Checkpoint, logits: Tensor) -> Tensor:

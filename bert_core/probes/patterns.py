@@ -29,34 +29,16 @@ LEAST_FALL = 0.2  # of the loss where it begins; batches alone change a loss, to
 _WEIGHTS_AT_ONCE = 2**24  # limit of the random heads that are drawn together
 
 
-def head_facts(maps: AttentionMaps) -> dict[str, Tensor]:
-    """How much each head attends to each kind of target in one input, (L, H) each; nan if no token has the target.
-
-    "entropy", in nats, and the weights on "cls" and "sep" are means over all tokens. The other TARGETS are means over
-    the words that have them: a next or previous word, the same word anywhere (itself included), another sentence."""
-    weights = maps.weights.double()
-    facts = {"entropy": torch.special.entr(weights).sum(-1).mean(-1)}
-    for name, target in _targets(maps).items():
-        facts[name] = weights.flatten(-2) @ (target.double() / target.any(1).sum()).flatten()
-    return facts
-
-
 def above_chance(maps: AttentionMaps) -> Tensor:
     """How far each head's weight on each of TARGETS is from that of uniform attention, 0, to 1, (targets, L, H); -1 if
-    no token has the target."""
-    facts, ways = head_facts(maps), []
-    for name, target in _targets(maps).items():
-        chance = target[target.any(1)].double().mean()
-        ways.append((facts[name] - chance) / (1 - chance).clamp(min=1e-9))
-    return torch.stack(ways).nan_to_num(-1)
+    no token has the target.
 
-
-def _targets(maps: AttentionMaps) -> dict[str, Tensor]:
-    """Whether a row has each of TARGETS in a column, (T, T) each."""
-    tokens, segments = np.array(maps.tokens), np.array(maps.token_type_ids)
+    The weights on "cls" and "sep" are means over all tokens. The others are means over the words that have the target:
+    a next or previous word, the same word anywhere (itself included), another sentence."""
+    tokens, segments, weights = np.array(maps.tokens), np.array(maps.token_type_ids), maps.weights.double()
     T, is_word = len(tokens), ~np.isin(tokens, SPECIAL)
     words = is_word[:, None] & is_word
-    there = {
+    targets = {  # whether a row has it in a column, (T, T) each
         "next": words & np.eye(T, k=1, dtype=bool),
         "previous": words & np.eye(T, k=-1, dtype=bool),
         "same": words & (tokens[:, None] == tokens),
@@ -64,7 +46,13 @@ def _targets(maps: AttentionMaps) -> dict[str, Tensor]:
         "sep": np.tile(tokens == SEP, (T, 1)),
         "other": words & (segments[:, None] != segments),
     }
-    return {name: torch.from_numpy(each) for name, each in there.items()}
+    ways = []
+    for target in (torch.from_numpy(targets[name]) for name in TARGETS):
+        having = target.any(1)
+        chance = target[having].double().mean()
+        own = weights.flatten(-2) @ (target.double() / having.sum()).flatten()
+        ways.append((own - chance) / (1 - chance).clamp(min=1e-9))
+    return torch.stack(ways).nan_to_num(-1)
 
 
 @dataclass(frozen=True)

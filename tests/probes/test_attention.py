@@ -1,7 +1,6 @@
 """Facts of hand-made heads, rollout against the paper's formula, and heads switched off, several or one at a time."""
 
 import dataclasses
-import math
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from bert_core.model import BertForPreTraining
 from bert_core.probes import patterns
 from bert_core.probes.attention import AttentionMaps, ablation_map, answers, rollout, without_special
 from bert_core.probes.masked_words import fill_mask
-from bert_core.probes.patterns import TARGETS, above_chance, head_facts, head_names
+from bert_core.probes.patterns import TARGETS, above_chance, head_names
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.probes.stages import without_heads
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
@@ -102,28 +101,28 @@ def test_heads_that_learned_a_pattern_keep_their_name(at_once, monkeypatch):
     assert {"sep", "previous"} <= set(second)
 
 
-def test_facts_by_hand():
+def test_weights_above_chance_by_hand():
     weights = torch.zeros(7, 7)
     weights[:, 0] = 1
     weights[1] = torch.tensor([0, 0.1, 0.2, 0.3, 0, 0.4, 0])  # the first "to"
     weights[2] = torch.tensor([0, 0.5, 0, 0.25, 0, 0, 0.25])
-    facts = head_facts(AttentionMaps(TOKENS, SEGMENTS, weights[None, None]))
-    found = {name: values.item() for name, values in facts.items()}
-    assert found["next"] == pytest.approx((0.2 + 0.25) / 2)  # rows "to", "be": the next of the other "to" is [SEP]
-    assert found["previous"] == pytest.approx((0.5 + 0) / 2)  # rows "be" and the second "to"
-    assert found["same"] == pytest.approx((0.1 + 0.3) / 4)  # rows "to", "be", "to", "or"
-    assert found["other"] == pytest.approx(0.4 / 4)
-    assert found["cls"] == pytest.approx(5 / 7)
-    assert found["sep"] == pytest.approx(0.25 / 7)
-    rows = [-(0.1 * math.log(0.1) + 0.2 * math.log(0.2) + 0.3 * math.log(0.3) + 0.4 * math.log(0.4))]
-    rows.append(0.5 * math.log(2) + 0.5 * math.log(4))
-    assert found["entropy"] == pytest.approx(sum(rows) / 7)
+    above = above_chance(AttentionMaps(TOKENS, SEGMENTS, weights[None, None]))
+    expected = {  # the mean weight, and that of uniform attention
+        "next": ((0.2 + 0.25) / 2, 1 / 7),  # rows "to", "be": the next of the other "to" is [SEP]
+        "previous": ((0.5 + 0) / 2, 1 / 7),  # rows "be" and the second "to"
+        "same": ((0.1 + 0.3) / 4, 6 / 28),  # rows "to", "be", "to", "or"
+        "cls": (5 / 7, 1 / 7),
+        "sep": (0.25 / 7, 2 / 7),
+        "other": (0.4 / 4, 6 / 28),
+    }
+    assert above.flatten().tolist() == pytest.approx(
+        [(own - chance) / (1 - chance) for own, chance in expected.values()]
+    )
 
 
 def test_a_single_sentence_has_no_weight_on_another():
-    facts = head_facts(AttentionMaps(["[CLS]", "to", "[SEP]"], [0, 0, 0], torch.full((1, 1, 3, 3), 1 / 3)))
-    assert math.isnan(facts["other"])
-    assert math.isnan(facts["next"])
+    above = above_chance(AttentionMaps(["[CLS]", "to", "[SEP]"], [0, 0, 0], torch.full((1, 1, 3, 3), 1 / 3)))
+    assert [above[TARGETS.index(name)].item() for name in ("other", "next")] == [-1, -1]
 
 
 def test_rollout_is_the_papers_formula():

@@ -25,12 +25,11 @@ from bert_core.device import Cost, processor_cores
 from bert_core.errors import InputError
 from bert_core.probes import reading
 from bert_core.probes.attention import ablation_map, attention
-from bert_core.probes.exam import exam
 from bert_core.probes.forward import word_scores
 from bert_core.probes.masked_words import fill_mask, layer_lens, rate_guess
 from bert_core.probes.patterns import above_chance, head_names
 from bert_core.probes.reading import read_words, tokenize, unknown_words
-from bert_core.probes.sentence_pairs import next_sentence
+from bert_core.probes.sentence_pairs import exam, next_sentence
 from bert_core.probes.stages import follow
 from bert_core.probes.vectors import encode, words_in_contexts
 from bert_core.storage.checkpoint import Checkpoint, save_checkpoint
@@ -244,7 +243,7 @@ def test_the_exam_takes_a_seeded_window_of_a_long_text(tiny_checkpoint: Checkpoi
     first, last = result.window
     assert last - first + 1 == 200
     assert result.pairs.asked == 200 * 200
-    monkeypatch.setattr("bert_core.probes.exam.EXAM_SENTENCES", 20)
+    monkeypatch.setattr("bert_core.probes.sentence_pairs.EXAM_SENTENCES", 20)
     result = exam(tiny_checkpoint, corpus, seed=3)
     assert exam(tiny_checkpoint, corpus, seed=3) == result
     assert exam(tiny_checkpoint, corpus, seed=4).window != result.window

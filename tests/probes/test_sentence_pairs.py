@@ -8,8 +8,7 @@ import torch
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError
 from bert_core.probes import sentence_pairs
-from bert_core.probes.exam import exam
-from bert_core.probes.sentence_pairs import UNLABELLED, PairMatrix, next_sentence, pair_matrix, window
+from bert_core.probes.sentence_pairs import UNLABELLED, PairMatrix, exam, next_sentence, pair_matrix, window
 
 TEXT = Corpus(
     [

@@ -11,8 +11,7 @@ from bert_core.config import CHECKPOINTS, BertConfig
 from bert_core.data.tokenizer import SPECIAL_TOKENS, Scheme, build_tokenizer, train_tokenizer
 from bert_core.errors import ConfigError, InputError
 from bert_core.model import BertForPreTraining, PretrainingOutput
-from bert_core.probes.masked_words import fill_mask
-from bert_core.probes.unmasking import Writing, copied, unmask
+from bert_core.probes.masked_words import Writing, copied, fill_mask, unmask
 from bert_core.storage.checkpoint import Checkpoint
 
 VOCABULARY = (*SPECIAL_TOKENS, "a", "b", "c", "##d")

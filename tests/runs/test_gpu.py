@@ -11,7 +11,7 @@ import torch
 from helpers import finetune, labelled, texts, wait
 
 from bert_core import attention, encode, fill_mask, next_sentence
-from bert_core.probes.exam import exam
+from bert_core.probes.sentence_pairs import exam
 from bert_core.runs.recipe import FinetuningRecipe, load_recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.runs.service import TrainingService

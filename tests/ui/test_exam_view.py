@@ -13,7 +13,7 @@ from balcony.train.exam import exam_value
 from balcony.train.part_exam import MOST_WORDS, PartExam
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
-from bert_core.probes.exam import Tally
+from bert_core.probes.sentence_pairs import Tally
 from bert_core.runs.run import Run
 
 RECIPE = load_recipe("romeo-juliet")

@@ -217,7 +217,7 @@ def test_five_explanations_of_one_guess():
     assert f"left out +{left:.2f}, attention × norm {norms:.1%}, attention rollout {through:.1%}" in said
     assert f"integrated gradients +{integrated:.2f}" in said
     assert f"with left out is {found.correlations[0, 4]:.2f}" in said
-    slower = dict(zip(METHODS, deletion(model, *texts).slower.tolist()))
+    slower = dict(zip(METHODS, deletion(model, found).slower.tolist()))
     assert slower.pop("gradient") == 14
     assert set(slower.values()) == {ORDERS}
     assert "faster than 14 of the 20 random orders" in step(TRUST, 2)[1]
@@ -226,7 +226,7 @@ def test_five_explanations_of_one_guess():
 def test_explanations_over_the_sentences_of_the_text():
     _, said = step(TRUST, 3)
     model, corpus = shipped("english-mini"), read_corpus(ASSETS / "corpora/english.txt", kind="documents")
-    ahead = torch.stack([deletion(model, text).deviations for text in trial_texts(model, corpus)])
+    ahead = torch.stack([deletion(model, explain(model, text)).deviations for text in trial_texts(model, corpus)])
     means, errors = ahead.mean(0), ahead.std(0) / math.sqrt(len(ahead))
     left, norms, through, integrated, gradient = (f"{a:.2f} ± {b:.2f}" for a, b in zip(means, errors))
     assert f"Over {len(ahead)} sentences, left out is ahead by {left}, attention × norm by {norms}" in said

@@ -7,9 +7,9 @@ import pytest
 from balcony.train.part_exam import MOST_WORDS, examine_part
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import EncodedCorpus, encode_corpus
-from bert_core.probes import exam as exam_module
-from bert_core.probes.exam import exam
+from bert_core.probes import sentence_pairs as exam_module
 from bert_core.probes.masked_words import fill_mask
+from bert_core.probes.sentence_pairs import exam
 from bert_core.storage.checkpoint import Checkpoint
 
 TRAINING = ("hello how are you", "hello i am romeo", "thank you romeo", "you are nice")

@@ -639,13 +639,13 @@ def test_explanations_are_tried_on_the_guess_without_the_heads_that_are_off_and_
     torch.testing.assert_close(
         torch.tensor([word["shares"] for word in saved["words"]]), explain(model, *texts, answer="is").shares.T
     )
-    expected = deletion(model, *texts, answer="is")
+    expected = deletion(model, explain(model, *texts, answer="is"))
     trial = tried_value(request, -1)
     assert trial["curves"] == expected.curves.tolist()
     assert trial["slower"] == expected.slower.tolist()
     text = trial_texts(model, request.corpus)
     tried = tried_value(request, 1)
-    assert tried == {"of": len(text), "deviations": deletion(model, text[1]).deviations.tolist()}
+    assert tried == {"of": len(text), "deviations": deletion(model, explain(model, text[1])).deviations.tolist()}
     for number in (-2, len(text)):
         with pytest.raises(InputError):
             tried_value(request, number)

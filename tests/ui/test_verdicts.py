@@ -18,7 +18,7 @@ from balcony.parts.verdicts import (
     judge_memory,
     learned,
 )
-from bert_core.probes.exam import Tally
+from bert_core.probes.sentence_pairs import Tally
 
 DRAWS = 1000
 
