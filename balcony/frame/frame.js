@@ -116,19 +116,17 @@ function focusTab() {
 
 class Frame {
   picker = choices("Model", [], (model) => ask({ model, step: null }));
-  name = el("input", {
-    id: "model-name",
-    "aria-label": "Name of the model",
-    maxlength: 60,
-    hidden: "",
-    onblur: () => this.edited(true).catch(console.warn),
-    onkeydown: ({ key }) => {
-      if (key !== "Enter" && key !== "Escape") return;
-      const done = this.edited(key === "Enter");
-      done.then(() => this.picker.focus()).catch(console.warn);
-    },
-  });
-  rename = button("Rename", () => this.edit(), { id: "model-rename", title: "Rename this model" });
+  name = el("input", { id: "model-name", "aria-label": "Name of the model", maxlength: 60, autofocus: "" });
+  rename = popover(
+    "Rename",
+    { id: "model-rename", title: "Rename this model", onclick: () => this.offerName() },
+    el(
+      "form.b-tools",
+      { onsubmit: (event) => this.take(event) },
+      this.name,
+      button("Rename", () => {}, { type: "submit" }),
+    ),
+  );
   detail = el("span.b-model-detail", { id: "model-step" });
   notice = el("p.b-note", { id: "link-notice", role: "status", hidden: "" });
   time = new TimeSlider();
@@ -156,7 +154,7 @@ class Frame {
       root,
       el("button.b-skip", { id: "skip", onclick: focusTab }, "Skip to the open tab"),
       el("h1", { id: "title" }, "Balcony"),
-      el("div.b-model", this.picker, this.name, this.rename, this.detail),
+      el("div.b-model", this.picker, this.rename, this.detail),
       this.time.element,
       el("div.b-frame-tools", linkButton(), languages(), theme, help),
       this.notice,
@@ -200,7 +198,7 @@ class Frame {
     const { key, own: isOwn } = this.shown,
       right = this.right[question.tab];
     this.detail.textContent = this.time.show(this.shown, right?.model === key ? right.steps : []);
-    this.rename.hidden = !isOwn || !this.name.hidden;
+    this.rename.hidden = !isOwn;
     if ([...this.picker.options].some(({ value }) => value === key)) this.picker.value = key;
   }
 
@@ -293,27 +291,20 @@ class Frame {
   async fetchList() {
     const found = await answer("models");
     if (found.error) return;
-    options(this.picker, found.models, this.shown?.key ?? question.model);
+    const names = found.map((/** @type {import("./page.js").Listed} */ [key, name]) => [key, name]);
+    options(this.picker, names, this.shown?.key ?? question.model);
     announce("models", found);
   }
 
-  edit() {
-    if (!this.shown) return;
-    this.name.hidden = false;
-    this.picker.hidden = this.rename.hidden = true;
-    this.name.value = this.shown.name;
-    this.name.focus();
+  offerName() {
+    this.name.value = this.shown?.name ?? "";
     this.name.select();
   }
 
-  /** @param {boolean} isKept */
-  async edited(isKept) {
-    const { name, shown } = this;
-    if (name.hidden || !shown) return;
-    name.hidden = true;
-    this.picker.hidden = this.rename.hidden = false;
-    if (!isKept || name.value.trim() === shown.name) return;
-    await answer("rename", shown.key, name.value);
+  /** Take the name that was typed. @param {Event} event */
+  async take(event) {
+    event.preventDefault(); // no new page
+    await orError(answer("rename", this.shown?.key, this.name.value));
     announce("renamed", null);
     await this.refresh();
     await this.list();

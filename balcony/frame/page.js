@@ -1,11 +1,12 @@
 // What the views of one page share.
 
+/** A model to choose; of a run some of its steps, null before the first one. @typedef {[key: string, name: string, detail: string, steps: number[] | null, isOwn: boolean]} Listed */
 /**
  * Events between the views, with their details.
  * @typedef {object} Events
  * @property {{changed: Set<string>}} question parts of the question changed
  * @property {{key: string}} shown the server has described the shown model, after another one was chosen
- * @property {{others: [key: string, name: string, steps: number[], isOwn: boolean][]}} models the list of models is new
+ * @property {Listed[]} models the list of models is new
  * @property {null} answers the server is asked to answer a question, or it has, or it did not
  * @property {null} again questions without an answer are to be asked again
  * @property {null} draw other sentences of the text are to be drawn at random

@@ -13,7 +13,8 @@ from balcony.frame.answers import Answers
 from balcony.frame.masking import words_value
 from balcony.frame.page_request import PageRequest, corpus_of
 from balcony.frame.question import Values
-from balcony.frame.shown_model import choices, comparisons, repeated_run, shown_model
+from balcony.frame.shown_model import models as models_of
+from balcony.frame.shown_model import repeated_run, shown_model
 from balcony.frame.tab import Tab
 from balcony.gradio_gaps import OPEN_TAB
 from balcony.handlers import MALFORMED, QUIET, cached_file, on_error
@@ -145,12 +146,8 @@ def _sentence_bar(tabs: Sequence[Tab], declared: dict[str, dict[str, Any]]) -> g
     )
 
 
-def models(asked: PageRequest) -> dict[str, Any]:
-    workspaces, space = asked.workspaces, asked.space
-    return {
-        "models": choices(workspaces, space),
-        "others": comparisons(workspaces, space),
-    }
+def models(asked: PageRequest) -> list[Any]:
+    return models_of(asked.workspaces, asked.space)
 
 
 def model(asked: PageRequest, key: str, step: int | None) -> dict[str, Any]:

@@ -218,9 +218,9 @@ function swapped({ words, second }) {
 
 /** The model to compare with: a run of several steps has a second list for one of them, first its newest. */
 function comparison() {
-  /** @type {[key: string, name: string, steps: number[], isOwn: boolean][]} */
+  /** @type {import("./page.js").Listed[]} */
   let others = [];
-  const stepsOf = (/** @type {string} */ key) => others.find(([other]) => other === key)?.[2] ?? [];
+  const stepsOf = (/** @type {string} */ key) => others.find(([other]) => other === key)?.[3] ?? [];
   const model = select("Compare with", [], (key) => choose(key, stepsOf(key)[0]), { id: "compare-with" }),
     step = select("Step to compare with", [], (at) => choose(model.value, at), { id: "compare-step" });
   const choose = (/** @type {string} */ key, /** @type {number | string | undefined} */ at) =>
@@ -240,7 +240,7 @@ function comparison() {
     step.hidden = isGone || steps.length < 2;
   }
   on("models", (found) => {
-    others = found.others;
+    others = found.filter(([, , , steps]) => steps);
     draw();
   });
   on("question", ({ changed }) => changed.has("other") && draw());

@@ -16,8 +16,8 @@ from bert_core.runs.run import ACTIVE, Run
 MOST_STEPS = 12  # of a run to compare with
 CURVE_POINTS = 60
 LINKED = [name for name in Recipe.settings() if name != "corpus.kind"]  # a link has a text of the program
-_repeated: WeakKeyDictionary[Run, dict[str, Any]] = WeakKeyDictionary()  # the descriptions of runs started for links
 STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the program's, as in compare/runs.js
+_repeated: WeakKeyDictionary[Run, dict[str, Any]] = WeakKeyDictionary()  # the descriptions of runs started for links
 NOT_REPEATED = "It used another model or a recipe file, or changed while it trained, which a link does not repeat: {}."
 
 
@@ -26,25 +26,20 @@ def caption(model: Model) -> str:
     return f"{model.title}, {model.detail}"
 
 
-def choices(workspaces: Workspaces, space: Workspace) -> list[list[str]]:
-    """All models that the visitor can choose: key, name and detail of each."""
-    shipped = [[name, name, "comes with Balcony"] for name in workspaces.shipped_names]
-    runs = [[run.id, space.title(run.id), STATUS_NAMES.get(run.status, run.status)] for run in space.runs.values()]
-    models = [[key, space.title(key), model.detail] for key, model in space.models.items()]
-    return [*shipped, *reversed(runs), *models]
+def models(workspaces: Workspaces, space: Workspace) -> list[tuple[str, str, str, list[int] | None, bool]]:
+    """All models that the visitor can choose: key, name and detail of each; of a run some of its steps, the newest
+    first, or None before it has one; and whether it is the visitor's own."""
 
-
-def comparisons(workspaces: Workspaces, space: Workspace) -> list[tuple[str, str, list[int], bool]]:
-    """Models to compare with: key and name of each, of a run some of its steps, the newest first, and whether it is the
-    visitor's own."""
-    found = []
-    for key, name, _ in choices(workspaces, space):
-        run = space.runs.get(key)
-        steps = [snapshot.step for snapshot in run.snapshots] if run else []
+    def listed(run: Run) -> tuple[str, str, str, list[int] | None, bool]:
+        steps = [snapshot.step for snapshot in run.snapshots]
         some = dict.fromkeys(steps[:: -(-len(steps) // MOST_STEPS) or 1] + steps[-1:])
-        if run is None or steps:
-            found.append((key, name, [*reversed(some)], key not in workspaces.shipped_names))
-    return found
+        return run.id, space.title(run.id), STATUS_NAMES.get(run.status, run.status), [*reversed(some)] or None, True
+
+    return [
+        *((name, name, "comes with Balcony", [], False) for name in workspaces.shipped_names),
+        *map(listed, [*space.runs.values()][::-1]),
+        *((key, space.title(key), model.detail, [], True) for key, model in space.models.items()),
+    ]
 
 
 def shown_model(workspaces: Workspaces, space: Workspace, key: str, step: int | None) -> dict[str, Any]:

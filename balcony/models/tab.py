@@ -17,7 +17,7 @@ import gradio as gr
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import MODEL, Question, Values
-from balcony.frame.shown_model import choices
+from balcony.frame.shown_model import models
 from balcony.frame.tab import Tab
 from balcony.handlers import FOLLOWING, QUIET, on_error, own
 from balcony.parts.controls import control
@@ -145,9 +145,8 @@ TAB = Tab("models", "Models", ModelsTab)
 
 def show(asked: PageRequest) -> dict[str, Any]:
     """The list of models, and the facts of the shown one."""
-    space, workspaces = asked.space, asked.workspaces
-    models = choices(workspaces, space)
-    listed = [(key, f"{name} · {detail}") for key, name, detail in models]
+    workspaces = asked.workspaces
+    listed = [(key, f"{name} · {detail}") for key, name, detail, *_ in models(workspaces, asked.space)]
     card = card_of(CHECKPOINTS / asked.key / CARD) if asked.key in workspaces.shipped_names else {}
     return {CHOICE: {"choices": listed, "first": asked.key}, FACTS: model_facts(asked.model) | card}
 

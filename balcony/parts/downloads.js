@@ -117,15 +117,15 @@ export function linkButton() {
     field = el("input", { id: "link", type: "text", readonly: "", "aria-label": "Link" }),
     item = button("Copy link", press, { id: "copy-link", title: "Copy a link that shows the same" }),
     panel = panelBelow(item, el("label", "The link to what the page shows: ", field));
-  /** @type {[key: string, name: string, steps: number[], isOwn: boolean][]} */
-  let others = [];
+  /** @type {import("../frame/page.js").Listed[]} */
+  let models = [];
   on("models", (found) => {
-    others = found.others;
+    models = found;
   });
   /** What the link cannot carry. */
   function lacks() {
     const missing = question.recipe?.missing,
-      [, name, , isOwn] = others.find(([key]) => key === question.other.split("@")[0]) ?? [];
+      [, name, , , isOwn] = models.find(([key]) => key === question.other.split("@")[0]) ?? [];
     return [
       missing ? `${missing} ${ALONE}` : question.tab === "compare" && ONE_RUN,
       name && isOwn && `A link does not carry your model to compare with: ${own(name)}. ${BESIDE}`,

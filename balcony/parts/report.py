@@ -16,6 +16,7 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, Template
 from tokenizers import Tokenizer
 
+from balcony.server.news import thin
 from bert_core.config import ASSETS
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
@@ -26,7 +27,6 @@ from bert_core.training.objective import StepRow
 
 MOST_POINTS = 300  # of a curve; of more steps, each point is the mean of several
 MOST_READ = 20_000  # sentences from the start of a text
-_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 820, 220, 44, 12, 190  # of a chart, and of its axes, in pixels
 _LOSSES = {"mlm_loss": "MLM loss", "nsp_loss": "NSP loss"}
 
 
@@ -104,41 +104,21 @@ def _template() -> Template:
 def _chart(
     title: str, hue: str, name: str, curves: Mapping[str, Sequence[StepRow]], chances: Mapping[str, float]
 ) -> dict[str, Any] | None:
-    """A number over the steps, in a colour of the style sheet, with what chance reaches; None where none was measured.
-    All places are in pixels."""
-    measured = {
-        kind: [(row.step, getattr(row, name)) for row in rows if math.isfinite(getattr(row, name))]
+    """A number over the steps, in a colour of the style sheet, with what chance reaches; None if none was measured."""
+    points = {
+        kind: [(step or 0, value) for step, value in thin(rows, MOST_POINTS, [name]) if value is not None]
         for kind, rows in curves.items()
     }
-    drawn = {kind: _thinned(curve) for kind, curve in measured.items() if curve}
-    if not drawn:
+    measured = [point for curve in points.values() for point in curve]
+    if not measured:
         return None
-    steps = max(step for curve in measured.values() for step, _ in curve)
-    top = 1.05 * max([*chances.values(), *(value for curve in drawn.values() for _, value in curve)])
-
-    def x(step: float) -> float:
-        return round(_LEFT + (_WIDTH - _LEFT) * step / steps, 1)
-
-    def y(value: float) -> float:
-        return round(_TOP + (_BOTTOM - _TOP) * (1 - max(0.0, value / top)), 1)
-
     return {
         "title": title,
         "hue": hue,
-        "width": _WIDTH,
-        "height": _HEIGHT,
-        "left": _LEFT,
-        "top": _TOP,
-        "bottom": _BOTTOM,
-        "levels": [(y(value), f"{value:.2f}") for value in (0, top / 2, top)],
-        "steps": [(x(step), f"{step:,}") for step in (0, steps // 2, steps)],
-        "chances": [(y(value), f"{label}, {value:.2f}") for label, value in chances.items()],
-        "curves": {kind: " ".join(f"{x(step)},{y(value)}" for step, value in curve) for kind, curve in drawn.items()},
+        "steps": max(step for step, _ in measured),
+        "top": 1.05 * max([*chances.values(), *(value for _, value in measured)]),
+        "chances": chances,
+        "curves": {
+            kind: " ".join(f"{step},{value}" for step, value in curve) for kind, curve in points.items() if curve
+        },
     }
-
-
-def _thinned(curve: Sequence[tuple[int, float]]) -> list[tuple[float, float]]:
-    """At most MOST_POINTS points, each the mean of several."""
-    size = math.ceil(len(curve) / MOST_POINTS)
-    groups = [curve[start : start + size] for start in range(0, len(curve), size)]
-    return [tuple(sum(column) / len(group) for column in zip(*group)) for group in groups]

@@ -125,8 +125,12 @@ def picture(page: Page, button: str, name: str) -> str:
 
 
 def letters(picture: str) -> list[str]:
-    """The texts of an SVG."""
-    return [text.text or "" for text in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")]
+    """The texts that an SVG shows."""
+    root = ElementTree.fromstring(picture)
+    for part in [*root.iter()]:
+        if part.tag.rpartition("}")[2] in ("style", "title"):
+            part.clear()
+    return [text.strip() for text in root.itertext() if text.strip()]
 
 
 def download(page: Page, button: str, folder: Path, name: str) -> str:

@@ -117,8 +117,8 @@ def test_guesses_and_attention_are_downloaded(page: Page, tmp_path: Path) -> Non
     rows = list(csv.DictReader(download(page, "#masked-download-csv", tmp_path, "guesses.csv").splitlines()))
     assert [row["token"] for row in rows] == [token for token, _ in mask["pieces"][0]["guesses"]]
     shown = letters(picture(page, "#masked-download-png", "guesses.png"))
-    shown = shown[shown.index("Mask 1") :]  # below the sentences
-    assert shown[1] == "for"
+    shown = shown[shown.index("Mask 1 for") :]  # below the sentences
+    assert shown[1] == "Juliet"
     assert [row["token"] for row in rows] == [word for word in shown if word in {row["token"] for row in rows}]
     show(page, "attention", text="thank you romeo")
     expect(page.locator("#attention-map .b-map-word")).to_have_count(10)

@@ -2,6 +2,7 @@
 
 import re
 from typing import Any
+from urllib.parse import quote
 from xml.etree import ElementTree
 
 import pytest
@@ -18,6 +19,15 @@ def page(shared: Page, complaints: list[str]) -> Page:
     return shared
 
 
+def in_picture(page: Page, drawn: str, script: str, *values: str) -> Any:
+    """What a script finds in a picture that a browser has opened alone."""
+    alone = page.context.new_page()
+    alone.goto(f"data:image/svg+xml;charset=utf-8,{quote(drawn)}")
+    found = alone.evaluate(script, values)
+    alone.close()
+    return found
+
+
 def looks(drawn: str) -> tuple[str, list[list[Any]], list[float]]:
     """What a picture shows: all but its texts; of these the attributes and words; and where they stand, in pixels."""
     texts: list[list[Any]] = []
@@ -26,24 +36,23 @@ def looks(drawn: str) -> tuple[str, list[list[Any]], list[float]]:
         node = ElementTree.fromstring(text.replace("xml:space", "space"))
         places.append(float(node.attrib.pop("x", 0)))
         texts.append([node.attrib, node.text])
-    return re.sub("<text .*?</text>", "", drawn), texts, places
+    return re.sub('<text .*?</text>| class=""', "", drawn), texts, places
 
 
 # What stands outside of a picture, and pictures inside that lie over each other.
-LOST = """text => {
-    const root = new DOMParser().parseFromString(text, 'image/svg+xml').documentElement;
-    document.body.append(root);
+LOST = """() => {
+    const root = document.documentElement;
     const extent = each => each.getBoundingClientRect(), boxes = kind => [...root.querySelectorAll(kind)].map(extent);
     const whole = extent(root);
-    const lost = boxes('text, image').filter(({ left, right, top, bottom }) =>
+    const lost = boxes('text, image, canvas, p').filter(({ left, right, top, bottom }) =>
         left < whole.left || right > whole.right + 1 || top < whole.top || bottom > whole.bottom + 1).length;
     const images = boxes('image');
     const over = images.filter((one, i) => images.some((other, j) => i < j
         && one.left < other.right && other.left < one.right
         && one.top < other.bottom && other.top < one.bottom)).length;
-    root.remove();
     return [lost, over];
 }"""
+STYLE = "([parts, name]) => [...document.querySelectorAll(parts)].map(each => getComputedStyle(each)[name])"
 SCROLLED = """root => [...document.querySelectorAll(root + ', ' + root + ' *')].filter(each =>
     each.scrollWidth > each.clientWidth && /auto|scroll/.test(getComputedStyle(each).overflowX))"""
 LONG = {"text": "how are you " * 10, "pair": "i am romeo " * 9, "hidden": "1"}  # 60 tokens
@@ -69,7 +78,7 @@ def test_a_picture_holds_what_scrolls_on_the_page(
     state = f"root => ({SCROLLED})(root).map(each => [each.scrollLeft, each.clientWidth, each.scrollWidth])"
     before = page.evaluate(state, root)
     drawn = picture(page, button, name)
-    assert page.evaluate(LOST, drawn) == [0, 0]
+    assert in_picture(page, drawn, LOST) == [0, 0]
     assert page.evaluate(state, root) == before
 
 
@@ -90,7 +99,7 @@ def test_a_picture_is_the_same_from_a_light_page_and_a_dark_one(page: Page) -> N
     show(page, "attention", **FIRST)
     expect(page.locator("#attention-map image")).to_have_count(1)
     drawn = picture(page, "#attention-download-png", "attention.png")
-    assert "underline" not in drawn
+    assert set(in_picture(page, drawn, STYLE, ".b-term", "textDecorationLine")) == {"none"}
     assert letters(drawn)[:3] == [*SENTENCES, MODEL]
     assert not {"Colour by", "One head", "Lines", "Switch this head off"} & set(letters(drawn))
     before = page.evaluate(CELLS)
@@ -127,10 +136,11 @@ def test_a_picture_is_the_same_from_a_light_page_and_a_dark_one(page: Page) -> N
     open_tab(page, "Next sentence")
     expect(page.locator("#next-verdict .b-bar-fill")).to_have_count(1)
     bar = page.locator("#next-verdict .b-bar-fill").evaluate("bar => getComputedStyle(bar).backgroundColor")
-    assert f'fill="{bar}"' in picture(page, "#next-download-png", "pair.png")
+    drawn = picture(page, "#next-download-png", "pair.png")
+    assert bar in in_picture(page, drawn, STYLE, ".b-bar-fill", "backgroundColor")
     open_tab(page, "Masked words")
     expect(page.locator("#masked-guesses section")).to_have_count(1)
     shown = letters(picture(page, "#masked-download-png", "guesses.png"))
-    first, *_, best = shown[shown.index(MODEL) + 1 : shown.index("Mask 1")]  # the sentences with the guess
+    first, *_, best = shown[shown.index(MODEL) + 1 : shown.index("Mask 1 for")]  # the sentences with the guess
     assert first == SENTENCES[0]
     assert best.startswith(". Nice")

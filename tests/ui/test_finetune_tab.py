@@ -28,7 +28,7 @@ from balcony.finetune.tab import UNKNOWN, TaskForm, lacking, task_facts
 from balcony.finetune.windows import window_rows, windows_code, windows_value
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
-from balcony.frame.shown_model import choices, description, shown_model
+from balcony.frame.shown_model import description, models, shown_model
 from balcony.handlers import own
 from balcony.models.tab import model_facts
 from balcony.parts.export import BYTE_ORDER_MARK, file_text
@@ -63,7 +63,7 @@ def test_a_run_is_beside_those_of_the_train_tab_and_a_model_for_all_tabs(workspa
     run = tuned(workspaces, space, tiny_checkpoint)
     assert space.runs[run.id] is run is space.finetuning_run
     assert (space.current_run, space.pretraining_runs) == (None, [])
-    assert [run.id, f"Run 1 · {own('A task')}", "finished"] in choices(workspaces, space)
+    assert (run.id, f"Run 1 · {own('A task')}", "finished") in [found[:3] for found in models(workspaces, space)]
     shown = shown_model(workspaces, space, run.id, None)
     assert [step for step, loss in shown["curve"] if loss > 0] == [1, 2, 3, 4]
     assert description(run)["missing"].startswith("It used another model")

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import LONGEST, SCHEMA, Question
-from balcony.frame.shown_model import choices, comparisons, description, repeated_run, shown_model
+from balcony.frame.shown_model import description, models, repeated_run, shown_model
 from balcony.handlers import own
 from balcony.server.workspace import NOT_YOURS, Workspace
 from balcony.server.workspaces import Workspaces
@@ -171,16 +171,16 @@ def test_a_broken_link_starts_nothing(workspaces: Workspaces, space: Workspace, 
 def test_the_lists_name_models_and_steps(workspaces: Workspaces, space: Workspace):
     run = finished(workspaces.start(space, RECIPE, None, 1))
     space.rename(run.id, "mine")
-    assert choices(workspaces, space) == [
-        ["shipped", "shipped", "comes with Balcony"],
-        [run.id, own("mine"), "finished"],
+    assert [found[:3] for found in models(workspaces, space)] == [
+        ("shipped", "shipped", "comes with Balcony"),
+        (run.id, own("mine"), "finished"),
     ]
     assert PageRequest(workspaces, space, Question(model=run.id)).checkpoint.name == "mine"  # of a download too
     newer = finished(workspaces.start(space, RECIPE, None, 2))
-    shipped, first, second = comparisons(workspaces, space)
-    assert shipped == ("shipped", "shipped", [], False)
+    shipped, first, second = models(workspaces, space)
+    assert shipped == ("shipped", "shipped", "comes with Balcony", [], False)
     assert (first[0], second[:2]) == (newer.id, (run.id, own("mine"))), "the newest run comes first"
-    assert (second[2][0], second[2][-1]) == (8, 0), "and its newest step"
+    assert (second[3][0], second[3][-1]) == (8, 0), "and its newest step"
     other = workspaces.enter(None)
     with pytest.raises(BertCoreError, match=NOT_YOURS):
         workspaces.model(other, run.id)

@@ -20,7 +20,7 @@ from balcony.compare.experiments import (
 )
 from balcony.compare.runs_list import curve, differences, run_row, settings_of, table, what_differs
 from balcony.frame.page_request import PageRequest
-from balcony.frame.shown_model import choices
+from balcony.frame.shown_model import models
 from balcony.handlers import own
 from balcony.parts.verdicts import Spread
 from balcony.server.memory import fixed_bytes
@@ -186,10 +186,10 @@ def test_runs_that_keep_more_than_a_visitor_may_make_room(workspaces, space, mon
     numbers = list(range(8 - len(space.runs), 8))
     assert [entry.number for entry in space.entries.values()] == numbers
     names = [space.title(run.id) for run in space.runs.values()]
-    assert [name for key, name, _ in choices(workspaces, space) if key in space.runs] == names[::-1], "newest first"
+    assert [name for key, name, *_ in models(workspaces, space) if key in space.runs] == names[::-1], "newest first"
     for run in space.runs.values():
         monkeypatch.setattr(run, "status", "running")
-    assert choices(workspaces, space)[0][2] == "training", "as in the list of runs"
+    assert models(workspaces, space)[0][2] == "training", "as in the list of runs"
 
 
 def asked(space: Workspace, number: int = 0) -> dict:
