@@ -19,8 +19,7 @@ import gradio as gr
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from balcony.classroom.routes import class_answers
-from balcony.classroom.state import Classroom
+from balcony.classroom.tab import Classroom
 from balcony.frame.answers import MOST_THREADS, Answers
 from balcony.frame.page import open_page
 from balcony.lessons.lesson_bar import lesson_bar, load_lesson
@@ -129,14 +128,12 @@ def launch(
     gr.set_static_paths([plotly_script()])
     answers = Answers(workspaces)
     demo = build(service, answers, begin_with, is_class=teacher is not None)
-    if teacher is not None:
-        classroom = Classroom(teacher)
-        class_answers(answers, classroom)
+    classroom = None if teacher is None else Classroom(answers, teacher)
     routes = [answers.route(), health_route(workspaces), script_route()]
     layers = middleware(service, None if is_open else (*LOOPBACK, *allowed))
     served = demo.launch(
         theme=theme(),
-        css=asset("css/balcony.css") + (asset("css/class.css") if teacher is not None else ""),
+        css=asset("css/balcony.css") + (asset("css/class.css") if classroom else ""),
         head=head(),
         run_history=False,
         ssr_mode=False,
@@ -156,8 +153,8 @@ def launch(
         **options,
     )
     Sessions.serve(served[0], demo)
-    if teacher is not None:
-        invite(classroom, host, demo, teacher, options.get("root_path"))
+    if classroom:
+        invite(classroom, host, demo, options.get("root_path"))
     warm_up(service)
     if not prevent_thread_lock:
         wait(demo, workspaces)
@@ -184,15 +181,15 @@ def middleware(service: TrainingService, hosts: Sequence[str] | None) -> list[Mi
     return layers
 
 
-def invite(classroom: Classroom, host: str, demo: gr.Blocks, teacher: str, root_path: str | None) -> None:
+def invite(classroom: Classroom, host: str, demo: gr.Blocks, root_path: str | None) -> None:
     """Print the addresses of a class, and let its board show the one to join. root_path: where a proxy serves it."""
     # Imported here, so that a page without a class does not load the library of its QR code.
-    from balcony.classroom.address import join_address, qr_code, show, welcome
+    from balcony.classroom.address import join_address, qr_code, welcome
 
     proxied = f"{root_path}/" if root_path and root_path.startswith("http") else None
     address = join_address(host, demo.server_port, proxied or demo.share_url)
-    classroom.join = {"address": address, **qr_code(address)}
-    show(welcome(address, f"{address}#teacher={teacher}"))
+    classroom.join = {"address": address, "code": qr_code(address)}
+    print(welcome(address, f"{address}#teacher={classroom.token}"), flush=True)
 
 
 def warm_up(service: TrainingService) -> None:

@@ -294,7 +294,7 @@ def serve() -> None:
     parser.add_argument("--teacher")
     options = parser.parse_args()
     import balcony.app
-    from balcony.server.memory import kept_bytes
+    from balcony.server.workspace import kept_bytes
     from bert_core import TrainingService
     from bert_core.config import LOCAL, PUBLIC
     from bert_core.runs.run import Run

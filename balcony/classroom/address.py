@@ -1,15 +1,11 @@
 """The address at which a class joins, its QR code, and what the terminal shows of them. Nothing leaves the machine."""
 
-import contextlib
 import io
 import socket
-from typing import Any
 
 import segno
-from segno.utils import matrix_to_lines
 
 ANY = ("0.0.0.0", "::", "")  # to listen on: every address of the machine
-QUIET_ZONE = 4  # modules around a code
 
 
 def join_address(host: str, port: int, public: str | None = None) -> str:
@@ -27,12 +23,9 @@ def own_address() -> str:
             return "127.0.0.1"
 
 
-def qr_code(text: str) -> dict[str, Any]:
-    """A QR code as a path in an SVG: {"size": of its square, "path"}."""
-    code = segno.make_qr(text)
-    lines = matrix_to_lines(code.matrix, QUIET_ZONE, QUIET_ZONE)
-    path = "".join(f"M{x} {y}h{end - x}v1h{x - end}z" for (x, y), (end, _) in lines)
-    return {"size": code.symbol_size(border=QUIET_ZONE)[0], "path": path}
+def qr_code(text: str) -> str:
+    """A QR code as the address of a picture."""
+    return segno.make_qr(text).svg_data_uri(light="#fff")
 
 
 def welcome(address: str, teacher: str) -> str:
@@ -42,11 +35,3 @@ def welcome(address: str, teacher: str) -> str:
     return (
         f"{code.getvalue()}\nJoin the class:  {address}\nFor the teacher: {teacher}\n(Keep the second one to yourself.)"
     )
-
-
-def show(text: str) -> None:
-    """Print a text; a terminal without its characters gets it without the code."""
-    with contextlib.suppress(UnicodeEncodeError):
-        print(text, flush=True)
-        return
-    print(*text.splitlines()[-3:], sep="\n", flush=True)

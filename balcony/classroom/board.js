@@ -1,12 +1,13 @@
-// The Class tab: sharing one's run, and the board of shared runs: a table, and all curves in one chart.
+// The Class tab: sharing one's run, and the board of shared runs: a table, and all curves in one chart; for the teacher also
+// how to join, and the limits of runs.
 
 import { asksFirst, keepingFocus, row, scrolling, table } from "../controls.js";
-import { button, dot, el, fill, own, withTerms } from "../parts/elements.js";
+import { button, changes, dot, el, fill, own, withTerms } from "../parts/elements.js";
 import { saveMenu } from "../parts/downloads.js";
 import { count, loss } from "../parts/numbers.js";
+import { keep, kept } from "../frame/page.js";
 import { Curves } from "../train/curves.js";
 import { STATUS_NAMES } from "../compare/runs.js";
-import { desk, named } from "./desk.js";
 import { act, follow, room, teach } from "./state.js";
 
 /** @import { SharedRun } from "./state.js" */
@@ -19,77 +20,80 @@ const CLEAR = "Take all runs off the board? Only the person who shared a run can
 const COLUMNS = ["Name", "Run", "Sentences", "Seed", "Learning rate", "Step"];
 const LOSSES = ["MLM loss, last 20 steps", "NSP loss, last 20 steps"];
 
+/** @param {string} name @param {HTMLElement} input */
+const named = (name, input) => el("label.class-field", name, input);
+
+/** The teacher's part. */
+function desk() {
+  const join = el("div.class-join"),
+    status = el("p", { role: "status" });
+  const limit = async () => {
+    const { error } = await teach("limit", steps.valueAsNumber, parameters.valueAsNumber);
+    status.textContent = error ?? "Done.";
+  };
+  const steps = el("input", { id: "class-steps", type: "number", min: 1, onchange: limit }),
+    parameters = el("input", { id: "class-parameters", type: "number", min: 1, onchange: limit });
+  const way = (/** @type {string} */ address) => [
+    el("h3", "Join at"),
+    el("p.class-address", address),
+    el("p.b-empty", "Others in the same network open this address or scan the code."),
+  ];
+  teach("enter").then(({ error, address, code, ...limits }) => {
+    status.textContent = error ?? "";
+    if (error) return;
+    [steps.value, parameters.value] = [limits.steps, limits.parameters];
+    fill(join, el("img.class-code", { src: code, alt: `QR code of ${address}` }), el("div", way(address)));
+  });
+  const limits = el("div.b-tools", named("Most steps of a run", steps), named("Most parameters", parameters));
+  return el("section.class-desk", { "aria-label": "For the teacher" }, join, el("div.class-settings", limits, status));
+}
+
 function shareForm() {
-  const own = room.kept.get("name") ?? "",
-    name = el("input", { id: "class-name", type: "text", maxlength: 24, autocomplete: "off", value: own }),
+  const value = kept("class-name", "") ?? "",
+    name = el("input", { id: "class-name", type: "text", maxlength: 24, autocomplete: "off", value }),
     status = el("p", { role: "status" }),
     submit = el("button.b-small", { type: "submit", id: "class-share" }, "Share my run");
-  const withdraw = async () => {
-    status.textContent = (await act("withdraw")).error ?? "";
+  /** @param {string} action @param {any[]} values */
+  const press = async (action, ...values) => {
+    status.textContent = (await act(action, ...values)).error ?? "";
   };
-  const remove = button("Take it off", withdraw, { id: "class-withdraw" });
-  const share = async () => {
-    const { error } = await act("share", name.value);
-    if (!error) room.kept.set("name", name.value);
-    status.textContent = error ?? "";
-  };
-  const send = (/** @type {Event} */ event) => {
+  const onsubmit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    share().catch(console.warn);
+    keep("class-name", "", name.value);
+    press("share", name.value);
   };
-  const tools = el("div.b-tools", named("Your name on the board", name), submit, remove),
-    form = el("form.class-share", { onsubmit: send }, tools, el("p.b-empty", PRIVACY), status);
+  const remove = button("Take it off", () => press("withdraw"), { id: "class-withdraw" });
   follow(() => {
     remove.hidden = room.own === null;
     submit.textContent = room.own === null ? "Share my run" : "Share my newest run";
   });
-  return form;
+  const tools = el("div.b-tools", named("Your name on the board", name), submit, remove);
+  return el("form.class-share", { onsubmit }, tools, el("p.b-empty", PRIVACY), status);
 }
 
-class Board {
-  drawn = "";
-  table = table([...COLUMNS, ...LOSSES, room.teacher && el("span.b-unseen", "Remove")].filter(Boolean), [], {
-    class: "b-table class-runs",
-    id: "class-runs",
-    numbers: 2,
+/** The runs. @param {any} options of their chart */
+function board(options) {
+  const head = [...COLUMNS, ...LOSSES, room.teacher && el("span.b-unseen", "Remove")].filter(Boolean),
+    runs = table(head, [], { class: "b-table class-runs", id: "class-runs", numbers: 2 }),
+    empty = el("p.b-empty", NO_RUN),
+    isNew = changes();
+  const save = async (/** @type {string} */ kind) =>
+    chart.save(kind, kind === "csv" ? await act("board") : { name: "board", title: "The runs of the class" });
+  const kinds = { id: "board", what: "the board", kinds: ["csv", "png"] },
+    menu = saveMenu(kinds, (kind) => save(kind).catch(console.warn)),
+    clear = room.teacher && asksFirst("Clear the board", { id: "class-clear" }, CLEAR, () => teach("clear")),
+    whole = el("div", el("div.b-tools", menu, clear), scrolling("The board", runs)),
+    chart = new Curves(whole, options);
+  follow(() => {
+    const shared = [...room.runs.values()].sort((one, other) => one.number - other.number),
+      [body] = runs.tBodies;
+    empty.hidden = shared.length > 0;
+    whole.hidden = !shared.length;
+    if (!isNew(shared, room.own)) return;
+    keepingFocus(body, () => fill(body, shared.map(line)));
+    chart.change({ others: shared.map(({ name, curve, ...run }) => ({ ...run, name: own(name), points: curve })) });
   });
-  empty = el("p.b-empty", NO_RUN);
-
-  /** @param {any} chart options of the chart */
-  constructor(chart) {
-    const kinds = { id: "board", what: "the board", kinds: ["csv", "png"] },
-      clear = room.teacher && asksFirst("Clear the board", { id: "class-clear" }, CLEAR, () => teach("clear")),
-      tools = el(
-        "div.b-tools",
-        saveMenu(kinds, (kind) => this.save(kind).catch(console.warn)),
-        clear,
-      );
-    this.whole = el("div", tools, scrolling("The board", this.table));
-    this.element = el("div", this.empty, this.whole);
-    this.chart = new Curves(this.whole, chart);
-    follow(() => this.paint());
-  }
-
-  paint() {
-    const runs = [...room.runs.values()].sort((one, other) => one.number - other.number),
-      [body] = this.table.tBodies;
-    this.empty.hidden = runs.length > 0;
-    this.whole.hidden = !runs.length;
-    const key = JSON.stringify([runs.map(({ number, version }) => [number, version]), room.own]);
-    if (key === this.drawn) return;
-    this.drawn = key;
-    keepingFocus(body, () => fill(body, runs.map(line)));
-    const others = runs.map(({ name, colour, isDotted, steps, curve }) => ({
-      ...{ name: own(name), colour, isDotted, steps },
-      points: curve,
-    }));
-    this.chart.change({ others });
-  }
-
-  /** Save the table or the chart. @param {string} kind */
-  async save(kind) {
-    this.chart.save(kind, kind === "csv" ? await act("board") : { name: "board", title: "The runs of the class" });
-  }
+  return [empty, whole];
 }
 
 /** @param {SharedRun} run */
@@ -111,5 +115,5 @@ function line({ number, name, colour, isDotted, title, recipe, sentences, seed, 
 
 /** @type {View} */
 export function view(root, { options }) {
-  fill(root, room.teacher && desk(), shareForm(), new Board(options).element);
+  fill(root, room.teacher && desk(), shareForm(), board(options));
 }

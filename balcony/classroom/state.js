@@ -1,4 +1,4 @@
-// What this page knows of its class (balcony/classroom/state.py), and how it takes part.
+// What this page knows of its class (balcony/classroom/tab.py), and how it takes part.
 
 import { announce, keep, kept, on, orError, polling, say, visitor } from "../frame/page.js";
 import { address } from "../frame/question.js";
@@ -11,14 +11,6 @@ import { count } from "../parts/numbers.js";
 
 const POLL_MS = 1800; // a board follows within two seconds
 
-/** Values of this browser tab that a reload finds: teacher, name. */
-const memory = {
-  /** @param {string} key */
-  get: (key) => kept(`class-${key}`, ""),
-  /** @param {string} key @param {any} value */
-  set: (key, value) => keep(`class-${key}`, "", value),
-};
-
 /** Put another part after # into the address bar. @param {string} hash */
 const write = (hash) => history.replaceState(history.state, "", `${location.pathname}${location.search}${hash}`);
 
@@ -29,7 +21,7 @@ function taken(hash) {
   if (token) {
     parts.delete("teacher");
     if (location.hash.includes("teacher=")) write(parts.size ? `#${parts}` : "");
-    memory.set("teacher", token);
+    keep("class-teacher", "", token); // so that a reload finds it
   }
   return token;
 }
@@ -46,9 +38,8 @@ export const room = {
   round: null,
   /** Of runs, null while the teacher has set none. @type {{steps: number, parameters: number} | null | undefined} */
   limits: undefined,
-  kept: memory,
   /** The teacher's token, "" on other pages. */
-  teacher: taken(window.Balcony.hash) ?? memory.get("teacher") ?? "",
+  teacher: taken(window.Balcony.hash) ?? kept("class-teacher", "") ?? "",
 };
 
 // The teacher's address in a page that is open already: it becomes the teacher's, and shows what it did.

@@ -9,13 +9,13 @@ import json
 import logging
 import os
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout  # which torch requires
 from pydantic import TypeAdapter
 
 from balcony.server.workspace import Workspace
@@ -45,7 +45,7 @@ class KeptRuns:
     """A folder into which the runs of visitors are saved until `close`.
 
     visitors: called for those who are here, by the digests of their tokens; the runs that one of them removes leave the
-    folder, too. Raises RunError for a folder that cannot be written, or that another server has.
+    folder, too. Raises RunError for a folder that cannot be written.
     """
 
     def __init__(self, folder: Path, visitors: Callable[[], Mapping[str, Workspace]]) -> None:
@@ -54,10 +54,7 @@ class KeptRuns:
         self._closing = threading.Event()
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = FileLock(folder / ".lock", timeout=0, thread_local=False)
-            self._lock.acquire()
-        except Timeout:
-            raise RunError(f"Another server keeps its runs in {folder}; choose another folder.") from None
+            tempfile.TemporaryFile(dir=folder).close()
         except OSError as error:
             raise RunError(f"Runs cannot be kept in {folder} ({error.strerror}); choose another folder.") from None
         self._thread = threading.Thread(target=self._work, name="keep", daemon=True)
@@ -67,15 +64,10 @@ class KeptRuns:
         """Save a last time; takes about CLOSE_SECONDS at most."""
         self._closing.set()
         self._thread.join(CLOSE_SECONDS)
-        self._lock.release()
 
-    def has(self, visitor: str) -> bool:
-        """Whether the folder has runs of a visitor."""
-        return (self._folder / visitor).is_dir()
-
-    def list_again(self, visitor: str, space: Workspace, service: TrainingService) -> None:
-        """Give a visitor who comes back the saved runs, stopped where they had not finished. One that cannot be read is
-        logged, and stays in the folder."""
+    def list_again(self, visitor: str, space: Workspace, service: TrainingService) -> bool:
+        """Give a visitor who comes back the saved runs, stopped where they had not finished; whether there is a folder
+        of them. A run that cannot be read is logged, and stays there."""
         for path in sorted((self._folder / visitor).glob(f"*/{_TEXT}"), key=lambda path: path.stat().st_mtime_ns):
             folder = path.parent
             try:
@@ -90,6 +82,7 @@ class KeptRuns:
                 _log.error("the run in %s cannot be read: %s", folder, one_line(error))
             else:
                 self._saved[folder] = None, 0.0
+        return (self._folder / visitor).is_dir()
 
     def _work(self) -> None:
         is_last = False

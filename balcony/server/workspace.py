@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from balcony.handlers import own
-from balcony.server import memory
 from bert_core.errors import RunError, first_three
 from bert_core.runs.recipe import FinetuningRecipe
-from bert_core.runs.run import ACTIVE, TRAINING, Run
+from bert_core.runs.run import ACTIVE, ENDED, TRAINING, Run
+from bert_core.runs.snapshots import least_useful
 from bert_core.storage.checkpoint import Checkpoint
 
 NOT_YOURS = "This run is not here: it is not one of yours, or the server has restarted."
@@ -28,6 +28,8 @@ RUN_COLOURS: tuple[str, ...] = ("#8b5cf6", "#0891b2", "#ec4899", "#65a30d", "#ef
 RUN_COLOURS += ("#08a07a", "#ff05ea", "#8f5095", "#67732b", "#9705ff", "#f06400")
 RUN_LOOKS = tuple((colour, dotted) for dotted in (False, True) for colour in RUN_COLOURS)  # one for each of MOST_RUNS
 PASTED_TEXT = "Your text"  # the name of a text that was pasted
+BUDGET_BYTES = 2**30  # of a visitor
+ROW_BYTES = 500  # of a step's metrics, which are Python numbers
 MODEL_BYTES = 2**20  # of a model beside its weights: modules, tokenizer
 MOST_BUILT = 2  # checkpoints built from snapshots and kept: the newest and the selected one
 
@@ -39,6 +41,22 @@ def _without(values: Mapping[str, Any], key: str) -> dict[str, Any]:
 def is_finetuning(run: Run) -> bool:
     """Whether a run learns a task, from labelled examples."""
     return isinstance(run.recipe, FinetuningRecipe)
+
+
+def fixed_bytes(run: Run) -> int:
+    """Estimated bytes of the history and the text."""
+    return ROW_BYTES * run.steps_done + run.text_bytes
+
+
+def _spare_bytes(run: Run) -> int:
+    """Bytes that an ended run keeps only to be continued."""
+    return run.training.trainer.nbytes if run.training is not None and run.status in ENDED else 0
+
+
+def kept_bytes(run: Run) -> int:
+    """Bytes that it keeps beside training; asked often, so one snapshot stands for all, which have one size."""
+    snapshots = run.snapshots
+    return fixed_bytes(run) + _spare_bytes(run) + (len(snapshots) * snapshots[0].nbytes if snapshots else 0)
 
 
 @dataclass(eq=False)
@@ -74,11 +92,11 @@ class Workspace:
     run it is, None for a page's.
     entries: the list of runs, by run id. unlisted: runs that end when they are measured, and no list shows. names: that
     the person gave to runs and models. dropped: names of runs that made room for newer ones. limit: bytes for all of
-    it. last_seen: when the lease was renewed, by the service's clock.
+    it; training itself is not counted. last_seen: when the lease was renewed, by the service's clock.
     """
 
     token: str
-    limit: int = memory.BUDGET_BYTES
+    limit: int = BUDGET_BYTES
     owner: object = field(default_factory=object)
     runs: Mapping[str, Run] = field(default_factory=dict)
     entries: Mapping[str, Entry] = field(default_factory=dict)
@@ -114,7 +132,26 @@ class Workspace:
 
     @property
     def used(self) -> int:
-        return memory.used_by(self)
+        return sum(map(kept_bytes, self.all_runs)) + sum(model.nbytes for model in self.models.values())
+
+    def make_room(self) -> None:
+        """Free what is least useful until the rest is within the limit, or nothing more can be freed."""
+        excess = self.used - self.limit
+        while excess > 0 and (freed := self.free_least()):
+            excess -= freed
+
+    def free_least(self) -> int:
+        """Free the least useful snapshot, or else the training state of the oldest ended run; returns its bytes."""
+        found = [(least, run) for run in self.all_runs if (least := least_useful(run.snapshots, run.staying))]
+        if found:
+            (_, snapshot), run = min(found, key=lambda each: each[0][0])
+            run.drop(snapshot)
+            return snapshot.nbytes
+        for run in self.all_runs:
+            if nbytes := _spare_bytes(run):
+                run.give_up()
+                return nbytes
+        return 0
 
     def run(self, run_id: str) -> Run:
         """The visitor's run of that id; RunError with one fixed sentence for any other."""
@@ -197,7 +234,7 @@ class Workspace:
         entry = Entry(number, variant, *RUN_LOOKS[next(alike, number) % len(RUN_LOOKS)])
         with self._changing:
             self.entries, self.runs = {**self.entries, run.id: entry}, {**self.runs, run.id: run}
-        memory.make_room(self)
+        self.make_room()
         ended = [other for other in self.runs.values() if other.status not in ACTIVE and other is not run]
         for old in sorted(ended, key=lambda other: bool(self.names.get(other.id))):
             if len(self.runs) <= MOST_RUNS and self.used <= self.limit:
@@ -222,11 +259,16 @@ class Workspace:
 
     def add_model(self, model: Model) -> str:
         """Keep an opened model and return its key; RunError when it exceeds the limit."""
-        memory.check_model(self, model.nbytes)
+        models = model.nbytes + sum(each.nbytes for each in self.models.values())
+        if models > self.limit:
+            raise RunError(
+                f"With this one your models would take {models / 2**20:,.0f} MB of memory; "
+                f"{self.limit / 2**20:,.0f} MB is the limit. Remove a model first."
+            )
         key = secrets.token_hex(8)
         with self._changing:
             self.models = {**self.models, key: model}
-        memory.make_room(self)
+        self.make_room()
         return key
 
     def remove_model(self, key: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from balcony.handlers import on_error
 from balcony.server.kept import KeptRuns, digest
-from balcony.server.memory import Memory, make_room
+from balcony.server.memory import Memory
 from balcony.server.workspace import NO_MODEL_YET, NOT_YOURS, Model, Workspace
 from balcony.system import usable_memory
 from bert_core.data.corpus import Corpus
@@ -173,7 +173,7 @@ class Workspaces:
         for space in self._all():
             if now - space.last_seen > lease:
                 space.leave()
-            make_room(space)
+            space.make_room()
         self.memory.make_room()
         if gone:
             give_back_memory()
@@ -220,18 +220,6 @@ class Workspaces:
         """Save the runs of all pages in a folder from now on; a visitor who comes back has those that are there."""
         self.kept = KeptRuns(folder, self._of_pages)
 
-    def _readmit(self, visitor: str) -> Workspace:
-        """The workspace of a visitor from before a restart, by the digest of the token, which is theirs again."""
-        with self._loading:  # two requests that come at once are of one visitor
-            if found := self._spaces.get(visitor):
-                return found
-            space = Workspace("", last_seen=self.service.now())
-            if self.kept:
-                self.kept.list_again(visitor, space, self.service)
-            with self._lock:
-                self._spaces[visitor] = space
-            return space
-
     def has(self, visitor: str) -> bool:
         """Whether there is a visitor, by the digest of the token; it renews no lease."""
         return visitor in self._spaces
@@ -248,9 +236,21 @@ class Workspaces:
         with self._lock:
             if (space := self._spaces.pop(key, None)) is not None:
                 self._spaces[key] = space
-        if space is None and self.kept and self.kept.has(key):
-            space = self._readmit(key)
+        if space is None and self.kept:
+            space = self._readmit(self.kept, key)
         if space is not None:
             space.token = token
             space.touch(self.service.now())
         return space
+
+    def _readmit(self, kept: KeptRuns, visitor: str) -> Workspace | None:
+        """The workspace of a visitor from before a restart, None where nothing was kept."""
+        with self._loading:  # two requests that come at once are of one visitor
+            if found := self._spaces.get(visitor):
+                return found
+            space = Workspace("", last_seen=self.service.now())
+            if not kept.list_again(visitor, space, self.service):
+                return None
+            with self._lock:
+                self._spaces[visitor] = space
+            return space

@@ -2,48 +2,38 @@
 
 import csv
 import gc
-import io
 import json
 import weakref
-import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-import segno
-from helpers import wait
+from helpers import finished, wait
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from balcony.classroom import state
-from balcony.classroom.address import QUIET_ZONE, join_address, qr_code, show, welcome
-from balcony.classroom.board import MOST_POINTS
-from balcony.classroom.covered import Round
-from balcony.classroom.routes import class_answers
-from balcony.classroom.state import MOST_SHARED, Classroom, cleaned
+from balcony.classroom import tab
+from balcony.classroom.address import join_address, qr_code, welcome
+from balcony.classroom.tab import MOST_POINTS, MOST_SHARED, Classroom, cleaned
 from balcony.frame.answers import ADDRESS, Answers
+from balcony.frame.page_request import PageRequest
 from balcony.handlers import MALFORMED
 from balcony.server.kept import digest
+from balcony.server.workspace import Workspace
 from bert_core.config import PUBLIC
-from bert_core.errors import InputError
 from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 
 TOKEN = "teacher's own"
-RUN = {"title": "T", "status": "finished", "curve": [[1, 2.0, 0.7]]}
 LINK = "#tab=masked-words&text=a&hidden=0"
 ASKED = {"text": "Hello, how are you? I am Romeo.", "pair": "hello [MASK]", "hidden": [6]}  # of the shipped model
-
-
-def gap(*words: str) -> Round:
-    """A question with a gap for each word."""
-    return Round(("[MASK]",), words, "m", [{} for _ in words])
 
 
 @dataclass
 class Room:
     """A class over its routes, with what a page of it would keep."""
 
+    classroom: Classroom
     client: TestClient
     tokens: list[str] = field(default_factory=list)
 
@@ -63,21 +53,28 @@ class Room:
         refused = self.ask(self.tokens[0], "ask", TOKEN, question=question)
         return refused or self.ask(self.tokens[1], "", 0)["round"]
 
+    def share(self, visitors: int, run: Any, name: str = "Ada") -> None:
+        """Visitors, who are not here any more, share a run."""
+        for number in range(visitors):
+            space = Workspace(f"{number}")
+            space.add_run(run)
+            self.classroom.share(PageRequest(self.classroom.workspaces, space, {}), name)
+
 
 @pytest.fixture
-def classroom() -> Classroom:
-    return Classroom(TOKEN)
-
-
-@pytest.fixture
-def room(workspaces, classroom, monkeypatch) -> Room:
+def room(workspaces, monkeypatch) -> Room:
     limits = workspaces.service.limits
-    monkeypatch.setattr("balcony.classroom.routes.FOLLOW_SECONDS", -1.0)
+    monkeypatch.setattr("balcony.classroom.tab.FOLLOW_SECONDS", -1.0)
     answers = Answers(workspaces)
-    class_answers(answers, classroom)
+    classroom = Classroom(answers, TOKEN)
     client = TestClient(Starlette(routes=[answers.route()]))
-    yield Room(client, [workspaces.enter(None).token for _ in range(2)])
+    yield Room(classroom, client, [workspaces.enter(None).token for _ in range(2)])
     workspaces.service.limits = limits
+
+
+@pytest.fixture(scope="module")
+def run(service):
+    return finished(service.start(load_recipe(DEFAULT_RECIPE).override({"training.steps": 3, "data.batch_size": 2})))
 
 
 def trained(workspaces, token: str, steps: int = 3):
@@ -114,21 +111,25 @@ def test_a_run_is_shared_followed_and_taken_back_by_its_visitor_alone(room, work
     assert room.ask(other, "", later["version"])["numbers"] == [later["own"]]
 
 
-def test_a_page_that_is_up_to_date_gets_next_to_nothing(classroom):
-    version = classroom.news("a", 0)["version"]
-    assert classroom.news("a", version) == {"version": version}
-    classroom.share("a", "Ada", RUN)
-    assert [each["name"] for each in classroom.news("b", version)["runs"]] == ["Ada"]
-    newest = classroom.news("b", version)["version"]
-    classroom.send(LINK)
-    assert classroom.news("b", newest)["runs"] == []
-    assert len(classroom.news("b", newest + 9)["runs"]) == 1, "a page of another server"
+def test_a_page_that_is_up_to_date_gets_next_to_nothing(room, run):
+    one = room.tokens[0]
+    version = room.ask(one, "", 0)["version"]
+    assert room.ask(one, "", version) == {"version": version}
+    room.share(1, run)
+    assert [each["name"] for each in room.ask(one, "", version)["runs"]] == ["Ada"]
+    newest = room.ask(one, "", version)["version"]
+    room.teach("send", LINK)
+    assert room.ask(one, "", newest)["runs"] == []
+    assert len(room.ask(one, "", newest + 9)["runs"]) == 1, "a page of another server"
 
 
-def test_a_restarted_class_is_newer_than_every_page(classroom, monkeypatch):
-    old = classroom.news(None, 0)["version"]
-    monkeypatch.setattr(state.time, "time", lambda: old / 1000 + 1)
-    assert Classroom(TOKEN).news(None, old)["numbers"] == []
+def test_a_restarted_class_is_newer_than_every_page(room, workspaces, monkeypatch):
+    old = room.ask("", "", 0)["version"]
+    monkeypatch.setattr(tab.time, "time", lambda: old / 1000 + 1)
+    answers = Answers(workspaces)
+    Classroom(answers, TOKEN)
+    new = Room(room.classroom, TestClient(Starlette(routes=[answers.route()])))
+    assert new.ask("", "", old)["numbers"] == []
 
 
 TEACHERS = {"enter": [], "send": [LINK], "ask": [], "uncover": [], "end": [], "clear": [], "limit": [9, 9]}
@@ -136,9 +137,9 @@ TEACHERS = {"enter": [], "send": [LINK], "ask": [], "uncover": [], "end": [], "c
 
 @pytest.mark.parametrize("action", TEACHERS)
 @pytest.mark.parametrize("token", ["", "teacher's ow", TOKEN + "x", None, 3, ["t"], "\ud800", "é"])
-def test_nobody_without_the_token_changes_all_pages(room, classroom, action, token):
-    classroom.share("a", "Ada", RUN)
-    classroom.ask(gap("a"))
+def test_nobody_without_the_token_changes_all_pages(room, run, action, token):
+    room.share(1, run)
+    room.question()
     before = room.ask(room.tokens[0], "", 0)
     refused = "Only the teacher can do this: open the teacher's address, which the terminal shows."
     found = room.ask(room.tokens[0], action, token, *TEACHERS[action], question=ASKED)
@@ -147,9 +148,8 @@ def test_nobody_without_the_token_changes_all_pages(room, classroom, action, tok
     assert room.ask(room.tokens[0], "", 0) == before
 
 
-def test_the_teacher_clears_the_board_and_sets_the_limits(room, workspaces, classroom):
-    for visitor in "abc":
-        classroom.share(visitor, visitor, RUN)
+def test_the_teacher_clears_the_board_and_sets_the_limits(room, workspaces, run):
+    room.share(3, run)
     numbers = room.ask("", "", 0)["numbers"]
     room.teach("clear", numbers[1])
     assert room.ask("", "", 0)["numbers"] == [numbers[0], numbers[2]]
@@ -236,14 +236,12 @@ def test_the_board_is_saved_as_a_table(room, workspaces):
     assert float(saved["mlm_loss"]) == pytest.approx(sum(row.mlm_loss for row in run.history()) / 3, rel=1e-3)
 
 
-def test_each_run_on_the_board_has_a_look_of_its_own(classroom):
-    for visitor in map(str, range(24)):
-        classroom.share(visitor, visitor, RUN)
-    looks = {(each["colour"], each["isDotted"]) for each in classroom.news(None, 0)["runs"]}
-    assert len(looks) == 24
-    before = classroom.news(None, 0)["runs"][3]
-    classroom.share("3", "3", RUN)
-    assert classroom.news(None, 0)["runs"][3]["colour"] == before["colour"]
+def test_each_run_on_the_board_has_a_look_of_its_own(room, run):
+    room.share(24, run)
+    shown = room.ask("", "", 0)["runs"]
+    assert len({(each["colour"], each["isDotted"]) for each in shown}) == 24
+    room.share(4, run, "Bob")
+    assert [each["colour"] for each in room.ask("", "", 0)["runs"]] == [each["colour"] for each in shown]
 
 
 def test_a_run_on_the_board_is_followed_until_it_is_taken_off(room, workspaces):
@@ -302,26 +300,23 @@ def test_a_name_is_one_short_line_of_visible_characters(typed, shown):
     assert cleaned(typed, 24) == shown
 
 
-def test_what_a_class_holds_is_bounded(classroom):
-    for visitor in range(MOST_SHARED):
-        classroom.share(f"{visitor}", "n" * 999, RUN)
-    with pytest.raises(InputError, match="full"):
-        classroom.share("late", "n", RUN)
-    news = classroom.news("a", 0)
+def test_what_a_class_holds_is_bounded(room, workspaces, run):
+    one = room.tokens[0]
+    workspaces.find(one).add_run(run)
+    room.share(MOST_SHARED, run, "n" * 999)
+    assert "full" in room.ask(one, "share", "late")["error"]
+    news = room.ask("", "", 0)
     assert len(news["runs"]) == MOST_SHARED
     assert max(len(each["name"]) for each in news["runs"]) == 24
-    classroom.share("0", "still", RUN)
-    classroom.ask(gap(*"abcdefgh"))
-    number = classroom.news("a", 0)["round"]["number"]
+    number = room.question({"text": "[MASK] " * 8})["number"]
     for visitor in range(MOST_SHARED):
-        classroom.guess(f"{visitor}", number, [f"{visitor}" + "w" * 99] * 99)
-    with pytest.raises(InputError, match="have guessed"):
-        classroom.guess("late", number, ["a"])
-    bars = classroom.news("a", 0, is_teacher=True)["round"]["bars"]
+        asked = PageRequest(workspaces, Workspace(f"{visitor}"), {})
+        room.classroom.guess(asked, number, [f"{visitor}" + "w" * 99] * 99)
+    assert "have guessed" in room.ask(one, "guess", number, ["a"])["error"]
+    bars = room.ask(one, "", 0, TOKEN)["round"]["bars"]
     assert (len(bars), len(bars[0]), max(len(word) for word, _ in bars[0])) == (8, 12, 32)
     for nothing in ("", " ", "\u202e"):
-        with pytest.raises(InputError, match="name"):
-            classroom.share("0", nothing, RUN)
+        assert "name" in room.ask(one, "share", nothing)["error"]
 
 
 def test_an_action_with_the_wrong_parts_gets_a_sentence(room, caplog):
@@ -358,26 +353,8 @@ def test_the_address_to_join_at(monkeypatch):
     assert join_address("0.0.0.0", 7860) == "http://10.0.0.7:7860/"
 
 
-def test_the_code_holds_the_address():
-    address = "http://192.168.1.5:7860/"
-    code, rows = qr_code(address), segno.make_qr(address).matrix
-    dark = set()
-    for part in code["path"].removesuffix("z").split("z"):
-        start, _, rest = part.removeprefix("M").partition("h")
-        (x, y), width = map(int, start.split()), int(rest.partition("v")[0])
-        dark |= {(x + k, y) for k in range(width)}
-    assert dark == {
-        (x + QUIET_ZONE, y + QUIET_ZONE) for y, row in enumerate(rows) for x, is_dark in enumerate(row) if is_dark
-    }
-    assert code["size"] == len(rows) + 2 * QUIET_ZONE
-    ET.fromstring(f'<path d="{code["path"]}"/>')
-
-
-def test_a_terminal_without_blocks_still_gets_the_addresses(capfd, monkeypatch):
+def test_the_code_is_a_picture_and_the_terminal_shows_it_with_both_addresses():
+    assert qr_code("http://a:1/").startswith("data:image/svg+xml")
     text = welcome("http://a:1/", "http://a:1/#teacher=t")
-    assert text.count("teacher=t") == 1
-    show(text)
-    assert "█" in capfd.readouterr().out
-    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw := io.BytesIO(), encoding="ascii", write_through=True))
-    show(text)
-    assert raw.getvalue().decode().splitlines()[-3:] == text.splitlines()[-3:]
+    assert "█" in text
+    assert text.splitlines()[-3:-1] == ["Join the class:  http://a:1/", "For the teacher: http://a:1/#teacher=t"]

@@ -168,12 +168,6 @@ def test_a_run_that_cannot_be_saved_keeps_what_was_saved_before(
         assert again(workspaces, space.token, run).steps_done == 2
 
 
-def test_a_folder_has_one_server(tmp_path: Path) -> None:
-    sentence = rf"^Another server keeps its runs in {tmp_path}; choose another folder\.$"
-    with server(tmp_path), pytest.raises(RunError, match=sentence):
-        Workspaces(TrainingService("cpu"), {}).keep(tmp_path)
-
-
 @pytest.mark.parametrize("place", ["/proc/x", __file__, f"{__file__}/inside"])
 def test_a_folder_that_cannot_be_written_is_refused_at_once(place: str) -> None:
     with pytest.raises(RunError, match=rf"^Runs cannot be kept in {place} \([^)]+\); choose another folder\.$"):

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from helpers import finished, wait
 
-from balcony.server import memory as memory_module
-from balcony.server.memory import Memory, fixed_bytes, make_room
+from balcony.server import workspace as workspace_module
+from balcony.server.memory import Memory
+from balcony.server.workspace import Workspace, fixed_bytes
 from balcony.server.workspaces import Workspaces
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
@@ -27,13 +28,8 @@ def recipe() -> Recipe:
     )
 
 
-class Visitor:
-    """Who has runs and no models."""
-
-    def __init__(self, limit: int = 500) -> None:
-        self.limit, self.is_away = limit, False
-        self.all_runs: list[Any] = []
-        self.models: dict[str, Any] = {}
+def visitor(limit: int = 500) -> Workspace:
+    return Workspace("", limit)
 
 
 class Held:
@@ -41,7 +37,7 @@ class Held:
 
     def __init__(
         self,
-        visitor: Visitor,
+        space: Workspace,
         freed: list[str],
         name: str,
         steps: tuple[int, ...] = (),
@@ -55,7 +51,7 @@ class Held:
         self.status = "finished" if spare else "running"
         self.training = SimpleNamespace(trainer=SimpleNamespace(nbytes=spare)) if spare else None
         self._freed, self._name = freed, name
-        visitor.all_runs.append(self)
+        space.unlisted.append(self)
 
     @property
     def steps(self) -> list[int]:
@@ -75,7 +71,7 @@ class Held:
 
 
 def test_who_holds_the_most_loses_snapshots_then_states_and_those_who_left_their_runs() -> None:
-    freed, visitors = list[str](), [Visitor(), Visitor(), Visitor()]
+    freed, visitors = list[str](), [visitor(), visitor(), visitor()]
     much, some, little = visitors
     memory = Memory(lambda: visitors, 10_000, 10_000)
     first = Held(much, freed, "first", (0, 9), spare=60)
@@ -101,24 +97,24 @@ def test_who_holds_the_most_loses_snapshots_then_states_and_those_who_left_their
 
 
 def test_the_first_the_newest_and_the_best_snapshot_stay() -> None:
-    freed, visitor, other = list[str](), Visitor(), Visitor(130)
-    run = Held(visitor, freed, "run", (0, 1, 2, 3, 9), best=2)
-    Memory(lambda: [visitor], 0, 10_000).make_room()
+    freed, one, other = list[str](), visitor(), visitor(130)
+    run = Held(one, freed, "run", (0, 1, 2, 3, 9), best=2)
+    Memory(lambda: [one], 0, 10_000).make_room()
     assert run.steps == [0, 2, 9]
     own = Held(other, freed, "own", (0, 1, 2, 9))
-    make_room(visitor)
+    one.make_room()
     assert own.steps == [0, 1, 2, 9]
-    make_room(other)
+    other.make_room()
     assert own.steps == [0, 2, 9], "a visitor's own limit"
 
 
 def test_the_bytes_of_all_runs_are_added_up_once_however_many_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """It happens twice a second and at each preparation, under the lock of all runs."""
     calls = itertools.count()
-    monkeypatch.setattr(memory_module, "fixed_bytes", lambda run: 0 * next(calls))
+    monkeypatch.setattr(workspace_module, "fixed_bytes", lambda run: 0 * next(calls))
     for limit in (10**9, 0):
-        visitors = [Visitor() for _ in range(300)]
-        holders = [Held(visitor, [], "run", working=1) for visitor in visitors]
+        visitors = [visitor() for _ in range(300)]
+        holders = [Held(each, [], "run", working=1) for each in visitors]
         before = next(calls)
         Memory(lambda visitors=visitors: visitors, limit, limit).make_room()
         assert next(calls) - before < 10 * len(holders)

@@ -23,8 +23,7 @@ from balcony.frame.page_request import PageRequest
 from balcony.frame.shown_model import models
 from balcony.handlers import own
 from balcony.parts.verdicts import Spread
-from balcony.server.memory import fixed_bytes
-from balcony.server.workspace import Workspace
+from balcony.server.workspace import Workspace, fixed_bytes
 from balcony.server.workspaces import Workspaces
 from balcony.train.settings import in_words, label_of
 from bert_core import TrainingService, load_recipe

@@ -10,9 +10,8 @@ import pytest
 from helpers import wait
 
 from balcony.handlers import own
-from balcony.server.memory import fixed_bytes
 from balcony.server.news import run_news
-from balcony.server.workspace import MODEL_BYTES, MOST_RUNS, NOT_YOURS, Model, Workspace
+from balcony.server.workspace import MODEL_BYTES, MOST_RUNS, NOT_YOURS, Model, Workspace, fixed_bytes
 from balcony.server.workspaces import FREE_AFTER, MOST_TRAINING, Workspaces
 from balcony.train.monitor import run_guesses
 from bert_core import TrainingService, load_recipe
