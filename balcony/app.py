@@ -26,9 +26,8 @@ from balcony.lessons.lesson_bar import lesson_bar, load_lesson
 from balcony.server.endpoints import endpoints
 from balcony.server.guard import Guard
 from balcony.server.news import health_route
-from balcony.server.pages import Documents
 from balcony.server.probe_lock import probe_lock
-from balcony.server.scripts import links, script_route
+from balcony.server.served import Documents, links, script_route
 from balcony.server.workspaces import LEASE_SECONDS, Workspaces
 from balcony.theme import SANDBOXED, head, plotly_script, theme
 from balcony.views import view

@@ -7,7 +7,7 @@ from pathlib import Path
 import gradio as gr
 
 from balcony.frame.question import SCHEMA
-from balcony.server.scripts import tag
+from balcony.server.served import tag
 
 SYSTEM_FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif"]
 # As Gradio's, in lengths that follow the browser's font size.

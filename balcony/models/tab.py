@@ -3,12 +3,9 @@
 import contextlib
 import dataclasses
 import functools
-import itertools
-import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +13,23 @@ import gradio as gr
 
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
-from balcony.frame.question import MODEL, Question, Values
+from balcony.frame.question import MODEL, Values
 from balcony.frame.shown_model import models
 from balcony.frame.tab import Tab
 from balcony.handlers import FOLLOWING, QUIET, on_error, own
 from balcony.parts.controls import control
 from balcony.server.files import folder_name, pack, save_to_share, unpack
-from balcony.server.workspace import Model
+from balcony.server.workspace import Model, Workspace
 from balcony.views import hint, view
-from bert_core.config import CHECKPOINTS, LOCAL, Limits
+from bert_core.config import LOCAL, Limits
 from bert_core.errors import CheckpointError, first_three
 from bert_core.storage.checkpoint import MODEL_FILES, Checkpoint, load_checkpoint
 from bert_core.storage.hub import fetch_checkpoint
-from bert_core.storage.untrusted import parse_json, read_limited
 from bert_core.storage.weights import CONFIG, weight_files
 from bert_core.tasks.prediction import task_of
 
 FACTS, CHOICE = "model-facts", "model-choice"  # elem_ids
-CARD = "README.md"  # of a model that comes with the program
-_TO_TRY = re.compile(r"^- (.+?): `(#\S+)`$", re.MULTILINE)  # a line of it: what to do, and the part of a link after #
-MOST_LETTERS = 60  # of a model's name from its files
+MOST_LETTERS = 60  # of the name of an uploaded model
 HUB_MEGABYTES = 600  # BERT base has 440
 _one_reader = threading.Lock()  # the memory that strangers' models take while they are read is that of one
 
@@ -55,16 +49,12 @@ class ModelsTab:
                     "A download is a zip of a Hugging Face folder, which <code>transformers</code> and this page open. "
                     "To continue training later, save the run: Train, “Save” below the curves."
                 )
-                hint(
-                    "What you have opened here can be removed from the list. Compare removes a run of Train, "
-                    "and Fine-tune one of its own; models that come with Balcony stay."
-                )
                 hint(page.workspaces.losses)
         page.answer("facts", MODEL, (FACTS,), show)
         inputs, changed = page.inputs, {page.visitor, page.frame, page.messages}
         page.changed(*MODEL)(self.allow, inputs, self.remove, **FOLLOWING)
         said = on_error(page.say)
-        self.remove.click(said(lambda values: self.act(values, self.drop)), inputs, changed, **QUIET)
+        self.remove.click(said(self.drop), inputs, changed, **QUIET)
         opened = self.uploaded.upload(said(self.open_uploaded), {*inputs, self.uploaded}, changed, **QUIET)
         opened.then(lambda: None, None, self.uploaded, **QUIET)
         # Queued: Gradio shows that it works. Several download at once, so that nobody waits for one visitor's model.
@@ -97,41 +87,32 @@ class ModelsTab:
         asked = self.page.asked(values)
         return gr.update(interactive=asked.question.model in asked.space.models)
 
-    def act(self, values: Values, work: Callable[[PageRequest], str | None]) -> dict[Any, Any]:
-        """Change the visitor's workspace and show the model with the key that `work` returns. Raises BertCoreError."""
-        space = self.workspaces.enter(values[self.page.visitor])
-        key = work(PageRequest(self.workspaces, space, Question.read(values[self.page.bar])))
-        if not key:
-            return gr.skip()
-        return {self.page.visitor: space.token, self.page.frame: {"visitor": space.token, "show": key}}
-
-    def drop(self, asked: PageRequest) -> str:
-        asked.space.remove_model(asked.question.model)
-        return self.workspaces.shipped_names[0]
+    def drop(self, values: Values) -> dict[Any, Any]:
+        asked = self.page.asked(values)
+        asked.visitor.remove_model(asked.question.model)
+        return self.shown(asked.visitor, self.workspaces.shipped_names[0])
 
     def open_uploaded(self, values: Values) -> dict[Any, Any]:
-        def opened(asked: PageRequest) -> str | None:
-            if not (paths := values[self.uploaded]):
-                return None
-            model = open_files([Path(path) for path in paths], self.workspaces.service.limits)
-            titles = {each.title for each in asked.space.models.values()}
-            numbered = (f"{model.name} ({number})" for number in itertools.count(2))
-            title = next(each for each in itertools.chain([model.name], numbered) if each not in titles)
-            detail = "random weights" if model.random_weights else "opened"
-            return asked.space.add_model(Model(title, detail, model))
-
-        return self.act(values, opened)
+        """Open the model of the uploaded files. Raises BertCoreError."""
+        if not (paths := values[self.uploaded]):
+            return gr.skip()
+        model = open_files([Path(path) for path in paths], self.workspaces.service.limits)
+        return self.add(values, Model(model.name, "random weights" if model.random_weights else "opened", model))
 
     def open_named(self, values: Values) -> dict[Any, Any]:
-        name = values[self.name].strip()
+        """Open the model with the typed name. Raises BertCoreError."""
+        if not (name := values[self.name].strip()):
+            raise CheckpointError("Type the name of a model first.")
+        keep, limits = not self.workspaces.is_shared, self.workspaces.service.limits
+        return self.add(values, Model(name, "from the Hub", fetch_model(name, keep=keep, limits=limits)))
 
-        def fetched(asked: PageRequest) -> str:
-            if not name:
-                raise CheckpointError("Type the name of a model first.")
-            keep, limits = not self.workspaces.is_shared, self.workspaces.service.limits
-            return asked.space.add_model(Model(name, "from the Hub", fetch_model(name, keep=keep, limits=limits)))
+    def add(self, values: Values, model: Model) -> dict[Any, Any]:
+        """Give the visitor a model, and show it."""
+        space = self.workspaces.enter(values[self.page.visitor])
+        return self.shown(space, space.add_model(model))
 
-        return self.act(values, fetched)
+    def shown(self, space: Workspace, key: str) -> dict[Any, Any]:
+        return {self.page.visitor: space.token, self.page.frame: {"visitor": space.token, "show": key}}
 
     def pack(self, values: Values) -> dict[Any, Any]:
         """Write the shown model to a file. Raises BertCoreError."""
@@ -145,20 +126,8 @@ TAB = Tab("models", "Models", ModelsTab)
 
 def show(asked: PageRequest) -> dict[str, Any]:
     """The list of models, and the facts of the shown one."""
-    workspaces = asked.workspaces
-    listed = [(key, f"{name} · {detail}") for key, name, detail, *_ in models(workspaces, asked.space)]
-    card = card_of(CHECKPOINTS / asked.key / CARD) if asked.key in workspaces.shipped_names else {}
-    return {CHOICE: {"choices": listed, "first": asked.key}, FACTS: model_facts(asked.model) | card}
-
-
-def card_of(path: Path) -> dict[str, Any]:
-    """The first paragraph of a model's card, and what to try with the model: a sentence and a link of each; {} without
-    a card."""
-    if not path.is_file():
-        return {}
-    text = path.read_text(encoding="utf-8")
-    paragraph = text.partition("\n# ")[2].split("\n\n")[1]
-    return {"card": " ".join(paragraph.split()), "links": _TO_TRY.findall(text)}
+    listed = [(key, f"{name} · {detail}") for key, name, detail, *_ in models(asked.workspaces, asked.space)]
+    return {CHOICE: {"choices": listed, "first": asked.key}, FACTS: model_facts(asked.model)}
 
 
 def model_facts(model: Model) -> dict[str, Any]:
@@ -192,7 +161,7 @@ def parameters_of(checkpoint: Checkpoint) -> list[list[str]]:
 def open_files(paths: list[Path], limits: Limits = LOCAL) -> Checkpoint:
     """The model in an uploaded zip or in the uploaded files of its folder, of which only a model's own are read.
 
-    Its name is that of the zip, or the one that the files hold. Raises CheckpointError.
+    Its name is that of the zip, or else its sizes. Raises CheckpointError.
     """
     with _one_reader, tempfile.TemporaryDirectory(prefix="balcony-upload-") as scratch:
         folder = Path(scratch) / "model"
@@ -210,18 +179,7 @@ def open_files(paths: list[Path], limits: Limits = LOCAL) -> Checkpoint:
                 f"There is no {CONFIG} among {chosen}; choose a .zip, or all files of a model's folder."
             )
         checkpoint = load_checkpoint(folder, limits=limits)
-        return dataclasses.replace(
-            checkpoint,
-            name=name_in_files(checkpoint, parse_json(read_limited(folder / CONFIG, limits.upload_bytes), CONFIG)),
-        )
-
-
-def name_in_files(checkpoint: Checkpoint, config: dict[str, Any]) -> str:
-    """The title of a model's recipe, or the end of the name that `transformers` noted, or else its sizes."""
-    for name in ((checkpoint.recipe or {}).get("title"), config.get("_name_or_path")):
-        if isinstance(name, str) and (last := name.strip(" ./").split("/")[-1].strip()):
-            return last[:MOST_LETTERS]
-    return checkpoint.config.in_words
+        return dataclasses.replace(checkpoint, name=checkpoint.config.in_words)
 
 
 def fetch_model(name: str, *, keep: bool, limits: Limits = LOCAL) -> Checkpoint:

@@ -4,7 +4,7 @@ import { scrolling, table } from "../controls.js";
 import { el, fact, fill, note, notes, withTerms } from "../parts/elements.js";
 
 /** @typedef {[name: string, shape: string, count: string]} Parameter */
-/** @typedef {{facts: [name: string, text: string][], notes: string[], error?: string, first?: string[], longest?: string, kind?: string, follows?: boolean, parameters?: Parameter[], card?: string, links?: [what: string, link: string][]}} Facts */
+/** @typedef {{facts: [name: string, text: string][], notes: string[], error?: string, first?: string[], longest?: string, kind?: string, follows?: boolean, parameters?: Parameter[]}} Facts */
 
 /** @param {Pick<Facts, "facts">} value */
 export function list({ facts }) {
@@ -18,17 +18,6 @@ function tensors(parameters) {
   return scrolling("Parameters", table(["Parameter", "Shape", "Weights"], rows));
 }
 
-/** What the model's card says, and links to try it. @param {Partial<Facts>} value */
-const card = ({ card: text, links = [] }) =>
-  text && [
-    el("p.b-model-card", text),
-    el(
-      "p.b-tools",
-      links.length > 0 && "Try it:",
-      ...links.map(([what, link]) => el("a.b-small", { href: link }, what)),
-    ),
-  ];
-
 /** @type {View} */
 export function view(root) {
   const shown = el("div"),
@@ -38,6 +27,6 @@ export function view(root) {
     const { facts = [], error, parameters, notes: said = [] } = value;
     const more = parameters && all; // open or not as the person left it
     if (parameters) fill(shown, tensors(parameters));
-    fill(root, facts.length > 0 && list({ facts }), error && note(error, true), notes(said), card(value), more);
+    fill(root, facts.length > 0 && list({ facts }), error && note(error, true), notes(said), more);
   };
 }

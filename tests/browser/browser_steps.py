@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, BrowserContext, Download, Locator, Page
 from playwright.sync_api import Error as PlaywrightError
 
 from balcony.app import TABS
-from balcony.server.scripts import sources
+from balcony.server.served import sources
 
 WAIT_MS = 45_000
 TAB_RECORDS = [importlib.import_module(f"balcony.{folder}.tab").TAB for folder in TABS]

@@ -6,19 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import parse_qs
 
 import pytest
 
 import bert_core.errors
 from balcony.compare.runs_list import settings_of
 from balcony.finetune.columns import Chosen, columns_value
-from balcony.frame.question import SCHEMA
 from balcony.lessons.lesson_bar import lessons, terms
-from balcony.models.tab import CARD, card_of
-from balcony.server.scripts import locales, sources
+from balcony.server.served import locales, sources
 from balcony.train.settings import in_words, label_of, with_labels, without_options
-from bert_core.config import ASSETS, CHECKPOINTS, choices
+from bert_core.config import ASSETS, choices
 from bert_core.runs.recipe import DEFAULT_RECIPE, FinetuningRecipe, Recipe, finetuning_recipes, load_recipe
 from bert_core.tasks.examples import TASKS
 
@@ -214,17 +211,6 @@ def test_every_term_and_every_text_of_the_lessons_has_a_translation() -> None:
         texts += [text for step in lesson["steps"] for text in (step["text"], step["ask"], step["answer"])]
         texts += [choice for step in lesson["steps"] for choice in step["choices"] if re.search("[a-z]{3}", choice)]
     assert [text for text in texts if text not in TEXTS["zh"] and bare(text) not in KEYS and text] == []
-
-
-def test_every_card_of_a_model_has_a_translation_and_something_to_try() -> None:
-    cards = [card_of(path) for path in CHECKPOINTS.glob(f"*/{CARD}")]
-    assert len(cards) == 3
-    assert missing([text for card in cards for text in (card["card"], *(what for what, _ in card["links"]))]) == []
-    for card in cards:
-        assert len(card["links"]) == 3
-        for _, link in card["links"]:
-            parts = parse_qs(link[1:], keep_blank_values=True)
-            assert {"tab", "model"} <= {*parts} <= {*SCHEMA}
 
 
 @pytest.mark.parametrize("folder", ["recipes", "experiments", "tasks"])

@@ -8,9 +8,8 @@ import pytest
 from helpers import finished, wait
 
 from balcony.server import workspace as workspace_module
-from balcony.server.memory import Memory
 from balcony.server.workspace import Workspace, fixed_bytes
-from balcony.server.workspaces import Workspaces
+from balcony.server.workspaces import Memory, Workspaces
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
 from bert_core.runs.recipe import Recipe, load_recipe

@@ -4,7 +4,7 @@ import asyncio
 import gzip
 from typing import Any
 
-from balcony.server.pages import MOST_DOCUMENTS, Documents
+from balcony.server.served import MOST_DOCUMENTS, Documents
 
 
 class App:

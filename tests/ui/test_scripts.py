@@ -8,7 +8,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from balcony.server import scripts
+from balcony.server import served
 from bert_core.show import asset, modules
 
 # Of scripts and style sheet together, before compression.
@@ -31,34 +31,34 @@ def sources(monkeypatch) -> dict[str, str]:
         "a.js": "export const a = 1;\n",
         "later.js": 'import "./main.js";\n',
     }
-    monkeypatch.setattr(scripts, "sources", lambda: small)
+    monkeypatch.setattr(served, "sources", lambda: small)
     return small
 
 
 def test_the_head_names_every_module_that_the_entry_imports_once(sources, monkeypatch):
-    monkeypatch.setattr(scripts, "FIRST", ("parts/",))
-    assert sorted(scripts.needed()) == ["a.js", "main.js", "parts/b.js"]
-    assert sorted(scripts.needed("later.js")) == ["a.js", "later.js", "main.js", "parts/b.js"]
-    below = scripts.folder()
-    links = re.findall(r'<link rel="modulepreload" href="([^"]+)">', scripts.links())
+    monkeypatch.setattr(served, "FIRST", ("parts/",))
+    assert sorted(served.needed()) == ["a.js", "main.js", "parts/b.js"]
+    assert sorted(served.needed("later.js")) == ["a.js", "later.js", "main.js", "parts/b.js"]
+    below = served.folder()
+    links = re.findall(r'<link rel="modulepreload" href="([^"]+)">', served.links())
     assert links == [f"{below}/{name}" for name in ("a.js", "main.js", "parts/b.js")]
-    assert f'src="{below}/main.js"' in scripts.tag()
+    assert f'src="{below}/main.js"' in served.tag()
 
 
 @pytest.mark.parametrize("name", ["a.js", "later.js"])
 def test_the_address_changes_with_any_script(sources, name):
-    before = scripts.folder()
-    assert scripts.folder() == before
+    before = served.folder()
+    assert served.folder() == before
     sources[name] += "show();\n"
-    assert scripts.folder() != before
+    assert served.folder() != before
 
 
 def test_every_file_is_served_for_good_and_compressed_for_whoever_can_read_that():
-    client = TestClient(Starlette(routes=[scripts.script_route()]))
-    for name, text in (scripts.sources() | scripts.locales()).items():
+    client = TestClient(Starlette(routes=[served.script_route()]))
+    for name, text in (served.sources() | served.locales()).items():
         sizes = []
         for encoding in ("gzip, deflate, br", "identity"):
-            answer = client.get(f"/{scripts.folder()}/{name}", headers={"Accept-Encoding": encoding})
+            answer = client.get(f"/{served.folder()}/{name}", headers={"Accept-Encoding": encoding})
             assert answer.text == text
             assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
             assert answer.headers["content-type"] == (
@@ -66,25 +66,25 @@ def test_every_file_is_served_for_good_and_compressed_for_whoever_can_read_that(
             )
             sizes.append(int(answer.headers["content-length"]))
         assert sizes[0] < sizes[1] == len(text.encode()), name
-    assert client.get(f"/{scripts.folder()}/none.js").status_code == 404
+    assert client.get(f"/{served.folder()}/none.js").status_code == 404
     assert client.get("/balcony/0123456789abcdef/main.js").status_code == 404
 
 
 def test_every_import_names_a_script_and_every_script_is_used():
     found = re.compile(r'\bfrom "(\.[^"]+)"|\bimport\("(\.[^"]+)"\)|^import "(\.[^"]+)"', re.MULTILINE)
-    for name, source in scripts.sources().items():
+    for name, source in served.sources().items():
         named = {
             posixpath.normpath(posixpath.join(posixpath.dirname(name), "".join(each))) for each in found.findall(source)
         }
-        assert named <= scripts.sources().keys(), name
-    used = {name for entry in (scripts.ENTRY, OFFLINE, *views()) for name in modules(entry)}
-    assert used == scripts.sources().keys()
+        assert named <= served.sources().keys(), name
+    used = {name for entry in (served.ENTRY, OFFLINE, *views()) for name in modules(entry)}
+    assert used == served.sources().keys()
 
 
 def test_every_view_is_the_function_of_that_name_in_its_script():
     assert len(views()) > 20
     for name in views():
-        assert re.search(r"^export (function|const) view\b", scripts.sources()[name], re.MULTILINE), name
+        assert re.search(r"^export (function|const) view\b", served.sources()[name], re.MULTILINE), name
 
 
 def test_style_sheets_can_stand_in_a_page():

@@ -30,7 +30,7 @@ from balcony.masked_words.tab import (
     guesses_value,
     look_closer,
 )
-from balcony.models.tab import model_facts, name_in_files, open_files
+from balcony.models.tab import model_facts, open_files
 from balcony.next_sentence.tab import verdict_value
 from balcony.parts.export import BYTE_ORDER_MARK, curve_rows, file_text
 from balcony.parts.first_right import FirstRight
@@ -276,20 +276,6 @@ def test_a_folder_without_weights_opens_and_one_with_a_pickle_does_not(is_zip, t
     (folder / "pytorch_model.bin").write_bytes(b"\x80\x04")
     with pytest.raises(CheckpointError, match=r"no model\.safetensors, but 'pytorch_model\.bin'"):
         opened()
-
-
-@pytest.mark.parametrize(
-    ("recipe", "config", "name"),
-    [
-        ({"title": "The dialogue"}, {"_name_or_path": "x"}, "The dialogue"),
-        ({"title": 7}, {"_name_or_path": "google-bert/bert-tiny/"}, "bert-tiny"),
-        (None, {"_name_or_path": "y" * 99}, "y" * 60),
-        (None, {"_name_or_path": "./"}, "2 layers of 12"),
-        (None, {"_name_or_path": None}, "2 layers of 12"),
-    ],
-)
-def test_an_opened_folder_has_the_name_that_its_files_hold(recipe, config, name, tiny_checkpoint) -> None:
-    assert name_in_files(dataclasses.replace(tiny_checkpoint, recipe=recipe), config) == name
 
 
 @pytest.fixture(scope="module")
