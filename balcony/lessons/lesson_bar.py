@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_validator
 
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
@@ -15,11 +15,9 @@ from balcony.handlers import own
 from balcony.views import view
 from bert_core.config import ASSETS
 from bert_core.errors import BertCoreError, InputError, quoted
+from bert_core.storage.untrusted import parse_fields, parse_json
 
 GIVEN = "given"  # the lesson of `app.py --lesson`
-MOST_STEPS = 60
-LONGEST = 4000  # characters of a title, text, question or choice
-MOST_CHOICES = 8
 _TERM = re.compile(r"\[\[(.+?)(?:\|.+?)?\]\](?!\])")  # as in balcony/parts/elements.js
 
 
@@ -30,20 +28,18 @@ def _terms_known(text: str) -> str:
     return text
 
 
-Text = Annotated[str, Field(max_length=LONGEST), AfterValidator(_terms_known)]
-Named = Annotated[str, Field(min_length=1, max_length=LONGEST)]
+Text = Annotated[str, AfterValidator(_terms_known)]
+Named = Annotated[str, Field(min_length=1)]
 
 
-class Step(BaseModel):
+class Step(BaseModel, extra="forbid"):
     """A step of a lesson: what the page shows, a text beside it, and something to answer. right: index of the right
     choice."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     question: dict[str, Any] = {}
     text: Text = ""
     ask: Text = ""
-    choices: list[Named] = Field([], max_length=MOST_CHOICES)
+    choices: list[Named] = []
     right: int | None = Field(None, ge=0)
     answer: Text = ""
 
@@ -67,11 +63,9 @@ class Step(BaseModel):
         return right
 
 
-class Lesson(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
+class Lesson(BaseModel, extra="forbid"):
     title: Named
-    steps: list[Step] = Field(min_length=1, max_length=MOST_STEPS)
+    steps: list[Step] = Field(min_length=1)
 
 
 def lesson_bar(page: Page, given: dict[str, Any] | None = None) -> None:
@@ -106,20 +100,9 @@ def lessons() -> dict[str, dict[str, Any]]:
 
 
 def load_lesson(path: Path) -> dict[str, Any]:
-    """The content of a `Lesson` in a file. Raises BertCoreError with a sentence that names the file and the step."""
+    """The content of a `Lesson` in a file. Raises BertCoreError with a sentence that names the file and the place."""
     try:
-        return Lesson.model_validate_json(path.read_bytes()).model_dump()
+        content = parse_json(path.read_bytes(), path.name)
     except OSError as error:
         raise InputError(f"The lesson {path.name} cannot be read ({error.strerror}); check its path.") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        said = [path.name, _place(first["loc"]), first["msg"].removeprefix("Value error, ")]
-        raise InputError(f"{': '.join(filter(None, said))}; see docs/lessons-and-class.md.") from None
-
-
-def _place(parts: tuple[int | str, ...]) -> str:
-    """Where a mistake is in a lesson."""
-    match parts:
-        case ("steps", int(at), *rest):
-            return ", ".join([f"step {at + 1}", *map(str, rest)])
-    return ", ".join(map(str, parts))
+    return parse_fields(Lesson, content, path.name).model_dump()

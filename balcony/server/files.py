@@ -1,7 +1,6 @@
 """Files that a person downloads or uploads: names that every system takes, and models and runs as zips."""
 
 import contextlib
-import io
 import os
 import re
 import shutil
@@ -25,7 +24,6 @@ _DEVICES = re.compile(r"^(con|prn|aux|nul|(com|lpt)[\d¹²³])(?=\.|$)", re.IGNO
 
 MAX_ARCHIVE_BYTES = 2**30  # of the files in a zip together
 MAX_ZIP_ENTRIES = 1000
-MAX_ZIP_LIST_BYTES = 2**20  # a thousand entries with long names take a quarter
 _CARD = """# {name}
 
 A BERT of the class `{kind}`. After `pip install torch transformers`, in the folder that has this folder:
@@ -118,7 +116,7 @@ def _unzip(zip_path: Path, folder: Path, max_bytes: int) -> None:
     """Write the files of a model in a zip, of at most `max_bytes` together, into a folder. Raises CheckpointError for
     an archive that is damaged, encrypted or has unsafe paths or links, and OSError if writing fails."""
     try:
-        with _ZipFile(zip_path) as file, zipfile.ZipFile(file) as archive:
+        with zipfile.ZipFile(zip_path) as archive:
             members = _members(zip_path.name, archive)
             if sum(info.file_size for info in members) > max_bytes:
                 raise CheckpointError(f"{zip_path.name} unpacks to more than the limit of {megabytes(max_bytes)}.")
@@ -127,18 +125,6 @@ def _unzip(zip_path: Path, folder: Path, max_bytes: int) -> None:
                     shutil.copyfileobj(source, target, 2**20)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
         raise CheckpointError(f"{zip_path.name} is damaged or not a plain zip file; pack the folder again.") from None
-
-
-class _ZipFile(io.FileIO):
-    """A zip that refuses to read a list of files of more than MAX_ZIP_LIST_BYTES; its contents are read in parts."""
-
-    def read(self, size: int | None = -1) -> bytes:
-        if size is not None and size > MAX_ZIP_LIST_BYTES:
-            raise CheckpointError(
-                f"{Path(self.name).name} has a list of files of {megabytes(size)}; the limit is "
-                f"{megabytes(MAX_ZIP_LIST_BYTES)}. Pack one model."
-            )
-        return super().read(size)
 
 
 def _members(zip_name: str, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
@@ -155,8 +141,6 @@ def _members(zip_name: str, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
             raise CheckpointError(f"{zip_name} holds the link {quoted(info.filename)}; pack the file itself.")
         if len(path) > 2 or path[0] == "__MACOSX" or not MODEL_FILES.fullmatch(path[-1]):
             continue
-        if path in members:
-            raise CheckpointError(f"{zip_name} holds {quoted(info.filename)} twice; pack the folder again.")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise CheckpointError(f"{zip_name} is packed in an unusual way; pack it as an ordinary zip.")
         members[path] = info

@@ -53,4 +53,6 @@ def parse_fields(fields: type[Fields], content: object, name: str) -> Fields:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         found = f"{'.'.join(map(str, first['loc']))} {quoted(first['input'])}"
-        raise CheckpointError(f"{name} has {found}, which cannot be used: {first['msg']}.") from None
+        raise CheckpointError(
+            f"{name} has {found}, which cannot be used: {first['msg'].removeprefix('Value error, ')}."
+        ) from None

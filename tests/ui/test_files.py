@@ -145,7 +145,7 @@ def test_malicious_archives_are_refused_and_leave_nothing(files, message, tmp_pa
     assert not (tmp_path / "config.json").exists()
 
 
-def test_links_encryption_repeats_and_damage_are_refused(tmp_path):
+def test_links_encryption_and_damage_are_refused(tmp_path):
     path = tmp_path / "in.zip"
 
     def refused(message: str) -> None:
@@ -155,11 +155,6 @@ def test_links_encryption_repeats_and_damage_are_refused(tmp_path):
 
     make_zip(path, {"config.json": b"/etc/passwd"}, external_attr=(stat.S_IFLNK | 0o777) << 16)
     refused("holds the link 'config.json'")
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("config.json", "{}")
-        with pytest.warns(UserWarning, match="Duplicate"):
-            archive.writestr("config.json", "{}")
-    refused("holds 'config.json' twice")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr("config.json", "{}")
     refused("unusual way")
@@ -180,16 +175,6 @@ def test_links_encryption_repeats_and_damage_are_refused(tmp_path):
     refused("damaged or not a plain zip")
     path.unlink()
     refused(r"in\.zip cannot be unpacked")
-
-
-def test_a_long_list_of_files_is_refused_before_it_is_read(tmp_path, monkeypatch):
-    path = tmp_path / "in.zip"
-    make_zip(path, {f"{i:04000}": b"" for i in range(260)})
-    monkeypatch.setattr("zipfile.ZipInfo", lambda *_: pytest.fail("the list was read"))
-    with pytest.raises(
-        CheckpointError, match=r"in\.zip has a list of files of 1 MB; the limit is 1 MB\. Pack one model"
-    ):
-        unpack(path, tmp_path / "out")
 
 
 def test_a_zip_over_the_limit_is_refused_before_a_file_is_written(tmp_path, monkeypatch):

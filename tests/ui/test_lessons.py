@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from balcony.lessons.lesson_bar import LONGEST, MOST_STEPS, lessons, load_lesson, terms
+from balcony.lessons.lesson_bar import lessons, load_lesson, terms
 from bert_core.errors import BertCoreError
 
 STEP = {
@@ -39,12 +39,10 @@ def test_a_lesson_is_read_as_it_is_written(path):
     [
         ("text", 1),
         ("text", None),
-        ("text", "a" * (LONGEST + 1)),
         ("text", "No term is a [[lossy]] one."),
         ("ask", ["a"]),
         ("choices", "ab"),
         ("choices", [""] * 2),
-        ("choices", ["a"] * 9),
         ("right", 2),
         ("right", True),
         ("question", []),
@@ -53,7 +51,7 @@ def test_a_lesson_is_read_as_it_is_written(path):
     ],
 )
 def test_a_step_that_cannot_be_used_is_named(path, part, value):
-    with pytest.raises(BertCoreError, match=rf"l\.json: step 2, {part}.*: .*; see docs/lessons-and-class\.md\."):
+    with pytest.raises(BertCoreError, match=rf"l\.json has steps\.1\.{part}.*, which cannot be used: "):
         read(path, STEP, {**STEP, part: value})
 
 
@@ -62,7 +60,7 @@ def test_a_step_that_cannot_be_used_is_named(path, part, value):
     [{"off": "all"}, {"heads": 1}, {"recipe": "a"}, {"at": 1}, {"number": 3}, {"lesson": "a"}, {"text": None}, {"": 1}],
 )
 def test_a_question_that_no_page_asks_is_named(path, part):
-    with pytest.raises(BertCoreError, match=f"step 1, question: '{next(iter(part))}'"):
+    with pytest.raises(BertCoreError, match=rf"steps\.0\.question .* used: '{next(iter(part))}'"):
         read(path, {"question": part})
 
 
@@ -77,13 +75,12 @@ def test_a_question_that_no_page_asks_is_named(path, part):
         b'{"title": "a", "steps": []}',
         b'{"title": "a", "steps": [{}], "script": "x"}',
         b"[" * 100_000,
-        json.dumps({"title": "a", "steps": [{}] * (MOST_STEPS + 1)}).encode(),
         json.dumps({"title": "a", "steps": [1]}).encode(),
     ],
 )
 def test_what_is_no_lesson_gets_a_sentence(path, data):
     path.write_bytes(data)
-    with pytest.raises(BertCoreError, match=r"l\.json: .*; see"):
+    with pytest.raises(BertCoreError, match=r"l\.json "):
         load_lesson(path)
 
 
