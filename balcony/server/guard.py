@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection
 from typing import IO, Any
 from urllib.parse import parse_qs, urlsplit
 
+from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -38,7 +39,7 @@ MOST_KEYS = 16_384  # pages and addresses
 UPLOADS_AN_HOUR = 60  # as large as they may be
 UPLOADS_AT_ONCE, MOST_UPLOADS_AT_ONCE = 8, 64  # of one address, of all
 FREE_DISK = 2**30
-QUESTION_SECONDS, UPLOAD_SECONDS, SLOWEST = 20.0, 30.0, 16_384  # an upload also has a second for each SLOWEST bytes
+SECONDS, SLOWEST = 20.0, 16_384  # in which a request is here; it also has a second for each SLOWEST bytes
 # Beginnings of routes of Gradio that no page needs, and what they would do for whoever asks.
 REFUSED = {
     r"gradio_api/file(/|=\s*\w\w+:)": "fetch a file that is named by a web address",
@@ -121,11 +122,11 @@ class Guard:
             await refused.answer(scope, receive, send)
 
     def _check_sender(self, scope: Scope) -> None:
-        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        origin = headers.get(b"origin", "")
+        headers = Headers(scope=scope)
+        origin = headers.get("origin", "")
         if _REFUSED.match(path_of(scope)):
             raise _Refused(404, "There is nothing here.")
-        is_foreign = headers.get(b"sec-fetch-site") == "cross-site"
+        is_foreign = headers.get("sec-fetch-site") == "cross-site"
         is_foreign |= bool(origin) and self._hosts is not None and urlsplit(origin).hostname not in self._hosts
         if scope.get("method") == "POST" and is_foreign:
             raise _Refused(403, "Another site may not send this.")
@@ -143,7 +144,7 @@ class Guard:
     async def _question(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = bytearray()
         largest = max(LARGEST_QUESTION, self._limits.upload_bytes // 64)
-        await self._read(scope, receive, body.extend, largest, QUESTION_SECONDS)
+        await self._read(scope, receive, body.extend, largest)
         session, asks = _checked_question(bytes(body)) if body else ("", 1)
         path = path_of(scope)
         cost = next((cost for start, cost in COSTS.items() if path.startswith(start)), COST)
@@ -180,7 +181,7 @@ class Guard:
         self._uploading[address] += 1
         try:
             with tempfile.TemporaryFile() as file:
-                await self._read(scope, receive, file.write, limit + 2**16, UPLOAD_SECONDS, SLOWEST)
+                await self._read(scope, receive, file.write, limit + 2**16)
                 if self._uploaded.is_full(address, file.tell(), now):
                     raise _Refused(429, f"Too many files in an hour: {megabytes(int(self._uploaded.burst))} at most.")
                 file.seek(0)
@@ -189,26 +190,18 @@ class Guard:
             self._uploading[address] -= 1
             self._uploading += Counter()  # forgets addresses without an upload
 
-    async def _read(
-        self,
-        scope: Scope,
-        receive: Receive,
-        keep: Callable[[bytes], Any],
-        limit: int,
-        seconds: float,
-        slowest: float = float("inf"),
-    ) -> None:
-        """Hand a body to `keep` in parts. It may take `seconds`, and a second more for each `slowest` bytes."""
+    async def _read(self, scope: Scope, receive: Receive, keep: Callable[[bytes], Any], limit: int) -> None:
+        """Hand a body of at most so many bytes to `keep` in parts."""
         too_large = _Refused(413, f"This has more than {megabytes(limit)}, which is the limit here.")
         for length in (value for name, value in scope["headers"] if name == b"content-length"):
             if not length.isdigit():
                 raise _Refused(400, "The length of this request is not a number.")
             if int(length[:20]) > limit:
                 raise too_large
-        deadline, count = asyncio.get_running_loop().time() + seconds, 0
+        deadline, count = asyncio.get_running_loop().time() + SECONDS, 0
         while True:
             try:
-                async with asyncio.timeout_at(deadline + count / slowest):
+                async with asyncio.timeout_at(deadline + count / SLOWEST):
                     message = await receive()
             except TimeoutError:
                 raise _Refused(408, "This request took too long to arrive; try again.") from None

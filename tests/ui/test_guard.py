@@ -250,7 +250,7 @@ def test_an_upload_reaches_gradio_when_it_is_complete_and_leaves_nothing_when_it
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(module, "UPLOAD_SECONDS", 0.05)
+    monkeypatch.setattr(module, "SECONDS", 0.05)
     received: list[bytes] = []
 
     async def reader(scope: Any, receive: Any, send: Any) -> None:
