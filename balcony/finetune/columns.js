@@ -6,7 +6,7 @@ import { KINDS } from "../parts/control.js";
 import { el, fill, own } from "../parts/elements.js";
 
 /** @typedef {{roles: string[] | null, header: boolean | null, separator: string, files: Record<string, string>}} Chosen null: as it is found */
-/** @typedef {{of: string, files: [name: string, path: string, part: string][], parts: [part: string, title: string][], chosen: Chosen | null}} Files */
+/** @typedef {{files: [name: string, path: string, part: string][], parts: [part: string, title: string][], chosen: Chosen | null}} Files */
 /** @typedef {Files & {rows: string[][], kinds: [role: string, title: string][], roles: string[], header: boolean, between: string}} Found without rows where a task's files have columns of their own; see columns_value in balcony/finetune/columns.py */
 
 /** The files, each with a list of its part. @param {Files} value @param {(part: Partial<Chosen>) => void} choose */

@@ -41,16 +41,14 @@ class Chosen(BaseModel):
         return {"has_header": self.header, "columns": columns}
 
 
-def chosen(sent: Any, of: str | None = None) -> Chosen:
-    """What a person says of files, and of the columns of one unless the view shows those of another. of: its name.
-    Raises InputError for a malformed value."""
+def chosen(sent: Any) -> Chosen:
+    """What a person says, of the value of the view. Raises InputError for a malformed one."""
     if not isinstance(sent, dict) or not sent.get("chosen"):
         return Chosen()
     try:
-        said = Chosen.model_validate(sent["chosen"], strict=True)
+        return Chosen.model_validate(sent["chosen"], strict=True)
     except ValidationError:
         raise InputError(MALFORMED) from None
-    return said if sent.get("of") == of else Chosen(files=said.files)
 
 
 def parts_of(paths: Sequence[str], said: Mapping[str, str]) -> list[str]:
@@ -76,11 +74,10 @@ def path_of_parts(paths: Sequence[str], said: Mapping[str, str]) -> dict[str, st
     return found
 
 
-def columns_value(task: str, of: str, paths: Sequence[str], found: Columns | None, said: Chosen) -> dict[str, Any]:
+def columns_value(task: str, paths: Sequence[str], found: Columns | None, said: Chosen) -> dict[str, Any]:
     """The files with their parts, and the first rows of the training file with what each column is, without rows where
     none could be read. The files of some tasks have columns of their own."""
     value = {
-        "of": of,
         "files": [[Path(path).name, path, part] for path, part in zip(paths, parts_of(paths, said.files))],
         "parts": [*PARTS.items()],
         "chosen": said.model_dump() if said != Chosen() else None,

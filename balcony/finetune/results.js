@@ -1,34 +1,25 @@
-// What a fine-tuned model answers: about one example in detail, and about held-out examples with its mistakes first.
+// What a fine-tuned model answers: about one example in detail, about held-out examples with its mistakes first, and what
+// each window of a context proposes.
 
-import { asksFirst, scrolling, table } from "../controls.js";
-import { bar, button, changes, el, fact, fill, note, notes, tools, withTerms } from "../parts/elements.js";
-import { percent } from "../parts/numbers.js";
+import { asksFirst, keepingFocus, scrolling, table } from "../controls.js";
+import { bar, button, el, fact, fill, judged, note, notes, tools, withTerms } from "../parts/elements.js";
+import { exporter } from "../parts/downloads.js";
+import { fixed, percent } from "../parts/numbers.js";
 import { ask, question } from "../frame/question.js";
+
+/** @import { Child } from "../parts/elements.js" */
+/** @import { ExportOptions } from "../parts/downloads.js" */
 
 /** @typedef {[text: string, kind: string][]} Pieces of a text; kind "" between the marked ones */
 /** @typedef {{guess?: string, bars?: [name: string, probability: number][], marked?: Pieces}} Answer see prediction_value in balcony/finetune/answers.py */
-/** @typedef {{text: string, pair?: string, choices?: string[], label?: string, true?: Pieces, right: boolean | null}} LabelledParts right: null for a number */
-/** @typedef {Answer & LabelledParts} Example */
-/**
- * @typedef {object} Results See results_value in balcony/finetune/answers.py; without a run there are no examples.
- * @property {string} [key]
- * @property {number | null} step
- * @property {string} name
- * @property {string} task
- * @property {string} [part]
- * @property {string[]} notes
- * @property {[name: string, value: number][]} measures
- * @property {number} count of examples
- * @property {number} mistakes
- * @property {number} always how many would be right with the most frequent answer for all
- * @property {string[]} labels
- * @property {number[][]} confusion
- * @property {Example[]} examples
- * @property {string} [error]
- */
+/** @typedef {{text: string, pair?: string, choices?: string[], label?: string, true?: Pieces}} Labelled see labelled there */
+/** @typedef {Answer & Labelled & {right: boolean | null}} Judged right: null for a number */
+/** @typedef {{labels: string[], confusion: number[][]}} Confused */
+/** @typedef {Confused & {verdict: string, notes: string[], measures: [name: string, value: number][], examples: Judged[]}} Reviewed */
+/** @typedef {{error?: string, key?: string, step: number | null, name: string, task: string} & Partial<Reviewed>} Results see results_value there */
+/** @typedef {{window: number, start: number, end: number, overlap: number, answer: string | null, first: number, last: number, score: number}} Candidate a token of the window's row is the first one, and one the last */
 
 const MARKED = { f1: "[[F1|f1]]", "matthews correlation": "[[Matthews correlation|matthews correlation]]" };
-const JUDGING = "The model answers the examples that it has not learned from …";
 /** Colours of kinds in the style sheet, which has each for both themes. */
 const COLOURS = ["mlm", "nsp", "strong", "more", "wrong", "muted"];
 const MOST_LABELS = 30; // in the table
@@ -58,7 +49,7 @@ export function answered({ guess, bars = [], marked }) {
   ];
 }
 
-/** A button that puts an example into the boxes above. @param {LabelledParts} example */
+/** A button that puts an example into the boxes above. @param {Labelled} example */
 function tryButton({ text: sentence, pair = "", choices }) {
   const attempt = () => {
     ask({ text: sentence, pair, hidden: [], choices: choices ?? null });
@@ -67,107 +58,94 @@ function tryButton({ text: sentence, pair = "", choices }) {
   return button("Try", attempt, { "aria-label": `Try: ${sentence}` });
 }
 
-/** An example of the task, as a person would answer it. @param {LabelledParts} example */
-export function sample(example) {
-  const { text: sentence, pair, choices, label, true: truth } = example,
-    items = choices?.map((choice) => el("li", el("bdi", choice)));
+/** An example of the task, as a person would answer it. @param {Labelled} example @param {...Child} more below it */
+export function sample({ text: sentence, pair, choices, label, true: truth }, ...more) {
+  const items = choices?.map((choice) => el("li", el("bdi", choice)));
   return el(
     "li.b-pair",
     el("p", { dir: "auto" }, truth ? text(truth) : el("bdi", sentence)),
     pair && el("p", { dir: "auto" }, el("bdi", pair)),
     items && el("ul.b-choices", items),
     label && el("p", "Label: ", el("b", el("bdi", label))),
+    more,
   );
 }
 
-/** @param {Example} example */
+/** An example with what the model answers. @param {Judged} example */
 function line(example) {
-  const { text: sentence, pair = "", label = "", guess, bars, marked, right, true: truth } = example;
-  const certain = bars?.length && bars[0][0] === guess ? ` (${percent(bars[0][1])})` : "";
-  const said = guess !== undefined && [
-    right === null && "predicted ",
-    el("bdi", guess),
-    certain,
-    !right && ["; label ", el("b", el("bdi", label))],
-  ];
-  return el(
-    "li.b-pair",
-    { "data-right": right },
-    el("p", { dir: "auto" }, marked && !pair ? text(marked) : sentence),
-    pair && el("p", { dir: "auto" }, marked ? text(marked) : pair),
-    truth && !right && el("p", { dir: "auto" }, "Label: ", text(truth)),
-    el(
-      "p.b-tools",
-      right !== null && el(right ? "b" : "b.b-wrong", right ? "✓ right" : "✗ wrong"),
-      el("span", said),
-      tryButton(example),
-    ),
-  );
+  const { guess, bars, marked, right } = example,
+    certain = bars?.length && bars[0][0] === guess ? ` (${percent(bars[0][1])})` : "",
+    said = guess === undefined ? marked && !right && text(marked) : [el("bdi", guess), certain],
+    verdict = right !== null && judged("b", right, right ? "right" : "wrong");
+  const made = sample(example, said && el("p", { dir: "auto" }, "predicted ", said), tools(verdict, tryButton(example)));
+  made.dataset.right = `${right}`;
+  return made;
 }
 
-/** Whether examples are right or wrong: some have nothing to be judged by. @param {Results} results */
-const isJudged = ({ part, examples }) => Boolean(part) && examples[0]?.right !== null;
-
-/** How many examples are right, and would be with one answer for all, or how well numbers are predicted; "" without examples. @param {Results} results */
-export function verdictOf(results) {
-  const { count, mistakes, always, part, measures } = results;
-  if (!part) return "";
-  if (!isJudged(results)) return `On ${part}: ${measures.map(([name, value]) => `${name} ${value}`).join(", ")}.`;
-  const right = `${count - mistakes} of ${part} right.`;
-  return `${right} Always giving one and the same answer would be right for ${always}.`;
-}
-
-/** How often examples of each label were predicted as each. @param {Results} results */
-function confusionTable({ labels, confusion }) {
+/** How often examples of each label were predicted as each. @param {Partial<Confused>} results */
+function confusionTable({ labels = [], confusion = [] }) {
   const names = labels.map((label) => el("bdi", label)),
     rows = confusion.map((counts, k) => [el("bdi", labels[k]), ...counts.map((count) => `${count}`)]),
     caption = el("caption", "A row is a label, a column what the model predicted.");
-  return (
-    rows.length > 0 &&
-    scrolling("Labels and predictions", table(["", ...names], rows, { caption, class: "b-table is-narrow" }))
-  );
+  return scrolling("Labels and predictions", table(["", ...names], rows, { caption, class: "b-table is-narrow" }));
 }
 
 /**
  * How a model does on held-out examples: measures, the confusion matrix, and examples.
- * @param {HTMLElement} root @param {(run: string) => void} remove
+ * @param {HTMLElement} root @param {Results} results @param {(run: string) => void} remove
  */
-export function results(root, remove) {
-  const confused = el("div", { id: "task-confusion" }),
-    measures = el("dl.b-tiles", { id: "task-measures" }),
-    head = el("h3", { dir: "auto" }),
-    order = el("h3"),
-    list = el("ol", { id: "task-examples" });
-  const isNew = changes(); // drawn again, an open question would close
-  /** @type {Results} */
-  let value;
-  const open = () => ask({ model: value.key, step: value.step });
-  const show = button("Show this model in all tabs", open, { class: "b-next", id: "task-show" }),
+export function showResults(root, results, remove) {
+  const { error, key, step, name, verdict, notes: said = [], measures = [], confusion = [], examples } = results;
+  if (error || !key) return fill(root, error && note(error, true));
+  const show = button("Show this model in all tabs", () => ask({ model: key, step }), {
+      class: "b-next",
+      id: "task-show",
+    }),
     asked = "Remove this model with its curve? It cannot come back.",
-    gone = asksFirst("Remove", { id: "task-remove" }, asked, () => remove(value.key ?? ""));
+    gone = step !== null && asksFirst("Remove", { id: "task-remove" }, asked, () => remove(key)), // Models removes others
+    numbers = measures.map(([title, value]) => fact([withTerms(MARKED[title] ?? title), value.toFixed(3)]));
+  const reviewed = examples && [
+    el("p", { id: "task-verdict" }, verdict),
+    el("dl.b-tiles", { id: "task-measures" }, numbers),
+    notes(said),
+    confusion.length > 0 && confusion.length <= MOST_LABELS && confusionTable(results),
+    el("h3", "Mistakes first"),
+    el("ol", { id: "task-examples" }, examples.map(line)),
+  ];
+  keepingFocus(root, () =>
+    fill(root, el("h3", { dir: "auto" }, name), tools(question.model !== key && show, gone), reviewed),
+  );
+}
 
+const CANDIDATES = ["Window", "Tokens of the context", "Overlap", "Candidate", "Tokens", "Score"];
+
+/** The windows of a context and the candidates of each, folded. @param {ExportOptions} options of its button "Save" */
+export function windowsPanel(options) {
+  const content = el("div"),
+    save = el("div", { id: options.id }),
+    element = el("details.b-preview-more", { id: options.of }, el("summary", "Windows and candidates"), content, save);
+  exporter(save, options);
   return {
-    wait() {
-      isNew();
-      fill(root, el("p.b-empty", { role: "status" }, JUDGING));
-    },
-    /** @param {Results} found */
-    show(found) {
-      if (!isNew(found, question.model)) return;
-      const { error, key, part, name, examples, mistakes, labels } = (value = found);
-      if (error || !key) return fill(root, error && note(error, true));
-      fill(head, name, part && (isJudged(found) ? `: ${mistakes} of ${part} wrong` : `: ${part}`));
-      const isRun = value.step !== null; // Models removes another one
-      const next = tools(question.model !== key && show, isRun && gone);
-      fill(root, head, next, part && [measures, notes(value.notes), confused, order, list]);
-      if (!part) return;
-      order.textContent = isJudged(found) && !mistakes ? "Examples" : "Mistakes first";
-      const numbers = value.measures.map(([name, number]) =>
-        fact([withTerms(MARKED[name] ?? name), number.toFixed(3)]),
+    element,
+    /** @param {(Candidate & {id: string})[]} [rows] */
+    show(rows = []) {
+      element.hidden = !rows.length;
+      if (!rows.length) return;
+      const [{ id }] = rows;
+      const lines = rows.map(({ window, start, end, overlap, answer, first, last, score }, k) => {
+        const isNew = window !== rows[k - 1]?.window,
+          place = isNew ? [`${window}`, `${start} – ${end - 1}`, window > 1 ? `${overlap}` : "–"] : ["", "", ""],
+          found = answer === null ? ["–", "–", "–"] : [el("bdi", answer), `${first} – ${last}`, fixed(score, 3)];
+        return [...place, ...found];
+      });
+      fill(
+        content,
+        el("p", "Question's id", ": ", id ? el("bdi", id) : "none, it was typed"),
+        scrolling("Candidates", table(CANDIDATES, lines)),
+        el("p", "Tokens of the context are counted from 0; the overlap is what the window before has too."),
+        el("p", "The best start and end are chosen among these; the tokens are counted in their window, with [CLS]."),
+        el("p.b-empty", "“Save” below has all candidates of each window, and the logits of their ends."),
       );
-      fill(measures, numbers);
-      fill(list, examples.map(line));
-      fill(confused, labels.length <= MOST_LABELS && confusionTable(found));
     },
   };
 }

@@ -10,18 +10,16 @@ import { Curves } from "../train/curves.js";
 import { LiveRun, statusLine } from "../compare/live_run.js";
 import { hasEnded, runs, STATUS_NAMES } from "../compare/runs.js";
 import { asking } from "../views.js";
-import { answered, results, verdictOf } from "./results.js";
-import { windowsPanel } from "./windows.js";
+import { answered, showResults, windowsPanel } from "./results.js";
 
 const CHOOSE = "Choose a task and press Fine-tune.";
+const JUDGING = "The model answers the examples that it has not learned from …";
 
 class FineTune extends LiveRun {
-  verdict = "";
   wasPressed = presses("#task-start"); // Fine-tune, and the new run has not been seen yet
   stop = button("Stop", () => this.end(), { id: "task-stop" });
   drawing = el("div");
   judged = el("div", { id: "task-results" });
-  panel = results(this.judged, (run) => this.remove(run));
   answer = el("div", { id: "task-answer", "aria-live": "polite" });
   choices = KINDS.lines({ label: "Choices, one on each line" }, "", (choices) => ask({ choices }));
   lines = el("div.b-control", this.choices.parts);
@@ -48,7 +46,7 @@ class FineTune extends LiveRun {
   /** @param {{visitor: string, run: string | null} | null} shown */
   draw(shown) {
     if (shown?.run && shown.run !== this.run?.run) {
-      this.follow(shown, { verdict: "" });
+      this.follow(shown);
       this.board.bar.hidden = this.drawing.hidden = false;
     }
     this.judge();
@@ -85,7 +83,7 @@ class FineTune extends LiveRun {
     const { status, reason, step, steps, left } = news,
       { board, stop, run, status: before } = this;
     const far = `Training step ${count(step)} of ${count(steps)}${left ? `, about ${duration(left)} left` : ""}`;
-    board.say(STATUS_NAMES[status], reason || (status === "finished" && this.verdict) || far, status);
+    board.say(STATUS_NAMES[status], reason || far, status);
     board.bar.value = steps ? step / steps : 0;
     stop.hidden = hasEnded(status);
     this.chart ??= new Curves(this.drawing, this.options); // now it is visible
@@ -94,17 +92,15 @@ class FineTune extends LiveRun {
     if (status === before) return;
     if (!before && this.wasPressed()) board.line.scrollIntoView({ block: "nearest" });
     if (!hasEnded(status)) return;
-    this.panel.wait();
+    fill(this.judged, el("p.b-empty", { role: "status" }, JUDGING));
     this.judge();
   }
 
   async showResults() {
     if (question.tab !== "fine-tune") return;
     const found = await answer("results_value");
-    this.panel.show(found);
+    showResults(this.judged, found, (run) => this.remove(run));
     this.board.name(found.key, found.name);
-    this.verdict = found.key === this.run?.run ? verdictOf(found) : "";
-    if (this.verdict && this.status === "finished") this.board.say(STATUS_NAMES.finished, this.verdict, "finished");
     this.trial.hidden = !found.key;
     this.lines.hidden = found.task !== "multiple-choice";
     await this.attempt();
@@ -113,7 +109,7 @@ class FineTune extends LiveRun {
   async showAnswer() {
     if (question.tab !== "fine-tune" || this.trial.hidden) return;
     const [found, windows] = await Promise.all([answer("tried_value"), answer("windows_value")]);
-    this.windows.show(windows);
+    this.windows.show(windows.rows);
     this.choices.show(question.choices ?? [], {});
     if (found.error) fill(this.answer, note(found.error, true));
     else if (found.hint) fill(this.answer, el("p.b-empty", found.hint));

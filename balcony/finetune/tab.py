@@ -9,10 +9,15 @@ from typing import Any
 
 import gradio as gr
 
-from balcony.finetune.answers import few_examples, result_rows, results_value, tried_value
-from balcony.finetune.columns import chosen, columns_value, parts_of, path_of_parts
-from balcony.finetune.samples import samples_value
-from balcony.finetune.windows import window_rows, windows_code, windows_value
+from balcony.finetune.answers import (
+    few_examples,
+    results_value,
+    samples_value,
+    tried_value,
+    windows_code,
+    windows_value,
+)
+from balcony.finetune.columns import chosen, columns_value, path_of_parts
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import MODEL, Values
@@ -51,7 +56,10 @@ OFTEN = (  # settings that people change most
 OWN_EXAMPLES = "Your own examples are used. To use those of the task, empty the fields under “Examples of your own”."
 PASTED = "Your examples"  # the name of examples that were pasted
 MOST_READ = 200  # examples whose words are counted
-UNKNOWN = "The shown model knows few of these words. Choose one at the top that does, or train one on such texts."
+UNKNOWN = (
+    "The shown model knows few of these words. Choose one at the top that does, such as english-mini for English, or "
+    "train one on such texts."
+)
 TUNED = "The shown model is fine-tuned already; its encoder learns on, with a new output layer."
 
 
@@ -79,10 +87,11 @@ class TaskForm:
         self.seed = gr.Number(0, label="Seed", precision=0, elem_id="task-seed")
         self.examples = {self.task, self.pasted, self.encoding, self.columns, self.files, self.settings}
         self.all = {*self.examples, self.initial, self.seed}
-        self.task.input(show_task, self.task, [self.form, self.settings], **FOLLOWING)
-        # Connects what follows chosen files, whose encoding is known by then.
-        self.read = self.files.change(
-            lambda paths: encoding_of(*(paths or ())), self.files, self.encoding, **FOLLOWING
+        # Connect what follows another task and other files, whose columns are not those of the ones before.
+        shown, read = [self.form, self.settings, self.columns], [self.encoding, self.columns]
+        self.other_task = self.task.input(show_task, self.task, shown, **FOLLOWING).then
+        self.other_files = self.files.change(
+            lambda paths: (encoding_of(*(paths or ())), None), self.files, read, **FOLLOWING
         ).then
 
     def parts(self, values: Values, workspaces: Workspaces) -> TaskParts:
@@ -90,23 +99,18 @@ class TaskForm:
         recipe = recipe_of(values[self.task])
         if not self.is_own(values):
             return recipe.source()
-        paths = path_of_parts(values[self.files] or (), chosen(values[self.columns]).files)
+        said = chosen(values[self.columns])
+        paths = path_of_parts(values[self.files] or (), said.files)
         pasted = values[self.pasted] or ""
         if "train" not in paths and not pasted.strip():
             raise CorpusError("Choose which file is the training file; validation and test go with it.")
-        said, limits = chosen(values[self.columns], self.source(values)), workspaces.service.limits
+        limits = workspaces.service.limits
         read = functools.partial(load_task, task=recipe.task, separator=said.separator or None, limits=limits)
         with tempfile.TemporaryDirectory(prefix="balcony-examples-") as scratch:
             if "train" not in paths:
                 paths["train"] = f"{scratch}/{PASTED}"
                 Path(paths["train"]).write_text(pasted, encoding="utf-8", errors="surrogatepass")
             return read_parts(functools.partial(read_part, read, values[self.encoding]), paths, **said.options())
-
-    def source(self, values: Values) -> str:
-        """By which the view of columns knows the training file."""
-        paths = values[self.files] or ()
-        parts = parts_of(paths, chosen(values[self.columns]).files)
-        return f"{values[self.task]} {dict(zip(reversed(parts), reversed(paths))).get('train', PASTED)}"
 
     def is_own(self, values: Values) -> bool:
         return bool((values[self.pasted] or "").strip() or values[self.files])
@@ -134,36 +138,22 @@ class FinetuneTab:
                     name="candidates",
                     answer=lambda asked: {"windows": windows_value(asked, None)},
                     views=("windows",),
-                    rows=window_rows,
+                    rows=lambda value: value["rows"],
                     code=windows_code,
                     is_inside=True,
                 )
-                curves = {"series": ["loss", "measure"], "id": "task-curves"}
-                self.monitor = view(
-                    "finetune/run",
-                    options=curves | {"windows": windows},
-                    elem_id="fine-tune",
-                )
+                options = {"series": ["loss", "measure"], "id": "task-curves", "windows": windows}
+                self.monitor = view("finetune/run", options=options, elem_id="fine-tune")
                 self.form.columns.render()
                 self.samples = view("finetune/samples", elem_id="task-samples")
-                exporter(
-                    *(page, "the answers"),
-                    of="task-results",
-                    elem_id="task-download",
-                    name="answers",
-                    answer=lambda asked: {"results": results_value(asked)},
-                    views=("results",),
-                    rows=result_rows,
-                    title=(),
-                )
         form = self.form
         live = {form.facts, form.columns, self.samples, page.messages, page.visitor, page.frame}
         page.visitor.enter(self.restore, page.visitor, self.monitor, **FOLLOWING)
         inputs = {*page.inputs, *form.examples}
         described = [form.facts, self.samples, form.columns]
-        changes = [form.task.input, form.encoding.input, form.pasted.change, form.columns.input, form.settings.input]
+        changes = [form.encoding.input, form.pasted.change, form.columns.input, form.settings.input]
         gr.on(changes, self.describe, inputs, described, **FOLLOWING)
-        for changed in (form.read, page.changed(*MODEL)):
+        for changed in (form.other_task, form.other_files, page.changed(*MODEL)):
             changed(self.describe, inputs, described, **FOLLOWING)
         inputs = {*page.inputs, *form.all}
         form.start.click(self.start, inputs, {*live, self.monitor}, **QUIET)
@@ -194,13 +184,11 @@ class FinetuneTab:
             if not about:  # nobody has to know the columns of these files
                 facts["notes"] = [note for note in facts["notes"] if note not in parts.train.notes]
             facts["notes"][:0] = about or [recipe.description]
-            samples = samples_value(parts.train, checkpoint, self.data(recipe, values))
-            return {form.facts: facts, self.samples: samples | lacking(self.workspaces, parts.train, checkpoint)}
+            return {form.facts: facts, self.samples: samples_value(parts.train, checkpoint, self.data(recipe, values))}
 
-        shown, of = described(), form.source(values)
-        task = recipe_of(values[form.task]).task
-        value = about and columns_value(task, of, values[form.files] or (), columns, chosen(values[form.columns], of))
-        return shown | {form.columns: value or None}
+        shown, task, said = described(), recipe_of(values[form.task]).task, chosen(values[form.columns])
+        value = columns_value(task, values[form.files] or (), columns, said) if about else None
+        return shown | {form.columns: value}
 
     def data(self, recipe: FinetuningRecipe, values: Values) -> FinetuningData:
         """How examples are read, as a person has set it; as the recipe says while a setting is not typed to its end."""
@@ -252,34 +240,17 @@ def recipe_of(task: Any) -> FinetuningRecipe:
     return finetuning_recipe(known(task, [recipe.name for recipe in finetuning_recipes()]))
 
 
-@on_error(lambda sentence: [gr.skip(), gr.skip()])
+@on_error(lambda sentence: [gr.skip(), gr.skip(), gr.skip()])
 def show_task(name: str) -> list[Any]:
-    """What a file of another task has, and the settings that the task has."""
+    """What a file of another task has, the settings that the task has, and no columns."""
     recipe = recipe_of(name)
-    return [form_of(recipe), settings_value(recipe)]
+    return [form_of(recipe), settings_value(recipe), None]
 
 
 def shown_run(space: Workspace) -> dict[str, Any]:
     """The value of the view that watches a run."""
     run = space.finetuning_run
     return {"visitor": space.token, "run": run.id if run else None}
-
-
-def unknown_share(data: TaskData, checkpoint: Checkpoint) -> float:
-    """How many of the words of the first examples a model lacks."""
-    texts = [text for example in data.examples[:MOST_READ] for text in example.texts]
-    tokenized = checkpoint.tokenizer.encode_batch(texts, add_special_tokens=False)
-    tokens = [token for encoding in tokenized for token in encoding.tokens]
-    return tokens.count(UNK) / max(1, len(tokens))
-
-
-def lacking(workspaces: Workspaces, data: TaskData, checkpoint: Checkpoint) -> dict[str, Any]:
-    """Where a model lacks many words of the examples: how many, and a model of the program that knows them, or ""."""
-    if (share := unknown_share(data, checkpoint)) <= MANY_UNKNOWN:
-        return {}
-    others = ((name, workspaces.shipped(name).checkpoint) for name in workspaces.shipped_names)
-    knowing = (name for name, other in others if unknown_share(data, other) <= MANY_UNKNOWN)
-    return {"unknown": percent(share), "knowing": next(knowing, "")}
 
 
 def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoint) -> dict[str, Any]:
@@ -291,19 +262,19 @@ def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoin
         held = held or train.split(recipe.data.validation_share, recipe.seed)[1]
     except CorpusError as error:  # more examples may follow
         problem = [str(error)]
-    count = len(((parts.test or held) or train).examples)
-    unknown = unknown_share(train, checkpoint)
-    held_out = parts.validation and f"{len(parts.validation.examples):,}"
+    texts = [text for example in train.examples[:MOST_READ] for text in example.texts]
+    tokenized = checkpoint.tokenizer.encode_batch(texts, add_special_tokens=False)
+    tokens = [token for encoding in tokenized for token in encoding.tokens]
+    unknown = tokens.count(UNK) / max(1, len(tokens))
     share = f"{recipe.data.validation_share:.0%} of them" if held else "none"
     facts = [
         ["Kind", recipe.task.replace("-", " ")],
         ["Examples", f"{len(train.examples):,}"],
-        ["[[held out|Held out]]", held_out or share],
+        ["[[held out|Held out]]", f"{len(parts.validation.examples):,}" if parts.validation else share],
         *([["To test", f"{len(parts.test.examples):,}"]] if parts.test else []),
         ["Unknown words", percent(unknown)],
         *([["Labels", first_three(map(own, labels))]] if labels else []),
     ]
-    warnings = {UNKNOWN: unknown > MANY_UNKNOWN, TUNED: checkpoint.head is not None}
-    read = map(without_options, parts.notes)
-    notes = [*read, *(note for note, applies in warnings.items() if applies)]
-    return {"facts": facts, "notes": [*problem, *notes, *few_examples(count)]}
+    warnings = [UNKNOWN] * (unknown > MANY_UNKNOWN) + [TUNED] * (checkpoint.head is not None)
+    few = few_examples(len((parts.test or held or train).examples))
+    return {"facts": facts, "notes": [*problem, *map(without_options, parts.notes), *warnings, *few]}

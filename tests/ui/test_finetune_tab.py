@@ -1,6 +1,5 @@
 """The Fine-tune tab: its runs beside those of pretraining, what a tuned model answers, and what pre-training bought."""
 
-import csv
 import json
 import re
 
@@ -14,30 +13,26 @@ from balcony.finetune.answers import (
     cut,
     few_examples,
     prediction_value,
-    result_rows,
     results_value,
+    samples_value,
     task_model,
     tried_value,
-)
-from balcony.finetune.answers import (
-    labelled as labelled_example,
+    windows_code,
+    windows_value,
 )
 from balcony.finetune.columns import parts_of, path_of_parts
-from balcony.finetune.samples import samples, samples_value
-from balcony.finetune.tab import UNKNOWN, TaskForm, lacking, task_facts
-from balcony.finetune.windows import window_rows, windows_code, windows_value
+from balcony.finetune.tab import UNKNOWN, TaskForm, task_facts
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
 from balcony.frame.shown_model import description, models, shown_model
 from balcony.handlers import own
 from balcony.models.tab import model_facts
-from balcony.parts.export import BYTE_ORDER_MARK, file_text
 from balcony.parts.task_input import PAIR_HINT
 from balcony.server.files import save_to_share
 from balcony.server.news import run_news
 from balcony.server.workspace import Workspace
 from balcony.server.workspaces import Workspaces
-from bert_core import load_checkpoint, load_recipe
+from bert_core import load_recipe
 from bert_core.config import FinetuningData
 from bert_core.errors import CorpusError, InputError
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
@@ -90,9 +85,11 @@ def test_examples_and_a_typed_sentence_are_answered(kind, workspaces, space, tin
     assert results_value(asked) == tried_value(asked) == {}
     run = tuned(workspaces, space, tiny_checkpoint, kind)
     value = results_value(asked)
-    assert (value["key"], value["task"], value["part"]) == (run.id, kind, "80 test examples")
+    assert (value["key"], value["task"]) == (run.id, kind)
     right = [example["right"] for example in value["examples"]]
     assert right == sorted(right, key=bool)
+    said = r"\d+ of 80 test examples right\. Always giving one and the same answer would be right for \d+\."
+    assert re.fullmatch("" if kind == "text-regression" else said, value["verdict"])
     assert bool(value["confusion"]) == (kind in ("text-classification", "token-classification"))
     tried = tried_value(asked)
     json.dumps([value, tried], allow_nan=False)
@@ -104,8 +101,6 @@ def test_examples_and_a_typed_sentence_are_answered(kind, workspaces, space, tin
     if kind == "multiple-choice":
         assert tried["guess"] in question.choices
         assert tried["bars"][0][1] + tried["bars"][1][1] == pytest.approx(1, abs=1e-3)
-    rows = list(csv.DictReader(file_text("csv", {"": value}, result_rows).removeprefix(BYTE_ORDER_MARK).splitlines()))
-    assert [row["right"] for row in rows] == ["" if each is None else str(each) for each in right]
     facts = dict(model_facts(task_model(asked).model)["facts"])
     assert facts["Task"].startswith(kind.replace("-", " "))
     parameters = {name: shape for name, shape, _ in model_facts(task_model(asked).model)["parameters"]}
@@ -113,17 +108,19 @@ def test_examples_and_a_typed_sentence_are_answered(kind, workspaces, space, tin
     assert parameters[f"{layer}.weight"].endswith(" × 12")
 
 
-def test_three_examples_of_each_task_have_different_answers() -> None:
+def test_three_examples_of_each_task_have_different_answers(tiny_checkpoint) -> None:
+    def shown(data: TaskData) -> list[dict]:
+        return samples_value(data, tiny_checkpoint, FinetuningData())["examples"]
+
     for recipe in finetuning_recipes():
         if not recipe.files:
             continue
-        examples = recipe.source().train.examples
-        shown = [labelled_example(each) for each in samples(examples)]
-        answers = [each.get("label") or [kind for _, kind in each["true"] if kind] for each in shown]
-        assert len(shown) == 3
+        examples = shown(recipe.source().train)
+        answers = [each.get("label") or [kind for _, kind in each["true"] if kind] for each in examples]
+        assert len(examples) == 3
         assert answers[0] != answers[1] != answers[2]
         assert all(answers)
-    assert len(samples([Example(("a",), "x")] * 2)) == 1
+    assert len(shown(TaskData("text-regression", [Example(("a",), 1.0)] * 2))) == 1
 
 
 @pytest.mark.parametrize(
@@ -250,16 +247,6 @@ def test_the_facts_of_a_task_count_unknown_words_and_refuse_what_cannot_be_learn
     assert found["notes"][0].startswith("All questions of six.json are about one context")
 
 
-def test_where_the_model_lacks_the_words_another_one_that_knows_them_is_named(service, tiny_checkpoint) -> None:
-    other = load_checkpoint("english-mini")
-    data = finetuning_recipe("subjects").source().train
-    workspaces = Workspaces(service, {"shipped": lambda: tiny_checkpoint, "other": lambda: other})
-    said = lacking(workspaces, data, tiny_checkpoint)
-    assert (said["knowing"], int(said["unknown"].rstrip("%")) > 50) == ("other", True)
-    assert lacking(workspaces, data, other) == {}
-    assert lacking(Workspaces(service, {"shipped": lambda: tiny_checkpoint}), data, tiny_checkpoint)["knowing"] == ""
-
-
 @pytest.mark.parametrize(
     ("names", "said", "expected"),
     [
@@ -332,9 +319,10 @@ def test_the_windows_of_a_question_and_their_candidates_are_those_of_transformer
     )
     finished(workspaces.finetune(space, recipe, tiny_checkpoint, TaskParts(data, labelled("question-answering"))))
     asked = PageRequest(workspaces, space, Question(text=example.texts[0], pair=example.texts[1]))
-    value = windows_value(asked, None)
-    place = [(each["start"], each["end"], each["overlap"]) for each in value["windows"]]
-    assert (value["id"], place) == ("q7", [(0, 10, 0), (6, 16, 4), (12, 22, 4)])  # 15 - 3 - 2 tokens of 22
+    rows = windows_value(asked, None)["rows"]
+    place = [(each["id"], each["window"], each["start"], each["end"], each["overlap"]) for each in rows]
+    assert [*dict.fromkeys(place)] == [("q7", 1, 0, 10, 0), ("q7", 2, 6, 16, 4), ("q7", 3, 12, 22, 4)]
+    assert max(map(place.count, place)) <= 9  # 15 - 3 - 2 tokens of 22, and 3 starts with 3 ends
 
     checkpoint = task_model(asked).model.checkpoint
     save_to_share(checkpoint, tmp_path)
@@ -354,35 +342,30 @@ def test_the_windows_of_a_question_and_their_candidates_are_those_of_transformer
     encoded.pop("overflow_to_sample_mapping")
     with torch.no_grad():
         found = theirs(**encoded)
-    for k, window in enumerate(value["windows"]):
-        assert window["count"] == len(window["candidates"]) <= 9
-        for each in window["candidates"]:
-            start, end = found.start_logits[k, each["start_token"]], found.end_logits[k, each["end_token"]]
-            assert (each["start_logit"], each["end_logit"]) == pytest.approx((start.item(), end.item()), abs=1e-5)
-            assert each["score"] == pytest.approx(start.item() + end.item(), abs=1e-5)
-            tokens = encoded["input_ids"][k, each["start_token"] : each["end_token"] + 1]
-            assert each["answer"] == " ".join(map(checkpoint.tokenizer.id_to_token, tokens.tolist()))
-    best = max(window["candidates"][0]["score"] for window in value["windows"] if window["candidates"])
-    chosen = tried_value(asked)["guess"]
-    assert chosen in {each["answer"] for w in value["windows"] for each in w["candidates"] if each["score"] == best}
-
-    rows = list(window_rows(value))
-    assert len(rows) == sum(max(1, window["count"]) for window in value["windows"])
-    assert {row["id"] for row in rows} == {"q7"}
-    shown = windows_value(asked, 1)["windows"]
-    assert [each["candidates"] for each in shown] == [each["candidates"][:1] for each in value["windows"]]
+    candidates = [each for each in rows if each["answer"] is not None]
+    for each in candidates:
+        k = each["window"] - 1
+        start, end = found.start_logits[k, each["first"]], found.end_logits[k, each["last"]]
+        assert (each["start_logit"], each["end_logit"]) == pytest.approx((start.item(), end.item()), abs=1e-5)
+        assert each["score"] == pytest.approx(start.item() + end.item(), abs=1e-5)
+        tokens = encoded["input_ids"][k, each["first"] : each["last"] + 1]
+        assert each["answer"] == " ".join(map(checkpoint.tokenizer.id_to_token, tokens.tolist()))
+    best = max(each["score"] for each in candidates)
+    assert tried_value(asked)["guess"] in {each["answer"] for each in candidates if each["score"] == best}
+    first = {each["window"]: each for each in reversed(rows)}
+    assert windows_value(asked, 1)["rows"] == [first[number] for number in (1, 2, 3)]
     exec(re.sub(r"load_checkpoint\(.*\)", f"load_checkpoint({str(tmp_path)!r})", windows_code(asked)), {})
     printed = capsys.readouterr().out
     ends = [(int(start), int(end)) for start, end in re.findall(r"Candidate\(start=(\d+), end=(\d+)", printed)]
-    assert ends == [(each["start_token"], each["end_token"]) for w in value["windows"] for each in w["candidates"]]
+    assert ends == [(each["first"], each["last"]) for each in candidates]
 
 
 def test_a_typed_question_has_no_id_and_other_tasks_have_no_windows(workspaces, space, tiny_checkpoint) -> None:
     asked = PageRequest(workspaces, space, Question(text="hello", pair="my name is juliet"))
+    assert windows_value(asked) == {}
     with pytest.raises(InputError, match="Fine-tune a model on questions first"):
-        list(window_rows(windows_value(asked)))
+        windows_code(asked)
     tuned(workspaces, space, tiny_checkpoint)
     assert windows_value(asked) == {}
     tuned(workspaces, space, tiny_checkpoint, "question-answering")
-    assert windows_value(asked)["id"] == ""
-    assert [each["end"] for each in windows_value(asked)["windows"]] == [4]
+    assert {(each["id"], each["end"]) for each in windows_value(asked)["rows"]} == {("", 4)}

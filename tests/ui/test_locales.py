@@ -171,7 +171,7 @@ def test_what_a_column_may_be_has_a_translation() -> None:
         title
         for name, task in TASKS.items()
         if task.usual
-        for _, title in columns_value(name, "a file", (), None, Chosen())["kinds"]
+        for _, title in columns_value(name, (), None, Chosen())["kinds"]
     }
     assert len(titles) == 7
     assert missing(sorted(titles)) == []
