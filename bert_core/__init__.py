@@ -33,9 +33,8 @@ from bert_core.show import show
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint
 from bert_core.tasks.examples import TaskParts, load_task
-from bert_core.tasks.multiple_choice import BertForMultipleChoice
 from bert_core.tasks.prediction import predict, review, task_logits, task_rows
 from bert_core.tasks.question_answering import BertForQuestionAnswering, best_answers, candidates
-from bert_core.tasks.texts import BertForSequenceClassification
+from bert_core.tasks.texts import BertForMultipleChoice, BertForSequenceClassification
 from bert_core.tasks.token_classification import BertForTokenClassification
 from bert_core.training.trainer import Trainer

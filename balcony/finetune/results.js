@@ -77,7 +77,11 @@ function line(example) {
     certain = bars?.length && bars[0][0] === guess ? ` (${percent(bars[0][1])})` : "",
     said = guess === undefined ? marked && !right && text(marked) : [el("bdi", guess), certain],
     verdict = right !== null && judged("b", right, right ? "right" : "wrong");
-  const made = sample(example, said && el("p", { dir: "auto" }, "predicted ", said), tools(verdict, tryButton(example)));
+  const made = sample(
+    example,
+    said && el("p", { dir: "auto" }, "predicted ", said),
+    tools(verdict, tryButton(example)),
+  );
   made.dataset.right = `${right}`;
   return made;
 }
@@ -87,7 +91,10 @@ function confusionTable({ labels = [], confusion = [] }) {
   const names = labels.map((label) => el("bdi", label)),
     rows = confusion.map((counts, k) => [el("bdi", labels[k]), ...counts.map((count) => `${count}`)]),
     caption = el("caption", "A row is a label, a column what the model predicted.");
-  return scrolling("Labels and predictions", table(["", ...names], rows, { caption, class: "b-table is-narrow" }));
+  return scrolling(
+    "Labels and predictions",
+    table(["", ...names], rows, { caption, class: "b-table is-narrow", id: "task-confusion" }),
+  );
 }
 
 /**

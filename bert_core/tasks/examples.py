@@ -1,6 +1,7 @@
 """Labelled examples of the five kinds of task, their batches and their files."""
 
 import csv
+import functools
 import hashlib
 import itertools
 import json
@@ -16,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from bert_core.config import LOCAL, Limits
+from bert_core.data.batches import PASS_STREAM, generator
 from bert_core.data.decoding import decode
 from bert_core.errors import CorpusError, first_three, megabytes, noting, percent, quoted
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.multiple_choice import MultipleChoice
 from bert_core.tasks.question_answering import QuestionAnswering
 from bert_core.tasks.tables import Columns, TaskFile
 from bert_core.tasks.task import Example, Layout, Metrics, Row, Task, TaskBatch, names_of
-from bert_core.tasks.texts import TextClassification, TextRegression, number_in
+from bert_core.tasks.texts import MultipleChoice, TextClassification, TextRegression, number_in
 from bert_core.tasks.token_classification import TokenClassification
 
 MAX_BYTES = 200 * 2**20
@@ -132,7 +133,7 @@ class TaskBatches:
         self._lengths = np.array([len(row.ids) for row in self.rows]).reshape(-1, self.choices).max(1)
         self.longest = int(self._lengths.max())
         self.steps_per_epoch = math.ceil(len(self._lengths) / layout.config.batch_size)
-        self._pass: tuple[int, list[np.ndarray]] = (-1, [])
+        self._pass = functools.lru_cache(2)(self._draw_pass)
 
     def cut(self) -> list[str]:
         """How many of the examples are cut, in a sentence."""
@@ -151,12 +152,10 @@ class TaskBatches:
 
     def epoch_of(self, k: int) -> list[np.ndarray]:
         """The pass to which step k belongs: the numbers of the rows (of choices, of the examples) of each batch."""
-        number, (drawn, found) = k // self.steps_per_epoch, self._pass
-        if number != drawn:
-            rng = np.random.Generator(np.random.Philox(key=self.seed, counter=[0, 0, 0, number]))
-            found = self._divided(rng.permutation(len(self._lengths)))
-            self._pass = number, found  # in one, because other threads read batches too
-        return found
+        return self._pass(k // self.steps_per_epoch)
+
+    def _draw_pass(self, number: int) -> list[np.ndarray]:
+        return self._divided(generator(self.seed, PASS_STREAM, number).permutation(len(self._lengths)))
 
     def in_order(self) -> Iterator[tuple[np.ndarray, TaskBatch]]:
         """Every row once, the short ones first: the numbers of a batch's rows (of choices, of its examples), and it."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from bert_core.config import FinetuningData
 from bert_core.device import Cost, using_threads
@@ -55,9 +56,7 @@ def predicting(checkpoint: Checkpoint, batches: TaskBatches) -> Iterator[tuple[l
             logits = batch.logits(model, device, checkpoint.watch)
         if batch.target is not None and len(batch.target):
             total += torch.stack(task.numbers(logits, batch.target.to(device)))
-        words = [len(row.words) for row in (batches.rows[number] for number in numbers) if row.words is not None]
-        for number, part in zip(numbers, logits.split(words) if words else logits):
-            logits_of[number] = part.cpu().numpy()
+        logits_of |= zip(numbers, _divided(logits, batches.rows_of(numbers), batches.choices))
         yield None
     parts_of: list[list[tuple[Row, np.ndarray]]] = [[] for _ in examples]
     for number, row in enumerate(batches.rows[:: batches.choices]):
@@ -106,11 +105,15 @@ def task_logits(checkpoint: Checkpoint, rows: Sequence[Row], choices: int = 1) -
     for start in range(0, len(rows), _PREDICTED_TOGETHER * choices):
         own = rows[start : start + _PREDICTED_TOGETHER * choices]
         batch = TaskBatch.of(own, checkpoint.config.pad_token_id, choices)
-        logits = batch.logits(model, checkpoint.model.device, checkpoint.watch).cpu()
-        lengths = [len(row.ids if row.positions is None else row.positions) for row in own]
-        parts = logits if batch.positions is None else logits.split(lengths)
-        found += [part[:n].numpy() if part.ndim > 1 else part.numpy() for part, n in zip(parts, lengths[::choices])]
+        found += _divided(batch.logits(model, checkpoint.model.device, checkpoint.watch), own, choices)
     return found
+
+
+def _divided(logits: Tensor, rows: Sequence[Row], choices: int) -> list[np.ndarray]:
+    """The logits of a batch for each of its rows, those of padding left out, or for each example with choices."""
+    lengths = [len(row.ids if row.positions is None else row.positions) for row in rows]
+    parts = logits.cpu() if rows[0].positions is None else logits.cpu().split(lengths)
+    return [(part[:length] if part.ndim > 1 else part).numpy() for part, length in zip(parts, lengths[::choices])]
 
 
 def layout_of(checkpoint: Checkpoint) -> Layout:

@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from bert_core.config import DataConfig
-from bert_core.data.batches import PretrainingBatches
+from bert_core.data.batches import OUTSIDE, PairSampler, PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import IGNORED, IS_NEXT, NOT_NEXT, encode_corpus
-from bert_core.data.pairs import OUTSIDE, PairSampler
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import ConfigError, CorpusError
 

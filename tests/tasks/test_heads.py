@@ -11,11 +11,10 @@ from bert_core.probes.stages import without_heads
 from bert_core.storage.checkpoint import TaskHead, load_checkpoint, save_checkpoint
 from bert_core.storage.weights import TASK_HEADS
 from bert_core.tasks.examples import TASKS
-from bert_core.tasks.multiple_choice import BertForMultipleChoice
 from bert_core.tasks.prediction import task_logits, task_rows
 from bert_core.tasks.question_answering import BertForQuestionAnswering
 from bert_core.tasks.task import TaskBatch
-from bert_core.tasks.texts import BertForSequenceClassification
+from bert_core.tasks.texts import BertForMultipleChoice, BertForSequenceClassification
 from bert_core.tasks.token_classification import BertForTokenClassification
 
 CLASSES = {
