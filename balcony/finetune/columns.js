@@ -2,7 +2,6 @@
 // says otherwise.
 
 import { keepingFocus, scrolling, select, table, toggle } from "../controls.js";
-import { KINDS } from "../parts/control.js";
 import { el, fill, own } from "../parts/elements.js";
 
 /** @typedef {{roles: string[] | null, header: boolean | null, separator: string, files: Record<string, string>}} Chosen null: as it is found */
@@ -32,34 +31,26 @@ export function view(root, { setValue, trigger }) {
     trigger("input");
   }
 
-  /** A list above a column. @param {number} column */
-  function kindOf(column) {
-    const { kinds, roles } = found,
-      changed = () => roles.map((role, k) => (k === column ? kinds[list.selectedIndex][0] : role)),
-      onchange = () => choose({ roles: changed(), header: found.header }),
-      items = kinds.map(([, title]) => el("option", title)),
-      list = el("select", { "aria-label": `Column ${column + 1}`, onchange }, items);
-    list.selectedIndex = kinds.findIndex(([role]) => role === roles[column]);
+  /** A list above a column. @param {string} role @param {number} column */
+  function kindOf(role, column) {
+    const change = (/** @type {string} */ other) =>
+        choose({ roles: found.roles.with(column, other), header: found.header }),
+      list = select(`Column ${column + 1}`, found.kinds, change);
+    list.value = role;
     return el("th", { scope: "col" }, list);
   }
 
   const cell = (/** @type {string} */ text) => el("td", el("bdi", { title: text }, text)),
-    header = toggle("The first line is a header", (header) => choose({ roles: found.roles, header }), {
-      id: "task-header",
-    }),
-    between = KINDS.text({ label: "Between columns" }, "task-between", (separator) =>
-      choose({ roles: null, header: null, separator }),
-    ),
-    box = /** @type {HTMLInputElement} */ (/** @type {HTMLElement} */ (between.parts[0]).lastElementChild),
-    info = el(
-      "p.b-empty",
-      { id: "task-between" },
-      "Empty: a tab, _!_, a comma or a semicolon, as found. Or type it; “tab” for a tab.",
-    ),
+    tick = (/** @type {boolean} */ header) => choose({ roles: found.roles, header }),
+    header = toggle("The first line is a header", tick, { id: "task-header" }),
+    onchange = () => choose({ roles: null, header: null, separator: box.value }),
+    box = el("input", { type: "text", "aria-describedby": "task-between", autocomplete: "off", onchange }),
+    info = "Empty: a tab, _!_, a comma or a semicolon, as found. Or type it; “tab” for a tab.",
     name = el("div.b-control-name", "The first rows, and what each column is"),
+    between = [el("label.b-control-name", "Between columns", box), el("p.b-empty", { id: "task-between" }, info)],
     shown = el("div"),
     files = el("div", { id: "task-parts" }),
-    columns = el("div", name, header, shown, between.parts, info);
+    columns = el("div", name, header, shown, between);
   return function draw(/** @type {Found | null} */ value) {
     root.hidden = !value;
     if (!value) return fill(root);
@@ -69,20 +60,11 @@ export function view(root, { setValue, trigger }) {
     columns.hidden = !value.rows;
     if (!value.rows) return;
     /** @type {HTMLInputElement} */ (header.firstChild).checked = value.header;
-    between.show(value.chosen?.separator ?? "", {});
+    box.value = value.chosen?.separator ?? "";
     box.placeholder = value.between; // as it was found
     const rows = value.rows.map((fields) => el("tr", fields.map(cell)));
     if (value.header) rows[0].classList.add("b-header");
     shown.hidden = header.hidden = !value.roles.length;
-    fill(
-      shown,
-      scrolling(
-        "The first rows",
-        table(
-          value.roles.map((_, column) => kindOf(column)),
-          rows,
-        ),
-      ),
-    );
+    keepingFocus(shown, () => fill(shown, scrolling("The first rows", table(value.roles.map(kindOf), rows))));
   };
 }

@@ -3,6 +3,7 @@
 // their last vectors, and what is read from them.
 
 import { el, fill } from "../parts/elements.js";
+import { scrolling } from "../controls.js";
 import { rowsOf } from "../step_by_step/map.js";
 import { sample } from "./results.js";
 
@@ -11,8 +12,8 @@ import { sample } from "./results.js";
 /** @typedef {[position: number, text: string]} Read what is read where; of choices the right one */
 /** @typedef {{task: string, layers: number, pooler: string, rows: InputRow[], of: number, contextFirst: boolean, read: Read[]}} Figure of: windows of the context, of which one is shown; see samples_value in balcony/finetune/answers.py */
 
-const TOKEN = 66, // pixels
-  MOST = 18; // tokens of a row
+const TITLE = "How an example goes in, and where its answer is read";
+const MOST = 14; // tokens of a row
 
 /** What the texts of a row are. @param {Figure} figure @param {number} row */
 function namesOf({ task, rows, contextFirst }, row) {
@@ -36,11 +37,11 @@ function line(cells, columns) {
   return made;
 }
 
-/** The tokens of a row, and below them what they are. @param {Figure} figure @param {number} number @param {number} most @param {Read[]} read */
-function inputs(figure, number, most, read) {
+/** The tokens of a row, and below them what they are. @param {Figure} figure @param {number} number */
+function inputs(figure, number) {
   const { tokens, second } = figure.rows[number],
-    needed = [0, second - 1, tokens.length - 1, ...read.map(([at]) => at), second],
-    columns = rowsOf(tokens.length, most, needed);
+    read = figure.task === "multiple-choice" ? [] : figure.read.map(([at]) => at),
+    columns = rowsOf(tokens.length, MOST, [0, second - 1, tokens.length - 1, ...read, second]);
   const pieces = columns.map(({ from, to }, k) => {
     if (to - from > 1) return cell("gap", k, `${to - from} more`);
     return cell(from < second ? "token.is-a" : "token.is-b", k, el("bdi", { title: tokens[from] }, tokens[from]));
@@ -108,19 +109,11 @@ function caption(figure) {
 /** @param {Figure} figure */
 function inputFigure(figure) {
   const said = figure.rows.map(({ tokens }) => `The model reads ${tokens.join(" ")}.`).join(" "),
-    picture = el("div", { role: "img", "aria-label": said }),
-    isChoice = figure.task === "multiple-choice";
-  let drawn = 0;
-  function draw() {
-    const most = Math.min(MOST, Math.floor(picture.clientWidth / TOKEN));
-    if (most < 1 || most === drawn) return;
-    drawn = most;
-    const rows = figure.rows.map((_, k) => inputs(figure, k, most, isChoice ? [] : figure.read)),
-      model = el("div.b-input-model", `BERT · ${figure.layers} layers`);
-    fill(picture, isChoice ? scores(figure) : outputs(figure, rows[0].columns), model, ...rows.map((row) => row.parts));
-  }
-  new ResizeObserver(draw).observe(picture);
-  return el("figure.b-input", picture, el("figcaption", caption(figure)));
+    rows = figure.rows.map((_, k) => inputs(figure, k)),
+    answers = figure.task === "multiple-choice" ? scores(figure) : outputs(figure, rows[0].columns),
+    model = el("div.b-input-model", `BERT · ${figure.layers} layers`),
+    picture = el("div", { role: "img", "aria-label": said }, answers, model, ...rows.map((row) => row.parts));
+  return el("figure.b-input", scrolling(TITLE, picture), el("figcaption", caption(figure)));
 }
 
 /** @type {View} */
@@ -130,7 +123,7 @@ export const view =
     fill(
       root,
       figure && [
-        el("h3", "How an example goes in, and where its answer is read"),
+        el("h3", TITLE),
         inputFigure(figure),
         el("h3", "Three examples of the task"),
         el(
