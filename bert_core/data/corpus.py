@@ -88,8 +88,7 @@ class Corpus:
                 raise CorpusError(
                     f"{name} has more than {limits.items:,} lines and sentence marks, the limit here. Use a part."
                 )
-            documents, labels = _divided(text, kind, name, notes)
-        return cls(documents, name, tuple(notes), labels, kind, encoding)
+            return _divided(text, kind, name, notes, encoding)
 
     @classmethod
     def from_text(cls, text: str, kind: str = "auto", name: str = "the text", limits: Limits | None = None) -> "Corpus":
@@ -168,8 +167,7 @@ def read_corpus(
             notes += [f"{path.name}: {note}" for note in said] if several else said
             if path.stat().st_size > len(data):
                 notes.append(f"Of {path.name}, the first {megabytes(len(data))} are read.")
-        documents, labels = _divided("\n\n".join(texts), kind, name, notes, most_documents)
-    return Corpus(documents, name, tuple(notes), labels, kind, encoding)
+        return _divided("\n\n".join(texts), kind, name, notes, encoding, most_documents)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -195,9 +193,9 @@ def _contents(paths: Sequence[Path], name: str, most_documents: int | None) -> I
 
 
 def _divided(
-    text: str, kind: str, name: str, notes: list[str], most_documents: int | None = None
-) -> tuple[list[list[str]], list[bool] | None]:
-    """The documents of a text and the labels of its pairs, if it has some; adds notes. Errors: see `from_bytes`."""
+    text: str, kind: str, name: str, notes: list[str], encoding: str | None, most_documents: int | None = None
+) -> Corpus:
+    """The corpus of a text, with more notes than these. Errors: see `from_bytes`."""
     if kind not in CORPUS_KINDS:
         raise ConfigError(f"The corpus kind {kind!r} is unknown; it can be one of: {', '.join(CORPUS_KINDS)}.")
     words, cut = 0, text
@@ -225,7 +223,7 @@ def _divided(
     repeated, what = len(units) - len({*units}), "Pairs" if used == "pairs" else "Sentences"
     if repeated and repeated >= _REPEATED * len(units):
         notes.append(f"{what} that stand further up already: {repeated:,} of {len(units):,}.")
-    return documents, labels
+    return Corpus(documents, name, tuple(notes), labels, kind, encoding)
 
 
 def kind_of(lines: Sequence[str]) -> str:
