@@ -93,21 +93,23 @@ class TaskData:
         return replace(self, examples=[self.examples[i] for i in chosen])
 
     def split(self, fraction: float, seed: int) -> tuple["TaskData", "TaskData"]:
-        """Two parts of the examples: without and with a seeded `fraction` of those of each label, at least one of two.
-        Questions about one context stay together. Raises CorpusError if a part would be empty."""
+        """Two parts of the examples: without and with a seeded `fraction` of them, and of each label if it has at least
+        two examples. Questions about one context stay together. Raises CorpusError if a part would be empty."""
         groups: dict[object, list[Example]] = {}
         for i, example in enumerate(self.examples):
             groups.setdefault(example.texts[1] if self.task == QuestionAnswering.name else i, []).append(example)
-        names = {key: {name for each in own for name in names_of(each.label)} or {""} for key, own in groups.items()}
-        left = Counter(itertools.chain(*names.values()))  # groups with a label that are not held out
-        wanted = Counter({name: max(1, round(fraction * count)) for name, count in left.items()})
-        keys, held_out = list(groups), set[object]()
+        names = {key: {name for each in own for name in names_of(each.label)} for key, own in groups.items()}
+        every = Counter(name for found in names.values() for name in found)  # groups that have a label
+        keys, most = list(groups), min(len(groups) - 1, max(1, round(fraction * len(groups))))
         random.Random(seed).shuffle(keys)
-        for key in keys:
-            if any(wanted[name] > 0 for name in names[key]) and all(left[name] > 1 for name in names[key]):
+        held, held_out = Counter[str](), set[object]()
+        # First one group of each label, then the share of each, then any.
+        for share, key in itertools.product((0, fraction, 1), keys):
+            is_wanted = not names[key] or any(held[name] < max(1, share * every[name]) for name in names[key])
+            is_spare = key not in held_out and all(every[name] - held[name] > 1 for name in names[key])
+            if len(held_out) < most and is_wanted and is_spare:
+                held.update(names[key])
                 held_out.add(key)
-                left.subtract(names[key])
-                wanted.subtract(names[key])
         if not held_out:
             if self.task == QuestionAnswering.name:  # its groups are contexts, each with all of its questions
                 raise CorpusError(
