@@ -135,7 +135,7 @@ def tried_value(asked: PageRequest) -> dict[str, Any]:
     assert checkpoint.head is not None
     value = prediction_value(example, found, checkpoint.head.labels)
     notes = [*unknown_note(checkpoint, question.text), *not_used(checkpoint, question), *cut_notes]
-    return value | {"name": caption(shown.model), "notes": notes, "windows": windows(asked, MOST_CANDIDATES)}
+    return value | {"name": caption(shown.model), "notes": notes}
 
 
 def prediction_value(example: Example, found: Prediction, labels: Sequence[str]) -> dict[str, Any]:
@@ -199,12 +199,12 @@ def read_at(example: Example, row: Row) -> list[tuple[int, str]]:
     return [(example.label if isinstance(example.label, int) else 0, label_in_words(example, example.label))]
 
 
-def windows(asked: PageRequest, most: int | None = None) -> list[FileRow]:
-    """The windows of the asked question, none where the model answers no question: a row for each candidate, `most` of
-    a window, or for a window that has none. start, end: the window's tokens of the context, the last one excluded, of
-    which the window before has `overlap` too."""
+def windows_value(asked: PageRequest, most: int | None = MOST_CANDIDATES) -> dict[str, Any]:
+    """The windows of the asked question, {} where the model answers none: a row for each candidate, `most` of a window,
+    or for a window that has none. start, end: the window's tokens of the context, the last one excluded, of which the
+    window before has `overlap` too."""
     if (shown := _asked_question(asked)) is None:
-        return []
+        return {}
     checkpoint, example, name = shown
     config, (_, context) = layout_of(checkpoint).config, example.texts
     with probe_lock:
@@ -217,7 +217,7 @@ def windows(asked: PageRequest, most: int | None = None) -> list[FileRow]:
         place["overlap"], before = before - window.start, window.stop
         found = candidates(context, row, scores, config.best_answers, config.longest_answer)[:most]
         listed += [{**place, **_candidate_value(context, scores, each)} for each in found] or [{**place, **empty}]
-    return listed
+    return {"rows": listed}
 
 
 def _candidate_value(context: str, scores: np.ndarray, found: Candidate) -> FileRow:

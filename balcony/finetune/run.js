@@ -108,8 +108,8 @@ class FineTune extends LiveRun {
 
   async showAnswer() {
     if (question.tab !== "fine-tune" || this.trial.hidden) return;
-    const found = await answer("tried_value");
-    this.windows.show(found.windows);
+    const [found, windows] = await Promise.all([answer("tried_value"), answer("windows_value")]);
+    this.windows.show(windows.rows);
     this.choices.show(question.choices ?? [], {});
     if (found.error) fill(this.answer, note(found.error, true));
     else if (found.hint) fill(this.answer, el("p.b-empty", found.hint));

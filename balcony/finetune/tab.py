@@ -1,5 +1,6 @@
 """The Fine-tune tab: choose a task and initial weights, train, try the model, see its mistakes."""
 
+import contextlib
 import functools
 import tempfile
 from collections.abc import Callable
@@ -13,8 +14,8 @@ from balcony.finetune.answers import (
     results_value,
     samples_value,
     tried_value,
-    windows,
     windows_code,
+    windows_value,
 )
 from balcony.finetune.columns import chosen, columns_value, path_of_parts
 from balcony.frame.page import Page
@@ -29,10 +30,11 @@ from balcony.server.workspaces import Workspaces
 from balcony.train.form import SHOWN_MODEL, begun, encoding_control, encoding_of, known, select
 from balcony.train.settings import overrides, settings_value, settings_view, with_labels, without_options
 from balcony.views import view
+from bert_core.config import FinetuningData
 from bert_core.data.decoding import likely_encoding
 from bert_core.data.encoding import MANY_UNKNOWN
 from bert_core.data.tokenizer import UNK
-from bert_core.errors import CorpusError, first_three, percent
+from bert_core.errors import BertCoreError, CorpusError, first_three, percent
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task, read_parts
@@ -127,20 +129,20 @@ class FinetuneTab:
             with gr.Column(scale=4, min_width=320):
                 self.form = TaskForm()
             with gr.Column(scale=8, min_width=340):
-                for function in (results_value, tried_value, stop, remove):
+                for function in (results_value, tried_value, windows_value, stop, remove):
                     page.answers.add(function.__name__, function)
-                save_windows = exporter(
+                windows = exporter(
                     *(page, "windows and candidates"),
                     of="task-windows",
                     elem_id="task-windows-download",
                     name="candidates",
-                    answer=lambda asked: {"windows": {"rows": windows(asked)}},
+                    answer=lambda asked: {"windows": windows_value(asked, None)},
                     views=("windows",),
                     rows=lambda value: value["rows"],
                     code=windows_code,
                     is_inside=True,
                 )
-                options = {"series": ["loss", "measure"], "id": "task-curves", "windows": save_windows}
+                options = {"series": ["loss", "measure"], "id": "task-curves", "windows": windows}
                 self.monitor = view("finetune/run", options=options, elem_id="fine-tune")
                 self.form.columns.render()
                 self.samples = view("finetune/samples", elem_id="task-samples")
@@ -170,7 +172,7 @@ class FinetuneTab:
         @on_error(lambda sentence: {form.facts: no_facts(with_labels(sentence), about), self.samples: {"examples": []}})
         def described() -> dict[Any, Any]:
             nonlocal columns
-            recipe = form.recipe(values)
+            recipe = recipe_of(values[form.task])
             try:
                 parts = form.parts(values, self.workspaces)
                 columns = parts.train.columns
@@ -182,11 +184,17 @@ class FinetuneTab:
             if not about:  # nobody has to know the columns of these files
                 facts["notes"] = [note for note in facts["notes"] if note not in parts.train.notes]
             facts["notes"][:0] = about or [recipe.description]
-            return {form.facts: facts, self.samples: samples_value(parts.train, checkpoint, recipe.data)}
+            return {form.facts: facts, self.samples: samples_value(parts.train, checkpoint, self.data(recipe, values))}
 
         shown, task, said = described(), recipe_of(values[form.task]).task, chosen(values[form.columns])
         value = columns_value(task, values[form.files] or (), columns, said) if about else None
         return shown | {form.columns: value}
+
+    def data(self, recipe: FinetuningRecipe, values: Values) -> FinetuningData:
+        """How examples are read, as a person has set it; as the recipe says while a setting is not typed to its end."""
+        with contextlib.suppress(BertCoreError):
+            return recipe.override(overrides(recipe, values[self.form.settings])).data
+        return recipe.data
 
     def start(self, values: Values) -> dict[Any, Any]:
         """Fine-tune with the recipe, model and examples of the form; the page says why that fails."""

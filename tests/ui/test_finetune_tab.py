@@ -17,8 +17,8 @@ from balcony.finetune.answers import (
     samples_value,
     task_model,
     tried_value,
-    windows,
     windows_code,
+    windows_value,
 )
 from balcony.finetune.columns import parts_of, path_of_parts
 from balcony.finetune.tab import UNKNOWN, TaskForm, task_facts
@@ -319,7 +319,7 @@ def test_the_windows_of_a_question_and_their_candidates_are_those_of_transformer
     )
     finished(workspaces.finetune(space, recipe, tiny_checkpoint, TaskParts(data, labelled("question-answering"))))
     asked = PageRequest(workspaces, space, Question(text=example.texts[0], pair=example.texts[1]))
-    rows = windows(asked)
+    rows = windows_value(asked, None)["rows"]
     place = [(each["id"], each["window"], each["start"], each["end"], each["overlap"]) for each in rows]
     assert [*dict.fromkeys(place)] == [("q7", 1, 0, 10, 0), ("q7", 2, 6, 16, 4), ("q7", 3, 12, 22, 4)]
     assert max(map(place.count, place)) <= 9  # 15 - 3 - 2 tokens of 22, and 3 starts with 3 ends
@@ -353,7 +353,7 @@ def test_the_windows_of_a_question_and_their_candidates_are_those_of_transformer
     best = max(each["score"] for each in candidates)
     assert tried_value(asked)["guess"] in {each["answer"] for each in candidates if each["score"] == best}
     first = {each["window"]: each for each in reversed(rows)}
-    assert windows(asked, 1) == [first[number] for number in (1, 2, 3)]
+    assert windows_value(asked, 1)["rows"] == [first[number] for number in (1, 2, 3)]
     exec(re.sub(r"load_checkpoint\(.*\)", f"load_checkpoint({str(tmp_path)!r})", windows_code(asked)), {})
     printed = capsys.readouterr().out
     ends = [(int(start), int(end)) for start, end in re.findall(r"Candidate\(start=(\d+), end=(\d+)", printed)]
@@ -362,10 +362,10 @@ def test_the_windows_of_a_question_and_their_candidates_are_those_of_transformer
 
 def test_a_typed_question_has_no_id_and_other_tasks_have_no_windows(workspaces, space, tiny_checkpoint) -> None:
     asked = PageRequest(workspaces, space, Question(text="hello", pair="my name is juliet"))
-    assert windows(asked) == []
+    assert windows_value(asked) == {}
     with pytest.raises(InputError, match="Fine-tune a model on questions first"):
         windows_code(asked)
     tuned(workspaces, space, tiny_checkpoint)
-    assert windows(asked) == []
+    assert windows_value(asked) == {}
     tuned(workspaces, space, tiny_checkpoint, "question-answering")
-    assert {(each["id"], each["end"]) for each in windows(asked)} == {("", 4)}
+    assert {(each["id"], each["end"]) for each in windows_value(asked)["rows"]} == {("", 4)}
