@@ -1,9 +1,9 @@
 // A run that trains, live, in Train and in Fine-tune. The page polls with its cursors and gets what is new: a few numbers and
-// never the whole curve, so that many pages cost the server little, and zoom and hover survive.
+// never the whole curve, so that many pages cost the server little.
 
 import { progress } from "../controls.js";
 import { el, fill, withTerms } from "../parts/elements.js";
-import { announce, polling } from "../frame/page.js";
+import { announce, polling, RETRY_MS } from "../frame/page.js";
 import { question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 
@@ -13,7 +13,6 @@ const BLOCKED =
 const ALONE =
   "If the server is still there, the run continues without this page; on a server for many, it pauses after 10 minutes.";
 const HIDDEN_MS = 60000; // a hidden page only renews the lease
-const RETRY_MS = 2000;
 const EAGER_MS = 120;
 const EAGER_POLLS = 5; // after a press: its effect takes a little time
 const MOST_POINTS = 3000; // with more, the page fetches the curve again, thinned
@@ -43,91 +42,83 @@ export function statusLine(name, id) {
   };
 }
 
-export class LiveRun {
-  /** The run as the server describes it: its visitor, its id, and what else the view needs. @type {any} */
-  run = null;
-  /** @type {import("../train/curves.js").Curves | null} */
-  chart = null;
-  cursors = FIRST;
-  status = "";
-  isLost = false;
-  eager = 0; // polls to send quickly
-  poll = polling(() => this.ask(), HIDDEN_MS);
+/** No news come. @param {{say: (words: string, text: string) => void}} board */
+async function sayWhy(board) {
+  const health = await fetch("health", { cache: "no-store" })
+    .then((answer) => answer.json())
+    .catch(() => null);
+  if (!health) board.say("Connection lost", `Trying again. ${ALONE}`);
+  else board.say("No news of the run", health.error ?? BLOCKED);
+}
 
-  /** @param {ViewContext} context @param {any} board a status line, with more of the view */
-  constructor({ trigger, options }, board) {
-    this.trigger = trigger;
-    this.options = options;
-    this.board = board;
+/** Keep what is new in a run. Returns whether its status is another one. @param {any} live @param {import("../train/curves.js").Curves} chart @param {any} news */
+function received(live, chart, { cursors, points, held = [], snapshots, steps, status }) {
+  const { run } = live,
+    isWhole = live.cursors === FIRST,
+    isOther = status !== live.status;
+  if (isWhole || points.length || held.length || steps !== run.steps) {
+    run.steps = steps;
+    const before = isWhole ? { points: [], held: [] } : chart;
+    chart.change({ run, points: [...before.points, ...points], held: [...before.held, ...held] });
   }
+  Object.assign(live, { cursors, status });
+  if (points.length || snapshots.length) announce("snapshots", { run: run.run, steps: snapshots, points });
+  if (isOther) announce("status", null);
+  return isOther;
+}
 
-  /** Show another run from its first step. @param {any} run @param {object} [more] of the view */
-  follow(run, more) {
-    Object.assign(this, { run, cursors: FIRST, status: "", ...more });
-  }
-
-  /** All points come again. */
-  restart() {
-    this.cursors = [0, ...this.cursors.slice(1)];
-  }
-
-  /** Ask at once, since a press has changed something. */
-  hurry() {
-    this.eager = EAGER_POLLS;
-    this.poll();
-  }
+/**
+ * Follow a run, whose points go into a chart.
+ * @param {Pick<ReturnType<typeof statusLine>, "say">} board @param {import("../train/curves.js").Curves} chart
+ * @param {{take: (news: any, isOther: boolean) => void, lose: (run: string, why: string) => void}} of what to do with news, which tell of
+ * another status or not, and for a run that the server does not have
+ */
+export function follow(board, chart, { take, lose }) {
+  let eager = 0, // polls to send quickly
+    isLost = false;
+  const live = {
+    run: /** @type {any} */ (null),
+    status: "",
+    cursors: FIRST,
+    /** Show another run from its first step, or none. @param {any} run */
+    show(run) {
+      Object.assign(live, { run, status: "", cursors: FIRST });
+      chart.begin(run);
+    },
+    poll: polling(ask, HIDDEN_MS),
+    /** Ask at once, since a press has changed something. */
+    hurry() {
+      eager = EAGER_POLLS;
+      live.poll();
+    },
+  };
 
   /** Get what is new; the answer is when to ask again. @returns {Promise<number | void>} */
-  async ask() {
-    const { run, chart } = this;
+  async function ask() {
+    const { run } = live;
     if (!run) return;
-    if (chart && !chart.zoom && chart.points.length > MOST_POINTS) {
-      this.restart();
-      chart.restart();
-    }
-    try {
-      const fresh = await answer("news", run.run, this.cursors);
-      if (this.isLost) announce("again", null);
-      this.isLost = false;
-      if (run !== this.run) return 0;
-      if (fresh.step < this.cursors[0]) {
-        this.cursors = FIRST; // the server has restarted, and the run is at an earlier step
-        this.chart?.restart();
-        return 0;
-      }
-      if (fresh.error) this.lose(fresh.error);
-      else this.take(fresh);
-      this.eager = Math.max(0, this.eager - 1);
-      return this.eager ? Math.min(EAGER_MS, fresh.poll_ms) : fresh.poll_ms;
-    } catch (error) {
-      await this.wait();
+    if (!chart.zoom && chart.points.length > MOST_POINTS) live.cursors = FIRST;
+    const news = await answer("news", run.run, live.cursors).catch(() => null);
+    if (!news) {
+      isLost = true;
+      await sayWhy(board);
       return RETRY_MS;
     }
+    if (isLost) announce("again", null);
+    isLost = false;
+    if (run !== live.run) return 0;
+    if (news.error) {
+      live.run = null;
+      return lose(run.run, news.error);
+    }
+    if (news.step < live.cursors[0]) {
+      live.cursors = FIRST; // the server has restarted, and the run is at an earlier step
+      return 0;
+    }
+    take(news, received(live, chart, news));
+    eager = Math.max(0, eager - 1);
+    return eager ? Math.min(EAGER_MS, news.poll_ms) : news.poll_ms;
   }
 
-  /** No news come. */
-  async wait() {
-    this.isLost = true;
-    const health = await fetch("health", { cache: "no-store" })
-      .then((answer) => answer.json())
-      .catch(() => null);
-    if (!health) this.board.say("Connection lost", `Trying again. ${ALONE}`);
-    else this.board.say("No news of the run", health.error ?? BLOCKED);
-  }
-
-  /** The server has no such run. @param {string} why */
-  lose(why) {
-    this.board.say("Run not found", why);
-    this.run = null;
-  }
-
-  take({ cursors, points, held, snapshots, status }) {
-    this.cursors = cursors;
-    this.chart?.add(points);
-    if (held) this.chart?.hold(held);
-    if (points.length || snapshots.length) announce("snapshots", { run: this.run.run, steps: snapshots, points });
-    if (status === this.status) return;
-    this.status = status;
-    announce("status", null);
-  }
+  return live;
 }

@@ -7,7 +7,7 @@ import { announce, on, orError, say } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 import { Curves } from "../train/curves.js";
-import { LiveRun, statusLine } from "../compare/live_run.js";
+import { follow, statusLine } from "../compare/live_run.js";
 import { hasEnded, runs, STATUS_NAMES } from "../compare/runs.js";
 import { asking } from "../views.js";
 import { answered, showResults, windowsPanel } from "./results.js";
@@ -15,9 +15,10 @@ import { answered, showResults, windowsPanel } from "./results.js";
 const CHOOSE = "Choose a task and press Fine-tune.";
 const JUDGING = "The model answers the examples that it has not learned from …";
 
-class FineTune extends LiveRun {
+class FineTune {
   wasPressed = presses("#task-start"); // Fine-tune, and the new run has not been seen yet
   stop = button("Stop", () => this.end(), { id: "task-stop" });
+  board = statusLine("Fine-tuning progress", "task");
   drawing = el("div");
   judged = el("div", { id: "task-results" });
   answer = el("div", { id: "task-answer", "aria-live": "polite" });
@@ -26,12 +27,18 @@ class FineTune extends LiveRun {
   trial = el("section.b-card", el("h3", "Try it: the sentences above"), this.lines, this.answer);
 
   /** @param {HTMLElement} root @param {ViewContext} context */
-  constructor(root, context) {
-    super(context, statusLine("Fine-tuning progress", "task"));
-    this.board.say("", CHOOSE);
-    this.windows = windowsPanel(context.options.windows);
+  constructor(root, { options }) {
+    this.windows = windowsPanel(options.windows);
     this.trial.append(this.windows.element);
     const { board, stop, drawing, trial, judged, lines } = this;
+    this.live = follow(board, new Curves(drawing, options), {
+      take: (news, isOther) => this.take(news, isOther),
+      lose: (_, why) => {
+        board.say("Run not found", why);
+        announce("failed", null);
+      },
+    });
+    board.say("", CHOOSE);
     board.line.append(stop);
     for (const part of [board.bar, drawing, trial, stop, lines]) part.hidden = true;
     root.append(board.line, board.bar, trial, drawing, judged);
@@ -45,26 +52,27 @@ class FineTune extends LiveRun {
 
   /** @param {{visitor: string, run: string | null} | null} shown */
   draw(shown) {
-    if (shown?.run && shown.run !== this.run?.run) {
-      this.follow(shown);
+    if (shown?.run && shown.run !== this.live.run?.run) {
+      this.live.show(shown);
       this.board.bar.hidden = this.drawing.hidden = false;
     }
     this.judge();
-    this.poll();
+    this.live.poll();
   }
 
   async end() {
-    const { error } = await orError(answer("stop", this.run?.run));
-    if (error) this.board.say(STATUS_NAMES[this.status], error, this.status);
-    await this.poll();
+    const { run, status, poll } = this.live,
+      { error } = await orError(answer("stop", run?.run));
+    if (error) this.board.say(STATUS_NAMES[status], error, status);
+    await poll();
   }
 
   /** @param {string} run */
   async remove(run) {
     const { error } = await orError(answer("remove", run));
     if (error) return say(error);
-    if (run === this.run?.run) {
-      this.run = null;
+    if (run === this.live.run?.run) {
+      this.live.show(null);
       this.board.say("Removed", CHOOSE);
       this.board.bar.hidden = this.drawing.hidden = true;
     }
@@ -73,24 +81,14 @@ class FineTune extends LiveRun {
     await this.judge();
   }
 
-  /** @param {string} why */
-  lose(why) {
-    super.lose(why);
-    announce("failed", null);
-  }
-
-  take(news) {
-    const { status, reason, step, steps, left } = news,
-      { board, stop, run, status: before } = this;
+  take({ status, reason, step, steps, left }, isOther) {
+    const { board, stop } = this;
     const far = `Training step ${count(step)} of ${count(steps)}${left ? `, about ${duration(left)} left` : ""}`;
     board.say(STATUS_NAMES[status], reason || far, status);
     board.bar.value = steps ? step / steps : 0;
     stop.hidden = hasEnded(status);
-    this.chart ??= new Curves(this.drawing, this.options); // now it is visible
-    if (status !== "queued" && ["", "queued"].includes(before)) this.chart.begin({ run: run.run, steps });
-    super.take(news);
-    if (status === before) return;
-    if (!before && this.wasPressed()) board.line.scrollIntoView({ block: "nearest" });
+    if (!isOther) return;
+    if (this.wasPressed()) board.line.scrollIntoView({ block: "nearest" });
     if (!hasEnded(status)) return;
     fill(this.judged, el("p.b-empty", { role: "status" }, JUDGING));
     this.judge();

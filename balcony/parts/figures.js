@@ -60,8 +60,8 @@ export function axisOf(parts) {
 }
 
 /**
- * A chart in `box`: `show` draws its figure anew, `extend` adds points and keeps zoom and hover, `relayout` changes the
- * layout alone. A closed tab, in which the box has no width, draws what has changed when it opens.
+ * A chart in `box`: `show` draws its figure anew. A closed tab, in which the box has no width, draws what has changed when
+ * it opens.
  * @param {HTMLElement} box @param {() => Figure} figure a new one each time, since Plotly writes into what it is given
  * @param {() => void} [zoomed] after a person has zoomed
  * @param {(point: any) => void} [press] of a point
@@ -88,21 +88,10 @@ export function newChart(box, figure, zoomed, press) {
     await done;
   }
 
-  /** @param {() => any} work */
-  async function change(work) {
-    isStale ||= !box.offsetWidth;
-    if (isDrawn && !isStale) await work();
-  }
-
   new ResizeObserver(() => {
     if (!box.offsetWidth) return;
     if (isStale) show().catch(console.error);
     else if (isDrawn) window.Plotly.Plots.resize(box);
   }).observe(box);
-  return {
-    show,
-    relayout: (/** @type {object} */ update) => change(() => window.Plotly.relayout(box, update)),
-    extend: (/** @type {object} */ update, /** @type {number[]} */ traces) =>
-      change(() => window.Plotly.extendTraces(box, update, traces)),
-  };
+  return { show };
 }

@@ -1,5 +1,4 @@
-// The curves of a run. This module keeps every point, so that a chart that loads late or changes its scale shows
-// the earlier ones too. Live points extend the chart, so that zoom and hover survive.
+// The curves of a run, or of several beside each other. A change draws all of it anew; zoom survives that.
 
 import { toggle } from "../controls.js";
 import { el, fill, sized } from "../parts/elements.js";
@@ -18,31 +17,33 @@ const NOTES = /** @type {[text: string, at: number, right: number, down: number]
 const DOTTED = { solid: "dot", dash: "dashdot" };
 const SMOOTHING = 0.02; // time constant of the smoothing, as a fraction of the run's steps
 const NARROW = 450; // some notes would stand on each other, or on the curve
-const FEW = 200; // points in a zoomed part, of which the page asks for more
 const UNIFIED = 8; // runs whose numbers at a step fit into one box
-/** Kinds of files that are of the whole run. @type {Record<string, [name: string, hint: string]>} */
-const WHOLE = {
-  html: ["Report", "a page to read, about the whole run"],
-  zip: ["The run", "to continue it later; your own text is not in it"],
-};
+/** The kind of file that is of the whole run. @type {Record<string, [name: string, hint: string]>} */
+const WHOLE = { html: ["Report", "a page to read, about the whole run"] };
 const [LINE, NAMED] = [22, 230]; // pixels: the height of a line of the legend, about the width of a run's name
 
 /** @typedef {[step: number, ...values: (number | null)[]]} Point step, then the values of `options.series` */
 /** @typedef {{name: string, colour: string, isDotted: boolean, steps: number, points: Point[]}} OtherRun */
 /** @typedef {{between: (first: number, last: number) => Promise<Point[]>, file: (kind: string) => any}} Actions the points between two steps; to save the numbers or the picture as a file */
 
-/** An exponential mean over steps; it does not depend on how many steps a point stands for. @param {number} steps */
-function smoother(steps) {
+/**
+ * The values of a column, or their exponential mean over steps, which does not depend on how many steps a point stands for.
+ * @param {Point[]} points @param {number} column @param {number} [steps] of the run, for the mean
+ */
+function values(points, column, steps) {
+  if (!steps) return points.map((point) => point[column] ?? null);
   const memory = Math.max(2, SMOOTHING * steps);
   let [sum, weight, last] = [0, 0, 0];
-  return (/** @type {number | null} */ step, /** @type {number | null} */ value) => {
-    if (value === null || step === null) return null;
+  return points.map((point) => {
+    const [step] = point,
+      value = point[column] ?? null;
+    if (value === null) return null;
     const rate = 1 - Math.exp((last - step) / memory);
     last = step;
     sum += rate * (value - sum);
     weight += rate * (1 - weight);
     return sum / weight;
-  };
+  });
 }
 
 export class Curves {
@@ -52,18 +53,14 @@ export class Curves {
   run = null;
   /** @type {Point[]} */
   points = [];
-  /** @type {Point[]} */
+  /** On held-out text. @type {Point[]} */
   held = [];
   /** Losses to compare with. @type {Record<string, {loss: number, label: string}>} */
   baselines = {};
   /** @type {OtherRun[]} */
   others = [];
-  /** @type {number | null} */
+  /** The step of the vertical line. @type {number | null} */
   marked = null;
-  wasNarrow = false;
-  /** @type {Record<string, ReturnType<typeof smoother>>} */
-  smoothers = {};
-  queue = Promise.resolve();
   flat = el("p.b-empty"); // what the baselines are
   /**
    * `options`: the names of a point's numbers, the points of an example, which is shown before the first run, and the id of
@@ -84,9 +81,6 @@ export class Curves {
       () => this.refine().catch(console.warn),
     );
     this.change({});
-    new ResizeObserver(() => {
-      if (this.box.clientWidth && this.wasNarrow !== this.isNarrow) this.change({});
-    }).observe(this.box);
   }
 
   /** @param {Actions} actions */
@@ -99,85 +93,31 @@ export class Curves {
       "div.b-toolbar",
       toggle("Logarithmic loss", (isLogarithmic) => this.change({ isLogarithmic }), { id: "curves-log" }),
       toggle("More curves", all, { id: "curves-more" }),
-      saveMenu({ id: "curves", what: "the run", kinds: ["png", "csv", "json", "html", "zip"], named: WHOLE }, file),
+      saveMenu({ id: "curves", what: "the run", kinds: ["png", "csv", "json", "html"], named: WHOLE }, file),
     );
   }
 
-  // Changes of the points are queued too: a chart that is drawn late must not get a point twice.
-  /** @param {() => any} work */
-  inOrder(work) {
-    const done = this.queue.then(work);
-    this.queue = done.catch(console.error);
-    return done;
-  }
-
-  /** Change what is shown, and draw all of it. @param {object} update */
+  /** Change what is shown, and draw it. @param {object} update */
   change(update) {
-    this.inOrder(() => {
-      Object.assign(this, update);
-      // A run is drawn with its first points: to draw an empty chart takes longer than they take to come.
-      return this.run && this.points.length === 0 ? null : this.show();
-    });
+    Object.assign(this, update);
+    const { box, run, points, baselineNames } = this,
+      // To draw an empty chart takes longer than the first points of a run take to come.
+      isEmpty = run !== null && points.length === 0;
+    box.dataset.points = `${points.length}`;
+    box.classList.toggle("is-empty", isEmpty);
+    const names = baselineNames.map((name, k) => [k > 0 && " · ", el("span", name)]);
+    fill(this.flat, names.length > 0 && ["Flat lines: ", names]);
+    if (!isEmpty) this.chart.show().catch(console.error);
   }
 
-  show() {
-    const names = this.baselineNames.map((name, k) => [k > 0 && " · ", el("span", name)]);
-    this.box.classList.remove("is-empty");
-    fill(this.flat, names.length > 0 && ["Flat lines: ", names]);
-    return this.chart.show();
+  /** Show a run without points. @param {{run: string, steps: number} | null} run null for none */
+  begin(run) {
+    this.change({ run, points: [], held: [], baselines: {}, marked: null });
   }
 
   /** What the losses are to compare with. */
   get baselineNames() {
     return Object.values(this.baselines).map(({ label }) => label);
-  }
-
-  /** @param {{run: string, steps: number} | null} run null for none */
-  begin(run) {
-    this.inOrder(() => {
-      delete this.box.dataset.points;
-      this.box.classList.add("is-empty");
-    });
-    this.change({ run, points: [], held: [], baselines: {}, marked: null });
-  }
-
-  /** Drop the points; all of them come again. */
-  restart() {
-    this.change({ points: [] });
-  }
-
-  /** @param {Point[]} fresh */
-  add(fresh) {
-    if (!fresh.length) return;
-    this.inOrder(() => {
-      const wasDot = this.points.length < 2;
-      this.points.push(...fresh);
-      this.box.dataset.points = `${this.points.length}`;
-      if (wasDot) return this.show();
-      const { data } = this.figure,
-        isGrowing = ({ kind }) => kind === "line" || kind === "raw",
-        growing = [...data.keys()].filter((index) => isGrowing(data[index].meta)),
-        parts = growing.map((index) => this.part(data[index].meta, fresh));
-      return this.chart.extend({ x: parts.map(([x]) => x), y: parts.map(([, y]) => y) }, growing);
-    });
-  }
-
-  /** Points on held-out text. @param {Point[]} fresh */
-  hold(fresh) {
-    this.inOrder(() => this.held.push(...fresh));
-    this.change({});
-  }
-
-  /** A vertical line at a step; none for null. @param {number | null} step */
-  mark(step) {
-    this.inOrder(() => {
-      this.marked = step;
-      return this.chart.relayout({ shapes: this.shapes() });
-    });
-  }
-
-  get figure() {
-    return skeleton(this.options.series, this.more);
   }
 
   /** The steps that a person has zoomed to, null for all. */
@@ -197,18 +137,11 @@ export class Curves {
     const { run, zoom, actions } = this;
     if (!run || !zoom || !actions) return;
     const [first, last] = zoom,
-      isInside = (/** @type {Point} */ [step]) => step >= first && step <= last,
-      known = this.points.filter(isInside).length;
-    if (known >= Math.min(FEW, last - first, (this.points.at(-1)?.[0] ?? 0) - first)) return;
-    const fresh = await actions.between(first, last);
-    if (run !== this.run || fresh.length <= known) return;
-    this.inOrder(() => {
-      this.points = [...this.points.filter((point) => !isInside(point)), ...fresh].sort(
-        ([one], [other]) => one - other,
-      );
-      this.box.dataset.points = `${this.points.length}`;
-      return this.show();
-    });
+      isOutside = (/** @type {Point} */ [step]) => step < first || step > last,
+      fresh = await actions.between(first, last),
+      others = this.points.filter(isOutside);
+    if (run !== this.run || others.length + fresh.length <= this.points.length) return;
+    this.change({ points: [...others, ...fresh].sort(([one], [other]) => one - other) });
   }
 
   /** Before the first run the chart shows an example. */
@@ -225,18 +158,18 @@ export class Curves {
     return this.options.series.indexOf(series) + 1;
   }
 
-  /** What a trace shows of some points: [x, y]. @param {any} meta @param {Point[]} fresh */
-  part({ series, kind, smoothed }, fresh) {
-    const { run, held, baselines } = this;
-    if (this.isExample) fresh = this.options.example;
+  /** What a trace of the shown run or of the example shows. @param {any} meta @returns {{x: number[], y: (number | null)[]}} */
+  part({ series, kind, smoothed }) {
+    const { run, held, baselines, points, options } = this;
     if (kind === "baseline") {
-      return run && baselines[series] ? [[0, run.steps], Array(2).fill(baselines[series].loss)] : [[], []];
+      const flat = run && baselines[series];
+      return flat ? { x: [0, run.steps], y: [flat.loss, flat.loss] } : { x: [], y: [] };
     }
-    const column = this.column(series),
-      source = kind === "held" ? held : fresh;
-    if (smoothed) this.smoothers[series] ||= smoother(run?.steps ?? 100);
-    const smooth = smoothed ? this.smoothers[series] : (_, value) => value;
-    return [source.map(([step]) => step), source.map((point) => smooth(point[0], point[column] ?? null))];
+    const source = kind === "held" ? held : this.isExample ? options.example : points,
+      x = source.map((/** @type {Point} */ [step]) => step),
+      y = values(source, this.column(series), smoothed && (run?.steps ?? 100));
+    // An empty curve is missing in the legend, which would grow with the first point and push the chart down.
+    return kind === "line" ? { x: [0, ...x], y: [null, ...y] } : { x, y };
   }
 
   /** The curves of other runs, each run in one colour. @param {any[]} data the traces of the shown one */
@@ -246,13 +179,11 @@ export class Curves {
     return this.others.flatMap(({ name, colour, isDotted, points }) =>
       own.map((trace) => {
         const { series } = trace.meta,
-          column = this.column(series),
-          smooth = smoother(steps),
           dash = isDotted ? DOTTED[trace.line.dash] : trace.line.dash;
         return {
           ...trace,
           x: points.map(([step]) => step),
-          y: points.map((point) => smooth(point[0], point[column])),
+          y: values(points, this.column(series), steps),
           name: literal(name),
           meta: { series, kind: "other" },
           line: { ...trace.line, color: colour, width: 1.5, dash },
@@ -262,12 +193,6 @@ export class Curves {
         };
       }),
     );
-  }
-
-  shapes() {
-    const { marked } = this,
-      line = { color: colour("curve-other"), width: 1 };
-    return marked === null ? [] : [{ type: "line", yref: "paper", x0: marked, x1: marked, y0: 0, y1: 1, line }];
   }
 
   /** What the example's MLM loss means: at its start, in its middle, at its end. */
@@ -282,19 +207,17 @@ export class Curves {
   }
 
   drawn() {
-    const { run, held, others, isExample, isNarrow, isLogarithmic } = this,
-      { data, layout } = this.figure;
-    this.smoothers = {};
+    const { run, held, others, marked, isExample, isNarrow, isLogarithmic } = this,
+      { data, layout } = skeleton(this.options.series, this.more);
     for (const trace of data) {
-      const { kind } = trace.meta,
-        [x, y] = this.part(trace.meta, this.points);
-      // An empty curve is missing in the legend, which would grow with the first point and push the chart down.
-      Object.assign(trace, kind === "line" ? { x: [0, ...x], y: [null, ...y] } : { x, y });
+      const { kind, smoothed } = trace.meta;
+      Object.assign(trace, this.part(trace.meta));
       if (isExample) trace.opacity = kind === "raw" ? 0 : document.body.matches(".dark") ? 0.9 : 0.45;
       if (kind === "held") trace.visible = held.length > 0;
-      if (trace.meta.smoothed) trace.hovertemplate = trace.hovertemplate.replace("<extra>", ", smoothed<extra>");
+      if (smoothed) trace.hovertemplate = trace.hovertemplate.replace("<extra>", ", smoothed<extra>");
       // Of other runs alone, the colour tells the run, and the legend names what a dashed line is.
       if (others.length && !run) trace.line = { ...trace.line, color: colour("curve-other") };
+      if (isNarrow) trace.name = /\((\w+)\)/.exec(trace.name)?.[1] ?? trace.name; // a legend of one line
     }
     data.push(...this.overlaid(data));
     // A line needs two points.
@@ -314,12 +237,9 @@ export class Curves {
       layout[axis].uirevision = `${layout.uirevision} ${isLogarithmic}`;
       if (isLogarithmic) Object.assign(layout[axis], { type: "log", rangemode: "normal", nticks: 4 });
     }
-    Object.assign(layout, { shapes: this.shapes(), annotations: isExample ? this.notes() : [] });
-    this.wasNarrow = isNarrow;
-    if (isNarrow) {
-      for (const trace of data.filter(({ meta }) => meta.kind !== "other"))
-        trace.name = /\((\w+)\)/.exec(trace.name)?.[1] ?? trace.name; // a legend of one line
-    }
+    const line = { color: colour("curve-other"), width: 1 };
+    if (marked !== null) layout.shapes = [{ type: "line", yref: "paper", x0: marked, x1: marked, y0: 0, y1: 1, line }];
+    if (isExample) layout.annotations = this.notes();
     return { data, layout };
   }
 
@@ -331,17 +251,15 @@ export class Curves {
   }
 
   /** @param {string} text @param {string} filename without its ending */
-  picture(text, filename) {
+  async picture(text, filename) {
     const size = { width: 1000, height: this.more ? 900 : 560, scale: 2 };
     const below = this.baselineNames.length > 0 ? `<br><sup>Flat lines: ${this.baselineNames.join(" · ")}</sup>` : "",
       title = { text: literal(text) + below, font: { size: 15 }, x: 0, xref: "paper", y: 0.985, yanchor: "top" };
-    return this.inOrder(async () => {
-      await this.chart.show(); // or the reason why there is none
-      const { data, layout } = this.box,
-        font = { ...layout.font, color: "#475569" },
-        margin = { ...layout.margin, t: layout.margin.t + 42 }; // for the title
-      const light = { ...layout, paper_bgcolor: "white", font, margin, title };
-      return window.Plotly.downloadImage({ data, layout: light }, { format: "png", filename, ...size });
-    });
+    await this.chart.show(); // or the reason why there is none
+    const { data, layout } = this.box,
+      font = { ...layout.font, color: "#475569" },
+      margin = { ...layout.margin, t: layout.margin.t + 42 }; // for the title
+    const light = { ...layout, paper_bgcolor: "white", font, margin, title };
+    await window.Plotly.downloadImage({ data, layout: light }, { format: "png", filename, ...size });
   }
 }

@@ -1,16 +1,16 @@
 // One training run, live: its numbers, its curves, its guesses, and what to do after it.
 
-import { changes, draws, el, fill, withTerms } from "../parts/elements.js";
-import { count, duration, loss } from "../parts/numbers.js";
+import { row, table } from "../controls.js";
+import { button, changes, disable, draws, el, fill, withTerms } from "../parts/elements.js";
+import { firstRight, NO_EARLIER_STEPS } from "../parts/first_right.js";
+import { count, duration, loss, percent } from "../parts/numbers.js";
 import { announce, choice, on, orError, say } from "../frame/page.js";
-import { question } from "../frame/question.js";
+import { onPart, openTab, question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 import { asking } from "../views.js";
 import { saveFile } from "../parts/downloads.js";
 import { Curves } from "./curves.js";
-import { guessBoard } from "./guess_board.js";
-import { nextStep } from "./next_step.js";
-import { LiveRun, statusLine } from "../compare/live_run.js";
+import { follow, statusLine } from "../compare/live_run.js";
 import { hasEnded, runs, STATUS_NAMES } from "../compare/runs.js";
 
 // What to do next, if the run gives no reason.
@@ -20,9 +20,9 @@ const NONE = [
   "No run yet",
   "BERT is a model that learns to fill in hidden words. Press Start to train a small one of your own. The pale curves are those of an earlier run.",
 ];
-// The page requests guesses less often than numbers, and spends at most a twentieth of the time waiting for them.
-const GUESS_POLLS = 3;
-const GUESS_FRACTION = 1 / 20;
+const GUESS_FRACTION = 1 / 10; // of the time that the page waits for guesses
+const TITLE = "Guesses for hidden words";
+const HINT = "A few sentences with a hidden word appear here; the guesses change as the model learns.";
 
 /** Status in words, progress bar and numbers. @param {HTMLElement} root */
 function dashboard(root) {
@@ -45,9 +45,10 @@ function dashboard(root) {
     line,
     say,
     name,
-    begin(run) {
+    /** @param {string} of the device */
+    begin(of) {
       for (const tile of Object.values(tiles)) tile.textContent = "–";
-      device = tiles.device.textContent = run.device;
+      device = tiles.device.textContent = of;
     },
     /** @param {any} news @param {string} verdict on an ended run */
     show({ status, reason, step, steps, left, rate, precision, last, said: sentences = [] }, verdict) {
@@ -67,41 +68,150 @@ function dashboard(root) {
   };
 }
 
-/** @typedef {{visitor: string, run: string, title: string, device: string, steps: number, isSlow: boolean, rate: string}} ShownRun */
+/** A few sentences with a masked word; the guess in each changes while the model learns. @param {HTMLElement} root */
+export function guessBoard(root) {
+  const caption = el("caption", TITLE),
+    unseen = el("span.b-unseen", "Right or wrong"),
+    empty = el("p.b-empty", HINT),
+    names = ["Sentence", "Guess", "Probability", unseen],
+    shown = table(names, [], { class: "b-table b-guess-table", id: "run-guesses", caption, numbers: 2 }),
+    body = shown.tBodies[0],
+    unknown = el("p.b-empty", { hidden: "" }, NO_EARLIER_STEPS);
+  root.append(el("div.b-guess-frame", shown, unknown, empty));
+  shown.hidden = true;
 
-class RunMonitor extends LiveRun {
+  /** @type {[before: string, answer: string, after: string, pair: string, number: number][]} */
+  let known = [];
+  /** For each sentence the kept step at which it was first right, null for none. @type {(number | null)[]} */
+  let steps = [];
+  let model = "";
+  const line = ([guess, probability, isRight], /** @type {number} */ k) => {
+    const [before, answer, after, pair, number] = known[k],
+      // What Masked words then asks, since the same word in another sentence or pair may be right at another step.
+      asked = { text: before + answer + after, pair, hidden: [number] },
+      sentence = el("td", { dir: "auto", translate: "no" }, before, el("mark", answer), after),
+      first = steps[k] ?? null,
+      mark = el("td.b-mark", isRight ? "✓ right" : "✗ wrong"),
+      cells = [
+        sentence,
+        el("td.b-guess-word", el("bdi", guess), first !== null && firstRight(model, first, asked)),
+        el("td.b-number", percent(probability)),
+        mark,
+      ];
+    return row(cells, { "data-right": Boolean(isRight) });
+  };
+
+  return {
+    /** @param {string} [run] */
+    begin(run = "") {
+      model = run;
+      shown.hidden = unknown.hidden = true;
+      steps = [];
+      empty.hidden = false;
+      fill(body);
+    },
+    /** sentences: with the first guesses. step: of the model that guessed. first_right: with those of the newest model. */
+    show({ sentences, words, step, first_right: first }) {
+      if (first !== undefined) {
+        steps = first ?? [];
+        unknown.hidden = first !== null;
+        announce("right", { tab: "train", model, steps: steps.flatMap((step) => step ?? []) });
+      }
+      caption.textContent = `${TITLE} at step ${count(step)}`;
+      known = sentences ?? known;
+      fill(body, words.map(line));
+      shown.hidden = false;
+      empty.hidden = true;
+    },
+  };
+}
+
+/**
+ * More steps, and one thing to do next.
+ * @param {HTMLElement} root @param {[tab: string, text: string][]} story what to do next, in which tab
+ * @param {(steps: number) => void} train goes on
+ */
+function nextStep(root, story, train) {
+  let isOver = false,
+    at = 0, // the step at which the run has ended
+    left = 0; // steps of the run that it has not done
+  const seen = new Set(), // tabs
+    next = () => story.find(([tab]) => !seen.has(tab));
+  const go = button("", () => openTab({ tab: next()?.[0] }), { id: "next-step" }),
+    steps = el("input", { type: "number", min: 1, "aria-label": "More steps", id: "more-steps", oninput: name }),
+    longer = button("", () => train(Number(steps.value)), { id: "go-on" }),
+    line = el("p.b-next-line", steps, longer, go);
+  root.append(line);
+  function name() {
+    const { value, validity } = steps,
+      isRest = left > 0 && Number(value) === left;
+    longer.textContent = isRest
+      ? `Train the remaining ${count(left)} steps`
+      : `Train ${count(Number(value))} more steps`;
+    disable(longer, !(value && validity.valid) && "Type a number of steps.");
+  }
+  function paint() {
+    const to = next();
+    go.textContent = to?.[1] ?? "";
+    line.hidden = !isOver;
+    go.hidden = !to;
+  }
+  onPart(["tab"], () => {
+    seen.add(question.tab);
+    paint();
+  });
+  paint();
+  return {
+    /** @param {{status: string, step: number, steps: number} | null} [news] of the run @param {boolean} [hasMore] whether more steps may help */
+    show(news, hasMore = false) {
+      isOver = news?.status === "finished" || news?.status === "stopped";
+      // One of the buttons is the one to press.
+      longer.className = hasMore ? "b-next" : "b-small";
+      go.className = hasMore ? "b-small" : "b-next";
+      paint();
+      if (news?.step === at) return; // what a person has typed stays
+      at = news?.step ?? 0;
+      left = (news?.steps ?? 0) - at;
+      steps.value = `${left || at}`;
+      name();
+    },
+  };
+}
+
+/** @typedef {{visitor: string, run: string, title: string, device: string, steps: number, rate: string}} ShownRun */
+
+class RunMonitor {
   /** @type {string | null} */
   visitor = null;
   /** The newest answer of the server. @type {any} */
   newest = null;
   /** The step that the time slider selects; null is live. @type {number | null} */
   selected = null;
-  pollMs = 0; // until the next poll, as the server asks
-  // Step of the model whose guesses are shown, and when the page may request the next ones.
-  guessed = -1;
-  isGuessing = false;
-  nextGuess = 0;
+  guessed = -1; // step of the newest model whose guesses were shown
+  nextGuess = 0; // when the page may request guesses again
   verdict = "";
   isOtherList = changes(); // of the visitor's runs
   isOtherState = changes(); // of the buttons
 
   /** @param {HTMLElement} root @param {ViewContext} context */
-  constructor(root, context) {
-    super(context, dashboard(root));
-    const { trigger, options } = context;
-    this.next = nextStep(this.board.line, options.story, (steps) => trigger("longer", { run: this.run?.run, steps }));
+  constructor(root, { trigger, options }) {
+    this.trigger = trigger;
+    this.options = options;
+    this.board = dashboard(root);
+    this.next = nextStep(this.board.line, options.story, (steps) => trigger("longer", { run: this.run.run, steps }));
     const sides = el("div.b-watch");
     root.append(sides);
     this.chart = new Curves(sides, options, {
       between: async (first, last) => (await answer("between", this.run.run, first, last)).points ?? [],
       file: (kind) => this.save(kind),
     });
+    this.live = follow(this.board, this.chart, {
+      take: (news, isOther) => this.take(news, isOther),
+      lose: (run, why) => this.lose(run, why),
+    });
     this.table = guessBoard(sides);
     const guesses = /** @type {HTMLElement} */ (sides.lastElementChild);
-    this.showStep = asking(guesses, async (/** @type {ShownRun} */ run) => {
-      const found = await answer("board", run.run, this.selected, false);
-      if (run === this.run && !found.error) this.table.show(found);
-    });
+    this.guess = asking(guesses, (/** @type {ShownRun} */ run) => this.showGuesses(run));
     on("elsewhere", () => trigger("elsewhere"));
     on("limits", () => trigger("limits"));
     on("fill", (values) => trigger("fill", { values }));
@@ -110,8 +220,8 @@ class RunMonitor extends LiveRun {
       if (!this.run || question.model !== this.run.run || !changed.has("step") || question.step === this.selected)
         return;
       this.selected = question.step;
-      this.chart.mark(this.selected);
-      this.showStep(this.run);
+      this.chart.change({ marked: this.selected });
+      this.guess(this.run);
     });
     on("verdict", ({ run: of, step, text, hasMore }) => {
       const { newest } = this;
@@ -125,6 +235,11 @@ class RunMonitor extends LiveRun {
     addEventListener("storage", ({ key }) => key === "balcony-run" && trigger("elsewhere"));
   }
 
+  /** @returns {any} a ShownRun, null for none */
+  get run() {
+    return this.live.run;
+  }
+
   draw(value) {
     this.visitor = value?.visitor ?? null;
     if (!value?.run) {
@@ -136,105 +251,94 @@ class RunMonitor extends LiveRun {
     const isOther = this.isOtherList(value.listed);
     if (this.run?.run !== value.run) this.begin(value);
     else {
-      Object.assign(this.run, { isSlow: value.isSlow, rate: value.rate });
+      this.run.rate = value.rate;
       if (isOther) runs.show(this.visitor, value.run);
     }
     this.allow(value.status);
     if (isOther) announce("status", null);
-    this.hurry();
+    this.live.hurry();
   }
 
   /** Let the buttons of the run be pressed, or not. @param {string} [status] none without a run */
   allow(status) {
-    const { isSlow = false, rate = "" } = this.run ?? {},
+    const { rate = "" } = this.run ?? {},
       isActive = status !== undefined && !hasEnded(status),
       pause = status === "paused" ? "Resume" : "Pause";
-    if (!this.isOtherState(status, isSlow, rate)) return;
+    if (!this.isOtherState(status, rate)) return;
     window.Balcony.buttons = [
       { interactive: !isActive }, // in the order in which balcony/train/tab.py has them
       { interactive: isActive, value: pause },
       { interactive: isActive },
-      { interactive: isActive && isSlow },
       { placeholder: rate && `now ${rate}` },
     ].map((update) => ({ ...update, __type__: "update" }));
     this.trigger("status");
   }
 
-  /** Show another run. @param {ShownRun} run */
+  /** Show another run, or none. @param {ShownRun | null} run */
+  show(run) {
+    Object.assign(this, { selected: null, newest: null, guessed: -1, nextGuess: 0, verdict: "" });
+    this.board.begin(run?.device ?? "–");
+    this.board.name(run?.run, run?.title);
+    this.live.show(run);
+    this.table.begin(run?.run);
+    this.next.show(null);
+  }
+
+  /** @param {ShownRun} run */
   begin(run) {
     choice("run", run.run);
-    this.follow(run, { selected: null, newest: null, guessed: -1, nextGuess: 0, verdict: "" });
-    this.board.begin(run);
-    this.board.name(run.run, run.title);
-    this.chart.begin(run);
-    this.table.begin(run.run);
-    this.next.show(null);
+    this.show(run);
     runs.show(this.visitor, run.run);
   }
 
   /** The last run was removed. */
   end() {
-    this.run = null;
-    this.board.name();
-    this.board.begin({ device: "–" });
+    this.show(null);
     this.board.say(...NONE);
-    this.chart.begin(null);
-    this.table.begin();
-    this.next.show(null);
   }
 
-  /** @param {string} why */
-  lose(why) {
-    if (runs.removed.has(this.run.run)) return this.end();
-    const known = this.newest ? ` Its last known step was ${count(this.newest.step)}. ${this.options.losses}` : "";
-    super.lose(why + known);
+  /** The server has no such run. @param {string} run @param {string} why */
+  lose(run, why) {
+    if (runs.removed.has(run)) return this.end();
+    this.board.say("Run not found", `${why} ${this.options.losses}`);
     this.trigger("elsewhere");
   }
 
-  take(news) {
-    const { run, chart, status } = this;
+  take(news, isOther) {
+    const { live, next, board } = this,
+      { run, cursors } = live;
     announce("news", null);
     this.newest = news;
-    this.pollMs = news.poll_ms;
-    if (news.steps !== run.steps) {
-      run.steps = news.steps;
-      chart.change({ run });
-    }
-    this.board.show(news, this.verdict);
-    super.take(news);
-    if (news.status !== status) {
+    if (isOther) {
       this.guessed = Math.min(this.guessed, 0); // asked again: a run that rests tells all steps of its words
       this.verdict = "";
-      this.next.show(news);
+      next.show(news);
       runs.show(this.visitor, run.run);
     }
+    board.show(news, this.verdict);
     this.allow(news.status);
     if (news.current !== run.run) this.trigger("elsewhere"); // the next one of an experiment
-    this.guess(run);
+    const isDue = hasEnded(news.status) || (cursors[0] && performance.now() >= this.nextGuess);
+    if (isDue && cursors[1] > this.guessed && (this.selected === null || this.guessed < 0)) this.guess(run);
   }
 
-  /** Request the guesses of the newest model when it is time for them, and those of an ended run at once. @param {ShownRun} run */
-  async guess(run) {
+  /** Show the guesses at the selected step, and first of all those of the newest model. @param {ShownRun} run */
+  async showGuesses(run) {
     const isFirst = this.guessed < 0,
-      isOver = hasEnded(this.status),
+      step = isFirst ? null : this.selected,
       began = performance.now();
-    if (this.isGuessing || this.cursors[1] <= this.guessed || (this.selected !== null && !isFirst)) return;
-    if (!isOver && !run.isSlow && (!this.cursors[0] || began < this.nextGuess)) return;
-    this.isGuessing = true;
+    this.nextGuess = Infinity;
     try {
-      const found = await answer("board", run.run, null, isFirst);
+      const found = await answer("board", run.run, step, isFirst);
       if (run !== this.run || found.error) return;
-      this.guessed = found.step;
+      if (step === null) this.guessed = found.step;
       if (found.baselines) this.chart.change({ baselines: found.baselines });
-      if (this.selected === null || isFirst) this.table.show(found);
-    } catch (error) {
-      console.warn(error);
+      this.table.show(found);
+      if (step !== this.selected) this.guess(run);
     } finally {
       const now = performance.now();
-      this.isGuessing = false;
-      this.nextGuess = now + Math.max(GUESS_POLLS * this.pollMs, (now - began) / GUESS_FRACTION);
+      this.nextGuess = now + (now - began) / GUESS_FRACTION;
     }
-    if (this.run && hasEnded(this.status) && !isOver) this.guess(this.run);
   }
 
   /** Save the curves, or the run. @param {string} kind */

@@ -91,7 +91,7 @@ def test_a_guess_is_broken_only_where_it_has_no_room(page: Page, width: int, wor
     """width: of the board of guesses in a window of 1280 and of 1366 pixels."""
     found = page.evaluate(
         """async ([width, word]) => {
-            const { guessBoard } = await import("/modules/train/guess_board.js"), root = document.createElement("div");
+            const { guessBoard } = await import("/modules/train/monitor.js"), root = document.createElement("div");
             root.className = "b-view";
             root.style.width = `${width}px`;
             document.querySelector(".gradio-container").append(root);
