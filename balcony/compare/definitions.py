@@ -10,13 +10,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from balcony.parts.verdicts import Comparison, Spread, compare, learned
+from balcony.parts.verdicts import FEWEST, MARGIN, Comparison, Spread, compare, learned
 from bert_core.config import ASSETS, DataConfig, read_json_file
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import IGNORED, encode_corpus
 from bert_core.data.tokenizer import MASK
-from bert_core.errors import CorpusError
+from bert_core.errors import CorpusError, percent
 from bert_core.runs.recipe import Recipe
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.objective import Pretraining, evaluate
@@ -49,6 +49,27 @@ MEASURES = {  # in the order of the columns; those of a task by its own name
     "seconds": Measure("Training", "training time", "", "seconds"),
 }
 ACCURACIES = {"mlm": "mlm_accuracy", "nsp": "nsp_accuracy"}  # of objectives; that of a task is its measure
+
+CONCLUSIONS = {  # by outcome; a contrast has the sentences for the others
+    "not asked": "not asked in this test",
+    "not trained": "not compared, because not every model is trained for it",
+    "too few": f"fewer than {FEWEST} held-out examples measure nothing; give a test file, or more examples",
+    "failed": "a model that did not learn says nothing about what differs; try a third of the learning rate",
+    "no better": f"no model is more than {100 * MARGIN:g} points above always giving the most frequent answer; "
+    "take more steps",
+    "saturated": f"“{{measure}}” leaves no room for a difference, because all models are within {100 * MARGIN:g} "
+    "points of 100%; take a longer text or a harder task",
+    "few seeds": "with {seeds} this difference may be chance; run three",
+    "unclear": "{seeds} do not settle the difference in “{measure}” between “{first}” and “{other}”, because their "
+    "results overlap; take more steps or a longer text",
+}
+NUMBERS = ("no", "one", "two", "three")
+FORMATS = {  # by unit: factor, digits, and what follows the number
+    "fraction": (100, 0, "%"),
+    "correlation": (1, 2, ""),
+    "nats": (1, 2, ""),
+    "seconds": (1, 1, " s"),
+}
 
 
 @dataclass(frozen=True)
@@ -203,3 +224,63 @@ def outcome(experiment: Experiment, contrast: Contrast, marks: Sequence[Sequence
     if not experiment.failing_counts and low + lower:
         return "no better" if low + lower == len(runs) else "failed"
     return compare(first, other, runs[0].baselines.get(MEASURES[measure].objective))
+
+
+def outcomes(experiment: Experiment, marks: Sequence[Sequence[Marks]]) -> list[Outcome]:
+    return [outcome(experiment, contrast, marks) for contrast in experiment.contrasts]
+
+
+def answer(experiment: Experiment, marks: Sequence[Sequence[Marks]]) -> str:
+    """Sentences that answer the experiment's question, as far as the numbers can: each conclusion once, after what was
+    seen and from which it follows.
+
+    marks: for each variant those of its runs, one for each seed.
+    """
+    seeds = f"{NUMBERS[len(marks[0])]} seed{'s' * (len(marks[0]) > 1)}"
+    grouped: dict[str, list[str]] = {}
+    for contrast, found in zip(experiment.contrasts, outcomes(experiment, marks), strict=True):
+        first, other = (experiment.variants[n].title for n in (contrast.first, contrast.other))
+        conclusion = CONCLUSIONS.get(found) or getattr(contrast, found)
+        column = MEASURES[contrast.measure].title
+        said = conclusion.format(seeds=seeds, measure=column, first=first, other=other)
+        grouped.setdefault(said, []).extend(_seen(experiment, contrast, marks, found))
+    said = [each for words, seen in grouped.items() for each in (*seen, words)]
+    return " ".join(f"{each[:1].upper()}{each[1:]}." for each in said)
+
+
+def _seen(experiment: Experiment, contrast: Contrast, marks: Sequence[Sequence[Marks]], found: Outcome) -> list[str]:
+    """The numbers of both variants and, without a verdict on these, which runs did not learn."""
+    measure, sides = contrast.measure, (contrast.first, contrast.other)
+    if found in ("not asked", "not trained"):
+        return [MEASURES[measure].phrase]
+    titles = {n: experiment.variants[n].title for n in sides}
+    numbers = [f"{cell(marks[n], measure)} ({title})" for n, title in titles.items()]
+    if found in ("no better", "fallback", "failed"):
+        baseline = marks[0][0].baselines[MEASURES[measure].objective]
+        numbers.append(f"{percent(baseline)} (always the most frequent answer)")
+    low = {n: len(failed(marks[n], measure)) for n in sides if found == "failed"}
+    failures = [
+        f"{count} of the {len(marks[n])} runs with {titles[n]} did not learn"
+        if len(marks[n]) > 1
+        else f"The run with {titles[n]} did not learn"
+        for n, count in low.items()
+        if count
+    ]
+    return [f"{MEASURES[measure].phrase}: {', '.join(numbers)}", *failures]
+
+
+def cell(marks: Sequence[Marks], measure: str) -> str:
+    """A measure of a variant's runs as text."""
+    if not all(measure in each.numbers for each in marks):
+        return "not trained"
+    return format_number(spread(marks, measure), MEASURES[measure].unit)
+
+
+def format_number(number: Spread, unit: str) -> str:
+    """Mean and standard deviation as text: "97% ± 2", "0.41 ± 0.03", "1.2 s ± 0.1"."""
+    if not math.isfinite(number.mean):
+        return "not asked"
+    factor, digits, follows = FORMATS[unit]
+    deviation = f" ± {factor * number.deviation:.{digits}f}" if math.isfinite(number.deviation) else ""
+    mean = percent(number.mean) if unit == "fraction" else f"{number.mean:.{digits}f}{follows}"
+    return f"{mean}{deviation}"

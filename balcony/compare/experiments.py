@@ -4,17 +4,29 @@ import dataclasses
 import functools
 import math
 import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import gradio as gr
 
-from balcony.compare.conclusions import report
-from balcony.compare.definitions import Experiment, Marks, Variant, examine, load_experiments
-from balcony.compare.trials import Trial, newest_trial
+from balcony.compare.definitions import (
+    MEASURES,
+    Experiment,
+    Marks,
+    Variant,
+    answer,
+    cell,
+    examine,
+    load_experiments,
+    outcomes,
+)
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
 from balcony.handlers import QUIET, on_error
-from balcony.parts.verdicts import FEWEST, MOST_JUDGED, SEEDS
+from balcony.parts.verdicts import FEWEST, MARGIN, MARGIN_RATIO, MOST_JUDGED, SEEDS, STANDARD_ERRORS
 from balcony.server.probe_lock import probe_lock
 from balcony.server.workspace import Workspace
 from balcony.server.workspaces import Workspaces
@@ -25,9 +37,9 @@ from balcony.train.tab import TrainTab
 from balcony.views import view
 from bert_core.config import DataConfig, check_seed
 from bert_core.data.corpus import Corpus
-from bert_core.errors import BertCoreError, ConfigError, CorpusError
+from bert_core.errors import BertCoreError, ConfigError, CorpusError, RunError
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
-from bert_core.runs.run import Run
+from bert_core.runs.run import ACTIVE, Run
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskParts
 from bert_core.tasks.prediction import review
@@ -35,6 +47,108 @@ from bert_core.tasks.prediction import review
 MODELS_PER_RUN = 2  # that are never dropped: the first and the newest
 MOST_EPOCHS = 1_000
 RATE = "training.learning_rate"
+ALWAYS_SHOWN = ("mlm_accuracy", "mlm_loss", "nsp_accuracy", "nsp_loss", "seconds")
+RULE = (
+    f"Mean ± standard deviation over {{}} [[seed|seeds]]. A difference counts if the means differ by more than "
+    f"{STANDARD_ERRORS} standard errors (Student's t, 95%). Results count as equal if they would differ by less "
+    f"than {100 * MARGIN:g} points (times: {MARGIN_RATIO:.0%}) even with {STANDARD_ERRORS} standard errors more."
+)
+
+
+@dataclass(eq=False)
+class Trial:
+    """An experiment as a visitor started it.
+
+    measure: gives the marks of a run that has finished. slower: starts the same with a third of the learning rate.
+    number: counts the visitor's experiments. runs: variant and seed of each run, by its id, in the order of their
+    start. marks: by variant and seed. problems: why a run has no marks, by its id.
+    """
+
+    experiment: Experiment
+    measure: Callable[[Run], Marks]
+    slower: Callable[[], None] | None = None
+    number: int = 0
+    runs: dict[str, tuple[int, int]] = field(default_factory=dict)
+    marks: dict[tuple[int, int], Marks] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    _measuring: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self, space: Workspace, start: Callable[[int, int], Run], seeds: range) -> None:
+        """Start a run of each variant with each seed, one after the other, in place of the visitor's earlier trial."""
+        for seed in seeds:
+            for variant in range(len(self.experiment.variants)):
+                self.runs[start(variant, seed).id] = variant, seed
+        if before := newest_trial(space):
+            before.examine(space)
+        self.number = before.number + 1 if before else 1
+        _newest[space] = self
+
+    def examine(self, space: Workspace) -> list[Run]:
+        """Measure the runs that have ended, each once, and free those that no list shows. Returns the active ones."""
+        active = []
+        with self._measuring:
+            for run in [run for run in space.all_runs if run.id in self.runs]:
+                if run.status in ACTIVE:
+                    self.problems.pop(run.id, None)
+                    active.append(run)
+                    continue
+                if self.runs[run.id] not in self.marks and run.id not in self.problems:
+                    self._examine(space, run)
+                if run in space.unlisted:
+                    space.unlisted.remove(run)
+        return active
+
+    def _examine(self, space: Workspace, run: Run) -> None:
+        try:
+            if run.status != "finished" or not run.snapshots:
+                raise RunError(run.reason or "A run ended before it could be measured.")
+            self.marks[self.runs[run.id]] = self.measure(run)
+        except BertCoreError as error:
+            number = space.entries[run.id].number if run.id in space.entries else [*self.runs].index(run.id) + 1
+            self.problems[run.id] = f"Run {number}: {error}"
+
+    def complete(self) -> list[list[Marks]]:
+        """For each variant its marks, with the seeds that all variants have."""
+        variants = range(len(self.experiment.variants))
+        seeds = dict.fromkeys(seed for _, seed in self.marks)
+        whole = [seed for seed in seeds if all((variant, seed) in self.marks for variant in variants)]
+        return [[self.marks[variant, seed] for seed in whole] for variant in variants]
+
+
+_newest: WeakKeyDictionary[Workspace, Trial] = WeakKeyDictionary()
+
+
+def newest_trial(space: Workspace) -> Trial | None:
+    return _newest.get(space)
+
+
+def report(trial: Trial, space: Workspace) -> dict[str, Any] | None:
+    """A row for each variant and the answer, from the seeds with which all variants have finished."""
+    experiment, marks = trial.experiment, trial.complete()
+    if not marks[0]:
+        return None
+    contrasted = {contrast.measure for contrast in experiment.contrasts}
+    known = {name for column in marks for each in column for name in each.numbers if name in ALWAYS_SHOWN}
+    shown = [name for name in MEASURES if name in contrasted | known]
+    looks = {entry.variant: {"colour": entry.colour, "isDotted": entry.is_dotted} for entry in space.entries.values()}
+    rows = [
+        {"title": variant.title, "cells": [cell(column, name) for name in shown], **looks.get(variant.title, {})}
+        for variant, column in zip(experiment.variants, marks, strict=True)
+    ]
+    how = RULE.format(len(marks[0])) + " " if len(marks[0]) >= SEEDS else ""
+    how += f"Every model was tested on the same {marks[0][0].about}."
+    steps = {run.recipe.training.total_steps for run in space.all_runs if run.id in trial.runs}
+    how += f" Each was trained for {steps.pop():,} steps." if len(steps) == 1 else ""
+    if experiment.test.title:
+        how += f" {experiment.test.title}"
+    found = outcomes(experiment, marks)
+    return {
+        "columns": [MEASURES[name].title for name in shown],
+        "rows": rows,
+        "answer": answer(experiment, marks),
+        "how": how,
+        "slower": trial.slower is not None and bool({"failed", "no better"} & {*found}),
+    }
 
 
 def measured(data: DataConfig, run: Run) -> Marks:

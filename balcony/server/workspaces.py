@@ -128,10 +128,6 @@ class Workspaces:
             start = run.snapshots[0].checkpoint()
         return self.start(space, run.recipe, text, run.recipe.seed, variant=variant, start=start)
 
-    def resume(self, space: Workspace, folder: Path, corpus: Corpus | None = None) -> Run:
-        """Resume a saved run. Errors as for `start` and `TrainingService.resume`."""
-        return self._begin(space, self.service.resume, folder, corpus)
-
     def start_for_program(
         self, recipe: Recipe | FinetuningRecipe, corpus: Corpus | None = None, seed: int = 0, *, caller: str = ""
     ) -> Run:

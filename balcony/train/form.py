@@ -147,8 +147,7 @@ class Filled:
 
 
 class TrainingForm:
-    """The controls of the form, in two columns. all: a handler's `inputs`. described: the outputs of `describe`. rest:
-    the second column."""
+    """The controls of the form, in two columns. all: a handler's `inputs`. described: the outputs of `describe`."""
 
     def __init__(self, page: Page) -> None:
         self.page, recipe = page, recipe_named(DEFAULT_RECIPE)
@@ -158,7 +157,7 @@ class TrainingForm:
             self.examples = view(
                 "train/examples", events=("chosen",), options={"texts": examples()}, elem_id="examples"
             )
-        with gr.Column(min_width=300) as self.rest:
+        with gr.Column(min_width=300):
             self.source = gr.Radio(
                 [OWN_TEXT, PASTED, UPLOADED], value=OWN_TEXT, label="Training text", elem_id="source"
             )

@@ -25,7 +25,6 @@ from balcony.train.form import (
 )
 from balcony.train.monitor import monitor_value, rate_of, run_monitor
 from balcony.train.preview import Preview, preview
-from balcony.train.saved_run import SavedRun, resumed
 from balcony.train.settings import values_of, with_labels, without_options
 from balcony.views import view
 from bert_core.config import CORPUS_KINDS, Limits, OptimizerConfig
@@ -51,8 +50,6 @@ class TrainTab:
             self.preview = view("train/preview", events=("stale",), options={"kinds": kinds}, elem_id="preview")
             with gr.Row(elem_id="form"):
                 self.form = TrainingForm(page)
-                with self.form.rest:
-                    self.saved = SavedRun(page)
             with gr.Row(elem_id="run-buttons"):
                 self._lay_out_buttons()
             with gr.Column(elem_id="watch"):
@@ -75,7 +72,6 @@ class TrainTab:
         self.pause = gr.Button("Pause", variant="primary", interactive=False, elem_id="pause", min_width=90)
         self.step = gr.Button("One step", elem_id="step", min_width=70)
         self.stop = gr.Button("Stop", interactive=False, elem_id="stop", min_width=70)
-        self.faster = gr.Button("Faster", interactive=False, elem_id="faster", min_width=80)
 
     def _connect_form(self) -> None:
         form, page = self.form, self.page
@@ -91,24 +87,21 @@ class TrainTab:
         reads.then(self.follow, form.all, shown, **FOLLOWING)
 
     def _connect_commands(self) -> None:
-        page, saved, live = self.page, self.saved, self.live
+        page, live = self.page, self.live
         form = self.form.all
         page.visitor.enter(self.show, page.visitor, live, **FOLLOWING)
         self.start.click(self.start_run, form, live, **QUIET)
         self.step.click(self.one_step, form, live, **QUIET)
         self._on_click(self.pause, lambda run: run.resume() if run.status == "paused" else run.pause())
-        self._on_click(self.faster, lambda run: run.set_pace(None))
         self._on_click(self.change_rate, change_rate, self.rate)
         self.stop.click(self.stop_all, page.visitor, live, **QUIET)
-        opens = saved.opened.upload(self.open_saved, {saved.opened, *form}, [saved.problem, *live], **QUIET)
-        opens.then(lambda: None, None, saved.opened, **QUIET)
         parts = self.form
         filled = [parts.seed, parts.settings, parts.source, parts.recipe, parts.initial, page.messages]
         follows = self.monitor.fill(on_error(page.say)(self.fill), form, filled, **QUIET).then
         follows(self.show_preview, form, self.preview, **FOLLOWING)
         self.monitor.longer(self.showing(more_steps), page.visitor, live, **QUIET)
         self.monitor.elsewhere(self.show, page.visitor, live, **FOLLOWING)
-        buttons = [self.start, self.pause, self.stop, self.faster, self.rate]
+        buttons = [self.start, self.pause, self.stop, self.rate]
         self.monitor.status(None, None, buttons, js="() => Balcony.buttons", **QUIET)
 
     def _on_click(self, button: gr.Button, command: Callable[..., Any], *inputs: gr.components.Component) -> None:
@@ -247,23 +240,6 @@ class TrainTab:
             space.stop()
         return self.show(token)
 
-    def open_saved(self, values: dict[Any, Any]) -> Updates:
-        """Resume the run of a zip file; one that can't be used starts nothing and loses nothing."""
-        space, filled = self.workspaces.enter(values[self.page.visitor]), self.form.read(values)
-        path, limits = values[self.saved.opened], self.workspaces.service.limits
-
-        def own_text(recipe: Recipe) -> Corpus | None:
-            return None if filled.source == OWN_TEXT else filled.corpus(recipe)
-
-        said: list[str] = []
-
-        def resume() -> None:
-            run = resumed(functools.partial(self.workspaces.resume, space), path, own_text, limits)
-            said.append(f"“{space.title(run.id)}” goes on where it was saved.")
-
-        problem = begun(space, resume)[0] if path else ""
-        return {self.saved.problem: no_facts(problem, said), **self.show(space.token)}
-
 
 TAB = Tab("train", "Train", TrainTab)
 
@@ -277,7 +253,9 @@ def current_run(space: Workspace) -> Run:
 
 def more_steps(space: Workspace, event: gr.EventData) -> None:
     """Let an ended run go on for the steps that the monitor has sent."""
-    space.run(sent(event, "run", str)).continue_for(sent(event, "steps", int))
+    run = space.run(sent(event, "run", str))
+    run.continue_for(sent(event, "steps", int))
+    run.set_pace(None)  # a first run was slowed down for its own steps
 
 
 def change_rate(run: Run, typed: str) -> str:

@@ -8,8 +8,7 @@ from browser_steps import VIEWPORT, Tabs, expect_seen
 from playwright.sync_api import Page, expect
 from test_every_tab_translated import is_english
 
-from balcony.compare.conclusions import answer
-from balcony.compare.definitions import MEASURES, Experiment, Marks, load_experiments
+from balcony.compare.definitions import MEASURES, Experiment, Marks, answer, load_experiments
 
 
 def each_marks(k: int) -> Marks:

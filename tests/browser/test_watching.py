@@ -239,7 +239,6 @@ def test_a_paused_run_takes_a_new_learning_rate_and_an_ended_one_continues(
     page.locator("#change-rate").click()
     expect_seen(page.locator(".b-message"), "The learning rate is 0.0004 from the next step on.", in_window=True)
     page.locator("#go-on").filter(has_text="Train the remaining ").click()
-    page.locator("#faster").click()
     wait_for_status(page, "Finished")
     expect(page.locator("#run-step")).to_have_text("12 of 12")
     page.get_by_label("More steps").fill("")

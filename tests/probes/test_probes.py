@@ -16,7 +16,7 @@ from tokenizers import Encoding
 from balcony.attention.head_switches import corpus_batch
 from balcony.batch.rows import judged_rows
 from balcony.compare.definitions import examine
-from balcony.train.part_exam import examine_part
+from balcony.train.exam import examine_part
 from bert_core import device
 from bert_core.config import BertConfig, DataConfig
 from bert_core.data.corpus import Corpus

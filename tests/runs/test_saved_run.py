@@ -1,114 +1,24 @@
-"""A run as a zip: that it continues with the same numbers, and what is refused."""
+"""A run on the disk: what is refused, that a crash leaves it whole; its report."""
 
 import dataclasses
-import functools
 import random
 import shutil
-import zipfile
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
 from helpers import killed_after, wait
 
-from balcony.server.files import pack
 from balcony.server.workspace import Workspace
 from balcony.train.exam import exam_value
-from balcony.train.saved_run import OTHER_TEXT, File, report_file, resumed, state_file
+from balcony.train.monitor import run_file
 from bert_core import load_recipe
 from bert_core.config import PUBLIC
-from bert_core.data.corpus import Corpus
-from bert_core.errors import BertCoreError, CheckpointError, CorpusError, RunError
-from bert_core.runs.run import Run
+from bert_core.errors import CheckpointError
 from bert_core.runs.saved_state import TrainingState, read_training_state
 from bert_core.runs.train import Training, prepare
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 24, "training.learning_rate": 0.004})
-OWN_TEXT = Corpus.from_text("one two three\nfour five six\nseven eight nine\nten eleven", name="Your text")
-
-
-@pytest.fixture
-def kept(tmp_path: Path) -> Callable[[File], str]:
-    """Writes a file and returns its path."""
-
-    def keep(file: File) -> str:
-        name, write = file
-        write(tmp_path / name)
-        return str(tmp_path / name)
-
-    return keep
-
-
-def of_visitor(run: Run) -> Workspace:
-    space = Workspace("token")
-    space.add_run(run)
-    return space
-
-
-def losses(run: Run) -> list[tuple[int, float, float]]:
-    return [(row.step, row.mlm_loss, row.nsp_loss) for row in run.history()]
-
-
-@pytest.mark.parametrize("text", [None, OWN_TEXT], ids=["the recipe's own text", "a text of one's own"])
-def test_a_run_continues_from_its_zip_with_the_same_numbers(service, kept, text: Corpus | None) -> None:
-    whole = service.start(RECIPE, text, seed=6)
-    wait(lambda: whole.status == "finished")
-    run = service.start(RECIPE, text, seed=6, paused=True)
-    for step in range(1, 10):
-        wait(lambda: run.status == "paused")
-        run.step()
-        wait(lambda step=step: run.progress().step == step)
-    path = kept(state_file(of_visitor(run), run))
-    assert Path(path).name == f"Run-1-{'Your-text' if text else 'Romeo-and-Juliet-quick'}-step-9-training-state.zip"
-    kinds = []
-    again = resumed(service.resume, path, lambda recipe: kinds.append(recipe.text_kind) or text)
-    wait(lambda: again.status == "finished")
-    assert losses(again) == losses(whole)
-    assert kinds == ["auto"]
-    assert of_visitor(again).title(again.id) == of_visitor(run).title(run.id)
-    run.stop()
-
-
-def test_a_run_on_another_text_asks_for_it(service, kept) -> None:
-    run = service.start(RECIPE, OWN_TEXT, seed=6)
-    wait(lambda: run.status == "finished")
-    path = kept(state_file(of_visitor(run), run))
-    with pytest.raises(CorpusError) as caught:
-        resumed(service.resume, path, lambda recipe: None)
-    assert str(caught.value) == OTHER_TEXT
-    with pytest.raises(CorpusError, match="Your poem is not the text"):
-        resumed(service.resume, path, lambda recipe: Corpus.from_text("a b c\nd e f", name="Your poem"))
-
-
-def test_what_cannot_be_saved_is_refused_with_a_reason(service, kept) -> None:
-    run = service.start(RECIPE, seed=6)
-    wait(lambda: run.status == "finished")
-    run.give_up()
-    with pytest.raises(RunError, match="no longer kept"):
-        kept(state_file(of_visitor(run), run))
-
-
-def test_a_zip_that_is_not_a_saved_run_is_refused(service, tiny_checkpoint, tmp_path) -> None:
-    holiday, model, escape = (tmp_path / f"{name}.zip" for name in ("holiday", "model", "escape"))
-    with zipfile.ZipFile(holiday, "w") as archive:
-        archive.writestr("beach.jpg", b"sand")
-    pack(functools.partial(save_checkpoint, tiny_checkpoint), model)
-    with zipfile.ZipFile(escape, "w") as archive:
-        archive.writestr("../training_state.json", b"{}")
-    (tmp_path / "letter.zip").write_bytes(b"Dear Juliet")
-    before = set(tmp_path.rglob("*"))
-    for path, message in (
-        (holiday, "config.json"),
-        (model, "There is no training state in"),
-        (escape, "path"),
-        (tmp_path / "letter.zip", "damaged or not a plain zip"),
-    ):
-        with pytest.raises(CheckpointError, match=message):
-            resumed(service.resume, str(path), lambda recipe: None)
-    assert set(tmp_path.rglob("*")) == before
-    assert issubclass(CheckpointError, BertCoreError)
 
 
 def test_a_state_over_the_limits_is_refused_before_it_fills_the_memory(service, tmp_path) -> None:
@@ -177,13 +87,12 @@ def numbers(training: Training) -> list[dict[str, float]]:
     return [*({**vars(row), "seconds": 0.0} for row in training.history), weights]
 
 
-def test_the_report_is_that_of_the_run(service, kept) -> None:
+def test_the_report_is_that_of_the_run(service) -> None:
     space = Workspace("token")
     run = service.start(RECIPE, seed=6)
     wait(lambda: run.status == "finished")
     space.add_run(run)
-    path, (_, verdict) = Path(kept(report_file(space, run))), exam_value(space, run)["verdict"]
-    assert path.name == "Run-1-Romeo-and-Juliet-quick-step-24-report.html"
-    text = path.read_text(encoding="utf-8")
-    assert verdict in text
-    assert f"MLM loss {run.history()[-1].mlm_loss:.4f}" in text
+    file, (_, verdict) = run_file(space, run, "html"), exam_value(space, run)["verdict"]
+    assert file["name"] == "Run-1-Romeo-and-Juliet-quick-step-24-report"
+    assert verdict in file["content"]
+    assert f"MLM loss {run.history()[-1].mlm_loss:.4f}" in file["content"]

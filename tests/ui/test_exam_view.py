@@ -9,8 +9,7 @@ from helpers import finished, wait
 
 from balcony.server.workspace import Workspace
 from balcony.train import exam
-from balcony.train.exam import exam_value
-from balcony.train.part_exam import MOST_WORDS, PartExam
+from balcony.train.exam import MOST_WORDS, PartExam, exam_value
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.probes.sentence_pairs import Tally

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from balcony.train.part_exam import MOST_WORDS, examine_part
+from balcony.train.exam import MOST_WORDS, examine_part
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import EncodedCorpus, encode_corpus
 from bert_core.probes import sentence_pairs as exam_module

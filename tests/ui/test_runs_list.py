@@ -9,8 +9,7 @@ import pytest
 from helpers import finished, labelled, wait
 from torch.testing import assert_close
 
-from balcony.compare.conclusions import answer, format_number
-from balcony.compare.definitions import MEASURES, Marks, load_experiments
+from balcony.compare.definitions import MEASURES, Marks, answer, format_number, load_experiments
 from balcony.compare.experiments import (
     experiment_named,
     start_experiment,

@@ -40,8 +40,7 @@ from balcony.server.workspace import Model, Workspace
 from balcony.server.workspaces import Workspaces
 from balcony.train import monitor
 from balcony.train.form import encoding_of
-from balcony.train.guess_board import GuessBoard
-from balcony.train.monitor import JUDGED_LIVE, baselines, run_guesses
+from balcony.train.monitor import JUDGED_LIVE, GuessBoard, baselines, run_guesses
 from balcony.train.preview import preview
 from balcony.train.tab import preview_value
 from bert_core import TrainingService, load_checkpoint, load_recipe, save_checkpoint
