@@ -5,7 +5,7 @@ import { saveMenu } from "../parts/downloads.js";
 import { asksFirst, keepingFocus, row, table } from "../controls.js";
 import { button, disable, dot, el, fill, notes, plain, withTerms } from "../parts/elements.js";
 import { count, loss, percent } from "../parts/numbers.js";
-import { keep, kept, on, orError } from "../frame/page.js";
+import { on } from "../frame/page.js";
 import { answer } from "../frame/server.js";
 import { Curves } from "../train/curves.js";
 import { hasEnded, runs, STATUS_NAMES } from "./runs.js";
@@ -66,8 +66,9 @@ class RunsList {
     root.append(el("h2", "Which of your runs learned more?"), this.empty, this.notes, el("div.b-scroll", this.table));
     root.append(this.hint, this.side);
     this.chart = new Curves(this.side, options);
-    const kinds = { id: "compared", what: "the compared curves", kinds: ["png", "json", "csv"] };
-    this.side.append(saveMenu(kinds, (kind) => this.save(kind)));
+    const kinds = { id: "compared", what: "the compared curves", kinds: ["png"] },
+      file = { name: "compared-curves", title: "Compared runs" };
+    this.side.append(saveMenu(kinds, (kind) => this.chart.save(kind, file)));
     this.compare = asking(this.side, () => this.drawChosen());
     const refresh = asking(root, () => this.list());
     on("runs", () => refresh());
@@ -97,7 +98,6 @@ class RunsList {
     if (listed.error) return;
     fill(this.notes, notes(listed.notes));
     this.rows = listed.rows;
-    this.unticked = new Set(kept("unticked", runs.visitor));
     this.show();
   }
 
@@ -136,7 +136,6 @@ class RunsList {
     tick.addEventListener("change", () => {
       if (tick.checked) this.unticked.delete(run);
       else this.unticked.add(run);
-      keep("unticked", runs.visitor, [...this.unticked]);
       this.compare();
     });
     return tick;
@@ -164,12 +163,6 @@ class RunsList {
     const opener = /** @type {HTMLButtonElement} */ (item.querySelector("button"));
     disable(opener, !hasEnded(status) && "Stop this run first", "Remove from the list");
     return item;
-  }
-
-  /** Save the curves of the ticked runs. @param {string} kind */
-  async save(kind) {
-    const ids = this.ticked.map(({ run }) => run);
-    this.chart.save(kind, await orError(answer("table", ids, kind)));
   }
 
   /** Draw the curves of the chosen runs. */

@@ -8,9 +8,7 @@ import gradio as gr
 
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
-from balcony.handlers import QUIET, own, plain, sent
-from balcony.parts.export import curve_rows, file_text
-from balcony.server.files import file_name
+from balcony.handlers import QUIET, own, sent
 from balcony.server.news import LAST_STEPS, POINTS_AT_FIRST, thin
 from balcony.server.workspace import Workspace
 from balcony.train.form import OFTEN
@@ -20,7 +18,6 @@ from balcony.train.tab import TrainTab
 from balcony.views import view
 from bert_core.data.corpus import Corpus
 from bert_core.device import give_back_memory
-from bert_core.errors import RunError
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
 
@@ -42,7 +39,7 @@ def runs_list(page: Page, training: TrainTab) -> None:
         space.remove(sent(event, "run", str))
         give_back_memory()
 
-    for function in (listing, curve, table):
+    for function in (listing, curve):
         page.answers.add(function.__name__, function)
     options = {"series": SERIES, "hint": HINT}
     runs = view("compare/runs_list", events=("remove",), options=options, elem_id="runs-list")
@@ -68,21 +65,6 @@ def curve(asked: PageRequest, run_id: str) -> dict[str, Any]:
         "steps": run.recipe.training.total_steps,
         "points": thin(run.history(), POINTS_AT_FIRST),
     }
-
-
-def table(asked: PageRequest, ids: list, kind: str) -> dict[str, Any]:
-    """A file's name without its ending, which names the runs as the list does, and their numbers as its content, or the
-    title of its picture. Raises RunError without a run that has numbers."""
-    space, named = asked.space, dict[str, Run]()
-    for run in (each for each in map(space.run, ids) if each.history()):
-        title = plain(space.title(run.id))
-        named[f"{title} ({space.entries[run.id].number})" if title in named else title] = run
-    if not named:
-        raise RunError("No ticked run has numbers yet; tick one that has.")
-    name = file_name(*named, "curves")
-    if kind == "png":
-        return {"name": name, "title": "Compared runs"}
-    return {"name": name, "content": file_text(kind, {title: curve_rows(run) for title, run in named.items()}, iter)}
 
 
 def run_row(space: Workspace, run: Run) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class ModelsTab:
                     self.remove = gr.Button("Remove from the list", elem_id="remove", min_width=160)
                 hint(
                     "A download is a zip of a Hugging Face folder, which <code>transformers</code> and this page open. "
-                    "To continue training later, save the run: Train, “Save” below the curves."
+                    "To train it further, open it here and choose it as initial weights in Train."
                 )
                 hint(page.workspaces.losses)
         page.answer("facts", MODEL, (FACTS,), show)

@@ -24,7 +24,6 @@ Tunable = Recipe | FinetuningRecipe
 FIRST = 4  # rows that are not folded
 _OF_ANSWERS = ("question_length", "context_first", "stride", "best_answers", "longest_answer")  # that no other task has
 _OPTION = re.compile(r" \(--(?:kind|encoding|columns)\)")
-_LENGTH, _POSITIONS = "data.sequence_length", "model.max_position_embeddings"
 
 
 def settings_view(recipe: Tunable, often: Sequence[str], *, prefix: str, elem_id: str) -> gr.HTML:
@@ -88,20 +87,14 @@ def _typed(value: Any) -> str:
 
 def overrides(recipe: Tunable, sent: Any) -> dict[str, Any]:
     """The settings that a person has changed, as `recipe.override` takes them; none if the table shows another
-    recipe still. sent: the value of the table. Pairs longer than the model reads raise its number of positions too,
-    unless that is changed itself. Raises InputError for a malformed value."""
+    recipe still. sent: the value of the table. Raises InputError for a malformed value."""
     if not isinstance(sent, dict) or not isinstance(sent.get("changed"), dict):
         raise InputError(MALFORMED)
     if sent.get("recipe") != _kept_with(recipe):
         return {}
-    changed = dict(sent["changed"])
+    changed = sent["changed"]
     if not changed.keys() <= values_of(recipe).keys():
         raise InputError(MALFORMED)
-    if isinstance(recipe, Recipe) and _POSITIONS not in changed and _LENGTH in changed:
-        _, most = limits_of(recipe.settings()[_POSITIONS]) or (0, 0)
-        longest = str(changed[_LENGTH])
-        if longest.isdecimal() and recipe.model.max_position_embeddings < int(longest) <= most:
-            changed[_POSITIONS] = longest
     return changed
 
 

@@ -17,7 +17,7 @@ from balcony.compare.experiments import (
     start_task_experiment,
     trial_news,
 )
-from balcony.compare.runs_list import curve, differences, run_row, settings_of, table, what_differs
+from balcony.compare.runs_list import curve, differences, run_row, settings_of, what_differs
 from balcony.frame.page_request import PageRequest
 from balcony.frame.shown_model import models
 from balcony.handlers import own
@@ -61,11 +61,6 @@ def test_a_run_again_begins_with_the_same_weights_and_gives_the_same_losses(work
     assert losses(again) == losses(first)
     assert len(losses(again)) == 30
     assert what_differs([first, again]) == {first: [], again: []}
-    asked = PageRequest(workspaces, space, {})
-    saved = json.loads(table(asked, [first.id, again.id], "json")["content"])
-    assert [(name[:6], len(rows)) for name, rows in saved.items()] == [("Run 1 ", 30), ("Run 2 ", 30)]
-    with pytest.raises(RunError, match="No ticked run has numbers yet"):
-        table(asked, [], "csv")
 
 
 def test_a_run_is_not_trained_again_beside_an_active_one(workspaces, space) -> None:
