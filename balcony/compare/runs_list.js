@@ -3,7 +3,7 @@
 
 import { saveMenu } from "../parts/downloads.js";
 import { asksFirst, keepingFocus, row, table } from "../controls.js";
-import { button, disable, dot, el, fill, notes, plain, withTerms } from "../parts/elements.js";
+import { disable, dot, el, fill, notes, plain, withTerms } from "../parts/elements.js";
 import { count, loss, percent } from "../parts/numbers.js";
 import { on } from "../frame/page.js";
 import { answer } from "../frame/server.js";
@@ -19,7 +19,7 @@ const COLUMNS = {
   "Pairs right": accuracy,
 };
 const MOST_DIFFERING = 4; // settings of a run that are seen at once
-const [IN_THE_CURVES, AGAIN] = ["In the curves", "Again"].map((name) => el("span.b-unseen", name));
+const [IN_THE_CURVES, REMOVE] = ["In the curves", "Remove"].map((name) => el("span.b-unseen", name));
 
 /** A number, with its name where the head of the table has no room. @param {string} name @param {...import("../parts/elements.js").Child} content */
 const numberCell = (name, ...content) => el("td.b-number", { "data-name": plain(name) }, content);
@@ -50,7 +50,7 @@ class RunsList {
       "What differs",
       withTerms("[[step|Steps]]"),
       ...Object.keys(COLUMNS).map((name) => withTerms(name)),
-      AGAIN,
+      REMOVE,
     ],
     [],
     { class: "b-table b-runs", id: "runs-table", numbers: 3 },
@@ -79,7 +79,7 @@ class RunsList {
 
   /** The rows of the runs that are drawn. */
   get ticked() {
-    return this.rows.filter((row) => row.canRepeat && !this.unticked.has(row.run));
+    return this.rows.filter((row) => row.isKept && !this.unticked.has(row.run));
   }
 
   hide() {
@@ -122,35 +122,23 @@ class RunsList {
         el("td.b-differs", differing(differs)),
         numberCell("Steps", step === steps ? count(steps) : `${count(step)} of ${count(steps)}`),
         ...measures,
-        el("td.b-again", this.again(run), this.removal(run)),
+        el("td.b-removal", this.removal(run)),
       ],
       { "data-run": run.run, "data-status": status },
     );
   }
 
   /** Whether a run is drawn. @param {any} run */
-  tick({ run, number, title, canRepeat }) {
+  tick({ run, number, title, isKept }) {
     const tick = el("input", { type: "checkbox", "aria-label": `In the curves: ${title}`, "data-key": number });
-    tick.checked = canRepeat && !this.unticked.has(run);
-    tick.disabled = !canRepeat;
+    tick.checked = isKept && !this.unticked.has(run);
+    tick.disabled = !isKept;
     tick.addEventListener("change", () => {
       if (tick.checked) this.unticked.delete(run);
       else this.unticked.add(run);
       this.compare();
     });
     return tick;
-  }
-
-  /** @param {any} run */
-  again({ run, number, title, canRepeat }) {
-    const item = button("Run again", () => this.trigger("select", { run }), {
-      "aria-label": `Run again: ${title}`,
-      "data-key": `Run again ${number}`,
-    });
-    const isBusy = this.rows.some(({ status }) => !hasEnded(status)),
-      why = isBusy ? "Stop the active run first" : !canRepeat && "The text of this run is no longer kept";
-    disable(item, why, "Same settings, text and seed");
-    return item;
   }
 
   removal({ run, number, title, status }) {

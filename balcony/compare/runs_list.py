@@ -1,4 +1,4 @@
-"""The list of a visitor's runs: their last numbers, the settings that differ, and starting one again."""
+"""The list of a visitor's runs: their last numbers and the settings that differ."""
 
 from collections.abc import Mapping, Sequence
 from textwrap import shorten
@@ -23,17 +23,13 @@ from bert_core.runs.run import Run
 
 HINT = (
     "The ticked runs are drawn below. Numbers are means over the last 20 steps, while the model was still learning; "
-    "the sentence beside “Finished” in Train tests the finished model. “Run again” trains the same run once more, from "
-    "the same weights, bit for bit."
+    "the sentence beside “Finished” in Train tests the finished model."
 )
 LONGEST_BEGIN = 40  # letters of a text
 
 
 def runs_list(page: Page, training: TrainTab) -> None:
-    """Lay out the list and connect its buttons, which start a run like the chosen one."""
-
-    def start(space: Workspace, event: gr.EventData) -> None:
-        page.workspaces.repeat(space, space.run(sent(event, "run", str)))
+    """Lay out the list and connect its buttons."""
 
     def remove(space: Workspace, event: gr.EventData) -> None:
         space.remove(sent(event, "run", str))
@@ -43,7 +39,6 @@ def runs_list(page: Page, training: TrainTab) -> None:
         page.answers.add(function.__name__, function)
     options = {"series": SERIES, "hint": HINT}
     runs = view("compare/runs_list", events=("remove",), options=options, elem_id="runs-list")
-    runs.select(training.showing(start), page.visitor, training.live, **QUIET)
     runs.remove(training.showing(remove), page.visitor, training.live, trigger_mode="multiple", **QUIET)
 
 
@@ -84,7 +79,7 @@ def run_row(space: Workspace, run: Run) -> dict[str, Any]:
         "steps": progress.steps,
         "numbers": thin(rows, 1)[0][1:] if rows else None,
         "held": thin(evaluations[-1:], 1)[0][1:] if evaluations else None,
-        "canRepeat": run.job is not None,
+        "isKept": run.job is not None,
     }
 
 

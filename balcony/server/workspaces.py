@@ -115,19 +115,6 @@ class Workspaces:
         """Start a visitor's run that fine-tunes the model `start`. listed: see `_begin`. Errors as for `start`."""
         return self._begin(space, self.service.finetune, recipe, start, parts, listed=listed)
 
-    def repeat(self, space: Workspace, run: Run) -> Run:
-        """Start a run with the same settings, text and seed; it begins with the same weights, bit for bit. Raises
-        RunError while another run is active, or if the text is no longer kept."""
-        space.refuse_if_active()
-        if run.job is None:
-            raise RunError("The text of this run is no longer kept; start it from the form.")
-        text, variant, start = run.job.source, space.entries[run.id].variant, None
-        if run.recipe.start is not None:
-            if not run.snapshots or run.snapshots[0].step:
-                raise RunError("The weights from which this run went on are no longer kept; start it from the form.")
-            start = run.snapshots[0].checkpoint()
-        return self.start(space, run.recipe, text, run.recipe.seed, variant=variant, start=start)
-
     def start_for_program(
         self, recipe: Recipe | FinetuningRecipe, corpus: Corpus | None = None, seed: int = 0, *, caller: str = ""
     ) -> Run:

@@ -18,7 +18,6 @@ MAX_PREVIEWED = 20_000  # sentences
 
 @dataclass(frozen=True)
 class Preview:
-    documents: int
     sentences: int
     tokens: int
     vocabulary: int
@@ -26,7 +25,6 @@ class Preview:
     cut_share: float  # of the tokens of neighbouring sentences, those over sequence_length; 0 for packed segments
     parameters: int
     seconds: float  # estimated training time
-    held_out_documents: int  # for the validation curve
     held_out_sentences: int  # with 0, the text can only be memorised
     warnings: tuple[str, ...]
 
@@ -61,7 +59,6 @@ def preview(
             "of the whole text may be larger."
         )
     return Preview(
-        documents=len(corpus.documents),
         sentences=round(len(encoded) * times),
         tokens=round(len(encoded.ids) * times),
         vocabulary=text.config.vocab_size,
@@ -69,7 +66,6 @@ def preview(
         cut_share=1 - float(kept) / float((a + b).sum()) if len(first) else 0.0,
         parameters=text.config.parameter_count(),
         seconds=text.seconds(text.recipe.training.total_steps),
-        held_out_documents=round(len(held_out.documents) * times) if held_out else 0,
         held_out_sentences=round(len(held_out.sentences) * times) if held_out else 0,
         warnings=tuple(warnings),
     )

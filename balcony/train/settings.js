@@ -5,8 +5,6 @@ import { options, table, toggle } from "../controls.js";
 import { button, disable, draws, el, tools } from "../parts/elements.js";
 import { on } from "../frame/page.js";
 
-const TYPING_MS = 300;
-
 /** @typedef {{name: string, id: string, label: string, info: string, range: string, choices: [value: string, text: string][]}} Setting */
 /** @typedef {{recipe: string, values: Record<string, string>, changed: Record<string, string>}} Held */
 
@@ -14,8 +12,7 @@ class Settings {
   /** @type {Held} */
   held = { recipe: "", values: {}, changed: {} };
   all = false;
-  typing = 0;
-  undo = button("Undo all changes", () => this.change({}, "anew"));
+  undo = button("Undo all changes", () => this.anew(() => this.take({ ...this.held, changed: {} })));
 
   /** @param {HTMLElement} root @param {ViewContext} context */
   constructor(root, { options: { settings, first }, trigger, setValue }) {
@@ -29,7 +26,7 @@ class Settings {
     });
     const rows = this.rows.map(({ element }) => element);
     root.append(table([], rows, { class: "b-table b-settings", "aria-label": "Settings" }), tools(whole, this.undo));
-    on("kind", ({ kind }) => this.give("corpus.kind", kind, "anew"));
+    on("kind", ({ kind }) => this.anew(() => this.give("corpus.kind", kind)));
   }
 
   /** @param {Setting} setting */
@@ -38,7 +35,7 @@ class Settings {
         id: `${id}-value`,
         "aria-describedby": `${id}-info`,
         oninput: () => this.give(name, box.value),
-        onchange: () => this.tell(),
+        onchange: () => this.trigger("input"), // not at each key, since it reads all examples again
       },
       box = choices.length
         ? options(el("select", attributes), choices)
@@ -49,30 +46,19 @@ class Settings {
     return { name, box, element };
   }
 
-  /** A person gives a value. @param {string} name @param {string} value @param {string} [event] */
-  give(name, value, event = "input") {
+  /** A person gives a value. @param {string} name @param {string} value */
+  give(name, value) {
     const { values } = this.held,
       changed = { ...this.held.changed, [name]: value };
     if (!(name in values)) return;
     if (value === values[name]) delete changed[name];
-    this.change(changed, event);
-  }
-
-  /** @param {Record<string, string>} changed @param {string} event "anew" where the recipe may be another one */
-  change(changed, event) {
     this.take({ ...this.held, changed });
-    clearTimeout(this.typing);
-    this.typing = 0;
-    if (event === "input") this.typing = setTimeout(() => this.tell(), TYPING_MS);
-    else this.trigger(event);
   }
 
-  /** Tell the page of what was typed: not of each key, since it reads all examples again. */
-  tell() {
-    if (!this.typing) return;
-    clearTimeout(this.typing);
-    this.typing = 0;
-    this.trigger("input");
+  /** The recipe may be another one with these values. @param {() => void} change */
+  anew(change) {
+    change();
+    this.trigger("anew");
   }
 
   /** @param {Held} held */

@@ -143,32 +143,6 @@ def test_a_renamed_run_has_its_name_everywhere(compared: Page, complaints: list[
     open_tab(page, "Compare")
 
 
-def test_a_run_is_run_again_over_its_own_curve(page: Page) -> None:
-    change_setting(page, "steps", "30")
-    start(page)
-    wait_for_status(page, "Finished")
-    open_tab(page, "Compare")
-    page.get_by_role("button", name="Run again: run 1").click()
-    expect(page.locator("#runs-table tbody tr")).to_have_count(2)
-    expect(page.get_by_label("In the curves: Run 1")).to_be_enabled()
-    wait_for_status(page, "Finished")
-    expect(differs(page, 2)).to_have_count(0)
-    page.wait_for_function(DRAWN + "8")
-    for name in ("MLM loss, last 20 steps", "NSP loss, last 20 steps"):
-        number = row(page, 1).locator(f"[data-name='{name}']").inner_text()
-        expect(row(page, 2).locator(f"[data-name='{name}']")).to_have_text(number)
-    open_tab(page, "Train")
-    page.locator("#step").click()
-    wait_for_status(page, "Paused")
-    open_tab(page, "Compare")
-    expect(page.get_by_role("button", name="Run again: run 1")).to_be_disabled()  # one at a time
-    open_tab(page, "Train")
-    page.locator("#stop").click()
-    wait_for_status(page, "Stopped")
-    open_tab(page, "Compare")
-    expect(page.get_by_role("button", name="Run again: run 1")).to_be_enabled()
-
-
 def test_a_run_is_removed_after_a_question(page: Page) -> None:
     change_setting(page, "steps", "20")
     models = page.locator("#model-picker option")

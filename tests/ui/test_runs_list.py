@@ -7,7 +7,6 @@ import math
 
 import pytest
 from helpers import finished, labelled, wait
-from torch.testing import assert_close
 
 from balcony.compare.definitions import MEASURES, Marks, answer, format_number, load_experiments
 from balcony.compare.experiments import (
@@ -29,7 +28,6 @@ from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError, RunError
 from bert_core.runs.recipe import finetuning_recipe
-from bert_core.runs.run import Run
 from bert_core.tasks.examples import TaskParts
 
 
@@ -44,32 +42,6 @@ def space(workspaces: Workspaces) -> Workspace:
 
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 25})
-
-
-def losses(run: Run) -> list[tuple[float, float]]:
-    return [(row.mlm_loss, row.nsp_loss) for row in run.history()]
-
-
-def test_a_run_again_begins_with_the_same_weights_and_gives_the_same_losses(workspaces, space) -> None:
-    text = Corpus.from_text("one two three\nfour five\nsix seven eight\n", "lines")
-    first = finished(workspaces.start(space, RECIPE, text, 7))
-    first.continue_for(5)
-    finished(first)
-    again = finished(workspaces.repeat(space, first))
-    assert again is not first
-    assert_close(again.snapshots[0].weights, first.snapshots[0].weights, rtol=0, atol=0)
-    assert losses(again) == losses(first)
-    assert len(losses(again)) == 30
-    assert what_differs([first, again]) == {first: [], again: []}
-
-
-def test_a_run_is_not_trained_again_beside_an_active_one(workspaces, space) -> None:
-    first = finished(workspaces.start(space, RECIPE, None, 7))
-    waiting = workspaces.start(space, RECIPE, None, 7, paused=True)
-    with pytest.raises(RunError, match=r"“Run 2 · Romeo and Juliet, quick” has not ended\. Stop it before you start"):
-        workspaces.repeat(space, first)
-    space.stop()
-    assert waiting.status == "stopped"
 
 
 def test_a_run_is_called_by_its_number_and_its_recipe_or_text(workspaces, space) -> None:
@@ -353,8 +325,6 @@ def test_after_an_experiment_the_run_from_before_it_is_current_again(workspaces,
     assert space.current_run is first, "active"
     finished(second)
     assert space.current_run is before
-    again = finished(workspaces.repeat(space, before))
-    assert space.current_run is again
 
 
 def marked(baseline: float = 0.1, **numbers: float) -> Marks:

@@ -193,7 +193,7 @@ def test_a_text_takes_the_recipe_of_its_size_with_it_and_leaves_a_chosen_one() -
         example(OWN_TEXT, QUICK.name, gr.EventData(None, {"name": "../../app", "text": ""}))
 
 
-def test_training_goes_on_from_the_shown_model_and_can_be_repeated(workspaces, space, tiny_checkpoint) -> None:
+def test_training_goes_on_from_the_shown_model(workspaces, space, tiny_checkpoint) -> None:
     settings = typed(QUICK, data__sequence_length="17", training__steps="3", model__hidden_size="90")
     form = filled(settings, initial=SHOWN_MODEL, shown=lambda: tiny_checkpoint)
     recipe = form.recipe()
@@ -205,8 +205,6 @@ def test_training_goes_on_from_the_shown_model_and_can_be_repeated(workspaces, s
     before = tiny_checkpoint.model.state_dict()
     assert all(torch.equal(each, before[name]) for name, each in run.snapshots[0].weights.items() if name in before)
     assert "used another model" in description(run)["missing"]
-    again = finished(workspaces.repeat(space, run))
-    assert all(torch.equal(each, again.snapshots[-1].weights[name]) for name, each in run.snapshots[-1].weights.items())
     long = filled(typed(QUICK), initial=SHOWN_MODEL, shown=lambda: tiny_checkpoint)
     with pytest.raises(ConfigError, match="sequence_length 64 is more than the 17 positions"):
         long.recipe()
