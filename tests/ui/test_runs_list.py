@@ -89,7 +89,7 @@ def test_a_row_of_the_list_has_the_means_of_the_last_steps(workspaces, space) ->
         values = [value for each in last if math.isfinite(value := getattr(each, name))]
         assert number == pytest.approx(sum(values) / len(values), rel=1e-3)
     assert (row["number"], row["status"]) == (1, "finished")
-    assert (row["step"], row["steps"], row["held"], row["canRepeat"]) == (25, 25, None, True)
+    assert (row["step"], row["steps"], row["held"], row["isKept"]) == (25, 25, None, True)
     json.dumps(row)
     drawn = curve(PageRequest(workspaces, space, {}), run.id)
     assert [point[0] for point in drawn["points"]] == list(range(1, 26))
