@@ -3,7 +3,6 @@
 It reads the scripts and styles of the app's page as data. Shapes: L layers, H heads, T tokens."""
 
 import base64
-import dataclasses
 import html
 import json
 import math
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from bert_core.config import ASSETS, PAGE
 from bert_core.errors import InputError
-from bert_core.probes.attention import AttentionMaps, rollout, without_special
+from bert_core.probes.attention import AttentionMaps, without_special
 
 Names = Sequence[Sequence[str]]  # of the heads of each layer, see `head_names`
 MAX_WEIGHTS = 2_000_000  # 12 layers of 12 heads over 117 tokens
@@ -64,18 +63,13 @@ def attention_values(
     maps: AttentionMaps, names: Names | None = None, *, hide_special: bool = False
 ) -> dict[str, dict[str, object]]:
     """What the views draw: "grid", all heads as small pictures of size x size, a byte for each weight, 255 times its
-    root, which keeps small weights visible; and their names, "" for none. "detail", of all heads, of averages over each
-    layer, and of rollout up to it, two bytes for a weight, 65535 means 1.
+    root, which keeps small weights visible; and their names, "" for none. "detail", of all heads, two bytes for a
+    weight, 65535 means 1.
 
     hide_special: draw the words alone, see `without_special`. Raises InputError for more than MAX_WEIGHTS weights."""
     L, H, T, _ = maps.weights.shape
     check_size(L, H, T)
-
-    def seen(weights: Tensor) -> AttentionMaps:
-        whole = dataclasses.replace(maps, weights=weights)
-        return without_special(whole) if hide_special else whole
-
-    own = seen(maps.weights)
+    own = without_special(maps) if hide_special else maps
     size = math.ceil(len(own.tokens) / MOST_IN_THUMBNAIL)
     pictures = F.max_pool2d(own.weights, size, ceil_mode=True)
     grid = {
@@ -90,9 +84,7 @@ def attention_values(
         "segments": own.token_type_ids,
         "layers": L,
         "heads": H,
-        "weights": _two_bytes(own.weights),
-        "averages": _two_bytes(own.weights.mean(1)),
-        "rollout": _two_bytes(seen(rollout(maps.weights)).weights),
+        "weights": packed((own.weights * 65535).round().clamp(0, 65535).to(torch.uint16)),
     }
     return {"grid": grid, "detail": detail}
 
@@ -142,7 +134,3 @@ def packed(numbers: Tensor) -> str:
 
 def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
-
-
-def _two_bytes(weights: Tensor) -> str:
-    return packed((weights * 65535).round().clamp(0, 65535).to(torch.uint16))

@@ -41,11 +41,7 @@ class HeadBirths {
   /** @type {Births} */
   value = /** @type {any} */ (null);
   asked = ""; // the question that is answered here, or is about to be
-  isChosen = false; // the pattern, by the person
-  target = select("Pattern", [], () => {
-    this.isChosen = true;
-    this.draw(this.value);
-  });
+  target = select("Pattern", [], (target) => draw({ target }));
   bar = progress("Progress of the measurement");
   left = el("span");
   progress = el("div.b-tools", { "data-no-picture": "" }, this.bar, this.left);
@@ -88,7 +84,9 @@ class HeadBirths {
   show() {
     this.root.hidden = drawn().mode !== "steps";
     if (this.isOpen && this.asked !== input()) this.ask();
-    else if (this.isOpen && this.panel.isConnected) this.chart.show().catch(console.warn);
+    if (!this.isOpen || !this.panel.isConnected) return;
+    options(this.target, Object.entries(PATTERNS), drawn().target || this.value.births[0]?.target);
+    this.chart.show().catch(console.warn);
   }
 
   /** Ask until all parts are measured; another question or another tab ends that. */
@@ -113,13 +111,10 @@ class HeadBirths {
 
   draw(value) {
     this.value = value;
-    const names = value.targets.map((name) => /** @type {[string, string]} */ ([name, PATTERNS[name]])),
-      { births } = value;
-    options(this.target, names, this.isChosen ? this.target.value : births[0]?.target);
     if (!this.panel.isConnected) fill(this.root, this.panel);
     fill(this.said, value.said && el("p", value.said), notes(value.notes));
-    fill(this.born, births.length > 0 && this.table(value));
-    this.chart.show().catch(console.warn);
+    fill(this.born, value.births.length > 0 && this.table(value));
+    this.show();
   }
 
   table({ births, costs, kept }) {
@@ -138,40 +133,34 @@ class HeadBirths {
   figure() {
     const { kept, targets, above, limits, costs, curve, births } = this.value,
       t = targets.indexOf(this.target.value),
-      places = [...kept.keys()],
       grey = colour("curve-other"),
       [layers, heads] = [above[0][t].length, above[0][t][0].length],
       chosen = `${nearest(layers, heads)}`;
     /** @param {string} name @param {string} axis @param {(number | null)[]} y @param {object} line @param {object} [more] */
     const trace = (name, axis, y, line, more) => ({
-      ...{ type: "scatter", mode: "lines", x: places, y, xaxis: `x${axis}`, yaxis: `y${axis}`, name, line },
+      ...{ type: "scatter", mode: "lines", x: [...kept.keys()], y, xaxis: `x${axis}`, yaxis: `y${axis}`, name, line },
       ...{ hovertemplate: "%{fullData.name}: %{y:.3f}<extra></extra>", showlegend: false, ...more },
     });
     const ofHead = (/** @type {[number, number]} */ [layer, head]) => {
       const birth = births.find((each) => each.layer === layer && each.head === head && each.target === targets[t]),
-        at = birth ? kept.indexOf(birth.step) : -1,
+        name = headName([layer, head]),
         isChosen = `${[layer, head]}` === chosen,
-        line = { color: birth ? colourOf(layer * heads + head) : grey, width: isChosen ? 3 : birth ? 2 : 1 };
-      const more = { customdata: kept.map((step) => [[layer, head], step]), opacity: birth || isChosen ? 1 : 0.4 },
-        marker = {
-          symbol: "star",
-          size: places.map((place) => (place === at ? 15 : 0)),
-          opacity: 1,
-          color: line.color,
-        };
-      const pattern = { ...more, mode: "lines+markers", marker, showlegend: Boolean(birth) };
+        line = { color: birth ? colourOf(layer * heads + head) : grey, width: isChosen ? 3 : birth ? 2 : 1 },
+        more = { customdata: kept.map((step) => [[layer, head], step]), opacity: birth || isChosen ? 1 : 0.4 },
+        star = { symbol: "star", size: kept.map((step) => (step === birth?.step ? 15 : 0)), opacity: 1 },
+        pattern = { mode: "lines+markers", marker: { ...star, color: line.color }, showlegend: Boolean(birth) };
       return [
-        trace(headName([layer, head]), "", above.map((each) => each[t][layer][head]), line, pattern), // prettier-ignore
-        trace(headName([layer, head]), "3", costs.map((each) => each[layer][head]), line, more), // prettier-ignore
+        trace(name, "", above.map((each) => each[t][layer][head]), line, { ...more, ...pattern }), // prettier-ignore
+        trace(name, "3", costs.map((each) => each[layer][head]), line, more), // prettier-ignore
       ];
     };
     const limit = (/** @type {number} */ layer) =>
       trace(`Limit of layer ${layer + 1}`, "", limits.map((each) => each[t][layer]), { color: grey, dash: "dot" }); // prettier-ignore
-    const points = curve.filter(([step]) => step >= kept[0] && step <= (kept.at(-1) ?? 0)),
-      values = points.map(([, value]) => value),
+    const points = curve.filter(([step]) => step >= kept[0] && step <= kept[kept.length - 1]),
       at = { x: points.map(([step]) => placeOf(kept, step)) },
-      loss = trace("Loss", "2", values, { color: colour("curve-mlm"), width: 2 }, at);
-    const data = [[...Array(layers).keys()].map(limit), headsOf(layers, heads).map(ofHead), loss].flat(2);
+      losses = points.map(([, value]) => value),
+      loss = trace("Loss", "2", losses, { color: colour("curve-mlm"), width: 2 }, at),
+      data = [[...Array(layers).keys()].map(limit), headsOf(layers, heads).map(ofHead), loss].flat(2);
     return { data, layout: this.layout(this.value) };
   }
 
@@ -179,14 +168,15 @@ class HeadBirths {
     const layout = stacked(PANELS.slice(0, parts[1] > kept.length ? 3 : 2)),
       every = Math.ceil(kept.length / TICKS),
       tickvals = [...kept.keys()].filter((place) => place % every === 0),
-      ticktext = tickvals.map((place) => count(kept[place])),
-      upright = { yref: "paper", y0: 0, y1: 1 },
-      [from, to, here] = [...(fall ?? [0, 0]), question.step ?? kept.at(-1) ?? 0].map((step) => placeOf(kept, step)),
-      shown = { type: "line", ...upright, x0: here, x1: here, line: { color: colour("curve-other"), width: 1 } },
-      shaded = { type: "rect", ...upright, x0: from, x1: to, opacity: 0.12, line: { width: 0 }, layer: "below" };
-    for (const [name, axis] of Object.entries(layout))
-      if (name.startsWith("xaxis")) Object.assign(axis, { range: [-0.4, kept.length - 0.6], tickvals, ticktext });
-    const shapes = fall ? [{ ...shaded, fillcolor: colour("curve-mlm") }, shown] : [shown];
+      ticks = { range: [-0.4, kept.length - 0.6], tickvals, ticktext: tickvals.map((place) => count(kept[place])) };
+    for (const [name, axis] of Object.entries(layout)) if (name.startsWith("xaxis")) Object.assign(axis, ticks);
+    const shape = (/** @type {number[]} */ [from, to], /** @type {object} */ look) => {
+      return { yref: "paper", y0: 0, y1: 1, x0: placeOf(kept, from), x1: placeOf(kept, to), ...look };
+    };
+    const step = question.step ?? kept[kept.length - 1],
+      shaded = { type: "rect", fillcolor: colour("curve-mlm"), opacity: 0.12, line: { width: 0 }, layer: "below" },
+      shown = shape([step, step], { type: "line", line: { color: colour("curve-other"), width: 1 } }),
+      shapes = fall ? [shape(fall, shaded), shown] : [shown];
     return { ...layout, hovermode: "closest", uirevision: this.asked, shapes };
   }
 }

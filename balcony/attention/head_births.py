@@ -10,8 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from balcony.attention.head_switches import batch_for, cost
-from balcony.attention.values import shown_texts
+from balcony.attention.values import batch_for, cost, shown_texts
 from balcony.frame.page_request import PageRequest
 from balcony.frame.shown_model import description
 from balcony.parts.export import Row, with_imports

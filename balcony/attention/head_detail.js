@@ -1,56 +1,43 @@
-// One layer of attention in detail: a head as a map of words, heads as lines between words, averages over heads.
+// One layer of attention in detail: a head as a map of words, heads or as lines between words.
 
 import { level } from "../colours.js";
-import { select } from "../controls.js";
+import { keepingFocus } from "../controls.js";
 import { bringIn, button, draws, el, fill, note, roam, showError, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { bytesOf, floats, headName } from "../parts/numbers.js";
 import { unfolded } from "../parts/row.js";
-import { colourOf, headLines } from "./head_lines.js";
+import { colourOf, HeadLines } from "./head_lines.js";
 import { latest, orError } from "../frame/page.js";
 import { draw, drawn, nearest, onChange } from "./heads.js";
 
 /** @typedef {any} Detail see `attention_values` in bert_core/show.py */
 
 // The last one is shown by a view of its own, head_births.js.
-const MODES = { map: "One head", lines: "Lines", average: "Average", steps: "Over the steps" };
-const MEANS = { heads: "the heads of the layer", rollout: "rollout up to the layer" };
-const MEANS_HINTS = {
-  heads: "The mean over the heads of this layer.",
-  rollout:
-    "Attention rollout (Abnar & Zuidema 2020): attention multiplied through the layers up to this one, half of " +
-    "each replaced by the residual path.",
-};
+const MODES = { map: "One head", lines: "Lines", steps: "Over the steps" };
 const MOST_OF_LINE = 5; // weights
 const AXES = "A row is the word that attends, a column the word it attends to.";
 const HINT =
   "Point at a cell to read the weight, click a word for its largest weights, Ctrl-click another one for both.";
 const LINES_HINT =
   "Words on the left attend to words on the right; point at a word to see its lines alone, click it to keep them, Ctrl-click another one to keep both.";
-const CHIPS_HINT = "Click a head to show or hide it";
+const CHIPS = { role: "group", "aria-label": "Heads that are drawn", title: "Click a head to show or hide it" };
 
 const written = (weight) => (weight > 0 && weight < 0.0005 ? "<0.001" : weight.toFixed(3));
-
-/** Weights from base64, two bytes each; 65535 stands for 1. @param {string} text */
-const unpacked = (text) => Float32Array.from(new Uint16Array(bytesOf(text).buffer), (weight) => weight / 65535);
 
 class HeadDetail {
   /** @type {Detail} */
   value = {};
-  /** The weights of all heads, and the averages. @type {Record<"weights" | "averages" | "rollout", Float32Array>} */
-  all = /** @type {any} */ ({});
+  weights = new Float32Array(); // of all heads
   width = 0;
   drawings = 0; // of the map, and presses on its cells: what a press opened belongs to one drawing
   tabs = Object.entries(MODES).map(([mode, text]) =>
     button(text, () => draw({ mode }), { role: "tab", "data-mode": mode }),
   );
-  mean = select("Average over", Object.entries(MEANS), (mean) => draw({ mean }));
-  chips = el("div.b-tools", { role: "group", "aria-label": "Heads that are drawn", title: CHIPS_HINT });
-  over = el("label", "Average over ", this.mean);
+  chips = el("div");
   title = el("h3.b-map-title");
   map = heatMap();
   cell = el("div", { "data-no-picture": "" });
-  lines = headLines();
+  lines = new HeadLines();
   linesHint = el("p.b-readout", LINES_HINT);
   body = el("div", { role: "tabpanel", tabindex: -1 });
 
@@ -60,7 +47,7 @@ class HeadDetail {
     this.unfolds = options.is_first && answer;
     const tabs = this.tabs.filter(({ dataset }) => this.unfolds || dataset.mode !== "steps"),
       tablist = roam(el("div.b-tools", { role: "tablist", "aria-label": "How attention is drawn" }, tabs));
-    this.tools = tools(tablist, this.chips, this.over);
+    this.tools = tools(tablist, this.chips);
     this.unfold = latest(async (/** @type {number} */ i, /** @type {number} */ j) => {
       const drawing = (this.drawings += 1),
         found = answer && (await orError(answer("unfold", ...this.head)));
@@ -81,68 +68,64 @@ class HeadDetail {
     const { root, tools, title, body } = this;
     if (!next?.tokens) return showError(root, next);
     this.value = next;
-    for (const name of /** @type {const} */ (["weights", "averages", "rollout"])) this.all[name] = unpacked(next[name]);
+    this.weights = Float32Array.from(new Uint16Array(bytesOf(next.weights).buffer), (weight) => weight / 65535);
     if (!tools.isConnected) fill(root, tools, title, body);
     this.show();
   }
 
   show() {
-    const { mode, mean } = drawn();
+    const { mode } = drawn(),
+      [layer, head] = this.head;
     this.width = this.body.clientWidth;
     for (const tab of this.tabs) tab.ariaSelected = `${tab.dataset.mode === mode}`;
     this.body.ariaLabel = MODES[mode];
-    this.mean.value = mean;
     this.chips.hidden = mode !== "lines";
-    this.over.hidden = mode !== "average";
-    if (mode === "steps" && this.unfolds) [this.title, this.body].map((part) => fill(part));
-    else if (mode === "lines") this.showLines();
-    else if (mode === "average") this.showAverage();
-    else this.showHead();
-  }
-
-  showHead() {
-    const [layer, head] = this.head;
+    if (mode === "steps" && this.unfolds) return [this.title, this.body].map((part) => fill(part));
+    if (mode === "lines") return this.showLines(layer);
     this.title.textContent = headName([layer, head]);
-    this.drawMap(this.matrix("weights", layer * this.value.heads + head), AXES);
+    this.drawMap(this.matrix(layer, head));
   }
 
-  showLines() {
-    const { tokens, heads: all } = this.value,
-      [layer] = this.head,
-      heads = this.active().sort((a, b) => a - b);
-    this.showChips();
-    const names = heads.map((head) => head + 1).join(", ") || "none";
+  showLines(layer) {
+    const { tokens, heads: count } = this.value,
+      { active } = drawn(),
+      chosen = new Set(Array.isArray(active) ? active : [this.head[1]]), // an address may have anything
+      all = [...Array(count).keys()],
+      heads = all.filter((head) => chosen.has(head)),
+      names = heads.map((head) => head + 1).join(", ") || "none";
+    const chips = all.map((head) => {
+      const press = () => draw({ active: all.filter((each) => chosen.has(each) !== (each === head)) }),
+        attributes = { class: "b-chip", "aria-label": `Head ${head + 1}`, "aria-pressed": chosen.has(head) },
+        chip = button(`${head + 1}`, press, attributes);
+      chip.style.setProperty("--chip", colourOf(head));
+      return chip;
+    });
+    const group = roam(
+      el(
+        "div.b-tools",
+        CHIPS,
+        button("All", () => draw({ active: all })),
+        chips,
+      ),
+    );
+    keepingFocus(this.chips, () => fill(this.chips, group));
     this.title.textContent = `Layer ${layer + 1}, ${heads.length === 1 ? "head" : "heads"} ${names}`;
     fill(this.body, this.lines.element, this.linesHint);
-    this.lines.draw(tokens, new Map(heads.map((head) => [head, this.matrix("weights", layer * all + head)])));
+    this.lines.draw(tokens, new Map(heads.map((head) => [head, this.matrix(layer, head)])));
   }
 
-  showAverage() {
-    const [layer] = this.head,
-      isRollout = drawn().mean === "rollout";
-    this.title.textContent = isRollout ? `Rollout up to layer ${layer + 1}` : `Layer ${layer + 1}, mean of its heads`;
-    const hint = MEANS_HINTS[isRollout ? "rollout" : "heads"];
-    this.drawMap(this.matrix(isRollout ? "rollout" : "averages", layer), `${hint} ${AXES}`);
+  /** The weights of a head. @param {number} layer @param {number} head */
+  matrix(layer, head) {
+    const size = this.value.tokens.length ** 2,
+      at = layer * this.value.heads + head;
+    return this.weights.subarray(at * size, (at + 1) * size);
   }
 
-  /** @param {"weights" | "averages" | "rollout"} name @param {number} index */
-  matrix(name, index) {
-    const size = this.value.tokens.length ** 2;
-    return this.all[name].subarray(index * size, (index + 1) * size);
-  }
-
-  /** The heads that are drawn as lines. */
-  active() {
-    const { active } = drawn(),
-      shown = Array.isArray(active) ? active : [this.head[1]]; // an address may have anything
-    return [...new Set(shown)].filter((head) => head < this.value.heads);
-  }
-
-  drawMap(matrix, axes) {
+  drawMap(matrix) {
     const { tokens, segments } = this.value,
       n = tokens.length,
       second = segments.indexOf(1),
-      unfolds = this.unfolds && drawn().mode === "map";
+      { unfolds } = this;
     const line = (/** @type {number} */ i, /** @type {number} */ j) => {
       const weights = tokens.map((token, k) => /** @type {const} */ ([token, matrix[j < 0 ? i * n + k : k * n + j]])),
         most = weights.sort(([, a], [, b]) => b - a).slice(0, MOST_OF_LINE);
@@ -164,7 +147,7 @@ class HeadDetail {
       border: second > 0 ? second : undefined,
       press: unfolds ? (i, j) => this.unfold(i, j) : undefined,
       label: `${this.title.textContent}; the arrow keys go from cell to cell`,
-      axes,
+      axes: AXES,
       hint: unfolds ? `${HINT} Click a cell to see how its weight is computed.` : HINT,
       line,
       describe: (i, j) => [el("bdi", tokens[i]), " → ", el("bdi", tokens[j]), `: ${written(matrix[i * n + j])}`],
@@ -179,28 +162,6 @@ class HeadDetail {
       [query, key, value] = [found.query, found.key, found.value].map(floats);
     fill(this.cell, unfolded({ tokens: found.tokens, query, key, value }, all[i], all[j]));
     bringIn(this.cell);
-  }
-
-  showChips() {
-    const all = Array.from({ length: this.value.heads }, (_, head) => head);
-    if (this.chips.children.length !== all.length + 1) {
-      const every = button("All", () => draw({ active: all })),
-        chips = all.map((head) => this.chip(head));
-      fill(this.chips, every, chips);
-      roam(this.chips);
-    }
-    const active = this.active();
-    [...this.chips.children].slice(1).forEach((chip, head) => (chip.ariaPressed = `${active.includes(head)}`));
-  }
-
-  chip(head) {
-    const toggle = () => {
-      const active = this.active();
-      draw({ active: active.includes(head) ? active.filter((each) => each !== head) : [...active, head] });
-    };
-    const chip = button(`${head + 1}`, toggle, { class: "b-chip", "aria-label": `Head ${head + 1}` });
-    chip.style.setProperty("--chip", colourOf(head));
-    return chip;
   }
 }
 

@@ -63,20 +63,16 @@ class HeadGrid {
     this.root = root;
     this.isSaved = !answer;
     this.isBeside = Boolean(options.beside);
-    this.name = latest(async (/** @type {Heads} */ value) => {
-      const found = answer && (await orError(answer("names", this.isBeside)));
-      this.add(value, { names: found?.names ?? null, unnamed: found?.error });
-    });
-    this.measure = latest(async (/** @type {Heads} */ value) => {
-      if (answer) this.add(value, { effects: await orError(answer("effects", this.isBeside)) });
-    });
+    /** A question about what takes longer; its answer belongs to these heads. @param {string} name @param {(found: any) => Partial<Heads>} more */
+    const later = (name, more) =>
+      latest(async (/** @type {Heads} */ value) => {
+        if (!answer) return;
+        Object.assign(value, more(await orError(answer(name, this.isBeside))));
+        if (value === this.value) this.show();
+      });
+    this.name = later("names", ({ names = null, error }) => ({ names, unnamed: error }));
+    this.measure = later("effects", (effects) => ({ effects }));
     onChange(() => this.built && this.show());
-  }
-
-  /** What has come later belongs to these heads, unless others are shown by now. @param {Heads} value @param {Partial<Heads>} more */
-  add(value, more) {
-    Object.assign(value, more);
-    if (value === this.value) this.show();
   }
 
   /** @param {Heads | null} next null: there is no such model, or no sentence */
@@ -106,17 +102,6 @@ class HeadGrid {
   /** What changes without a head, null where that is not known. */
   changeOf([layer, head]) {
     return this.value.effects?.changes?.[this.effect]?.[layer][head] ?? null;
-  }
-
-  patternOf([layer, head]) {
-    return this.value.names?.[layer][head] ?? "";
-  }
-
-  nameOf(at) {
-    const change = this.changeOf(at),
-      pattern = this.patternOf(at),
-      said = this.effect && `. ${EFFECTS[this.effect]}: ${change === null ? "none" : signed(change, 4)}`;
-    return headName(at) + (pattern && `: ${PATTERNS[pattern]}`) + said;
   }
 
   /** Buttons for all heads, under their numbers and beside their layers, if other ones are on the page. */
@@ -151,39 +136,32 @@ class HeadGrid {
       const head = all[k],
         change = this.changeOf(head),
         worse = this.effect === "loss" ? 1 : -1,
+        pattern = this.value.names?.[head[0]][head[1]],
+        name = headName(head) + (pattern ? `: ${PATTERNS[pattern]}` : ""),
+        said = this.effect && `. ${EFFECTS[this.effect]}: ${change === null ? "none" : signed(change, 4)}`,
         off = !this.isBeside && isOff(head),
         [canvas, badge, value, cover] = item.children;
       painted(/** @type {HTMLCanvasElement} */ (canvas), k);
       item.classList.toggle("has-effect", this.effect !== "");
       item.style.setProperty("--frame", change === null ? null : effect(worse * change));
-      item.title = item.ariaLabel = `${this.nameOf(head)}${off ? ". Switched off" : ""}`;
+      item.title = item.ariaLabel = `${name}${said}${off ? ". Switched off" : ""}`;
       value.textContent = change === null ? "" : signed(change, 3);
       cover.textContent = off ? "off" : "";
       item.ariaPressed = `${`${head}` === `${chosen}`}`;
-      badge.textContent = GLYPHS[this.patternOf(head)] ?? "";
+      badge.textContent = GLYPHS[pattern] ?? "";
     });
     fill(this.key, this.legends());
   }
 
   /** What colours and signs mean. */
   legends() {
-    const { names, unnamed, effects } = this.value;
-    /** @type {Map<string, number>} */
-    const counts = new Map();
-    for (const pattern of names?.flat() ?? []) if (pattern) counts.set(pattern, (counts.get(pattern) ?? 0) + 1);
-    const found = [...counts].map(([pattern, count]) =>
-      el(
-        "span",
-        el("b", GLYPHS[pattern], " "),
-        el("span", PATTERNS[pattern]),
-        ": ",
-        el("span", count === 1 ? "1 head" : `${count} heads`),
-      ),
-    );
-    const coming = el("p.b-empty", { "data-no-picture": "" }, "The heads get their names…");
+    const { names, unnamed, effects } = this.value,
+      found = [...new Set(names?.flat())].filter(Boolean),
+      coming = el("p.b-empty", { "data-no-picture": "" }, "The heads get their names…");
+    const signs = found.map((pattern) => el("span", el("b", GLYPHS[pattern], " "), el("span", PATTERNS[pattern])));
     return [
       this.effect && this.effectLegends(effects ?? {}),
-      found.length > 0 && el("div.b-legend", found, el("span", LABEL_HINT)),
+      found.length > 0 && el("div.b-legend", signs, el("span", LABEL_HINT)),
       !names && (unnamed ? note(unnamed, true) : coming),
       names && !found.length && el("p.b-empty", "No head of this model stands out in these sentences."),
     ];

@@ -7,15 +7,13 @@ import { has, toggled } from "../parts/numbers.js";
 
 const LINES_FROM = 0.02,
   LEAST = 0.002, // the same with the lines of one word
-  LEAST_SUM = 0.0005; // of a word's weights that is written beside it
+  LEAST_MEAN = 0.0005; // of a word's weights that is written beside it
 const ACROSS = 240; // pixels between the words, before the drawing is on the page
 const MANY = 40; // words, which stand closer
 
 export const colourOf = (head) => `hsl(${(174 + 137.5 * head) % 360} 58% 44%)`;
 
-export const headLines = () => new HeadLines();
-
-class HeadLines {
+export class HeadLines {
   element = el("div.b-lines");
   drawing = svg("svg");
   /** @type {HTMLElement[]} */
@@ -32,33 +30,31 @@ class HeadLines {
   draw(tokens, heads) {
     Object.assign(this, { tokens, heads, height: tokens.length > MANY ? 18 : 24 });
     this.drawing = svg("svg", { height: tokens.length * this.height, width: "100%", "aria-hidden": "true" });
-    this.sides = [this.words(0), this.words(1)];
+    const side = (kind, name, k) =>
+      roam(
+        el(
+          `div.b-line-side${kind}`,
+          { role: "group", "aria-label": name },
+          tokens.map((_, i) => this.word([k, i])),
+        ),
+      );
+    this.sides = [side(".is-left", "Words that attend", 0), side("", "Words attended to", 1)];
     fill(this.element, this.sides[0], this.drawing, this.sides[1]);
     this.trace(this.pinned);
   }
 
-  words(side) {
-    const name = side ? "Words attended to" : "Words that attend";
-    return roam(
-      el(
-        side ? "div.b-line-side" : "div.b-line-side.is-left",
-        { role: "group", "aria-label": name },
-        this.tokens.map((token, index) => this.word(side, index, token)),
-      ),
-    );
-  }
-
-  word(side, index, token) {
-    const point = () => this.trace([[side, index]]);
+  /** @param {Word} word */
+  word(word) {
+    const token = this.tokens[word[1]],
+      point = () => this.trace([word]);
     const press = (/** @type {MouseEvent} */ { ctrlKey, metaKey }) => {
-      const word = [side, index],
-        before = ctrlKey || metaKey || `${this.pinned}` === `${word}` ? this.pinned : [];
+      const before = ctrlKey || metaKey || `${this.pinned}` === `${word}` ? this.pinned : [];
       this.pinned = /** @type {Word[]} */ (toggled(before, word).slice(-2));
       this.trace(this.pinned);
     };
     const item = button([el("bdi", { title: token }, token), el("span.b-line-weight")], press, {
       class: "b-line-word",
-      "aria-label": side ? `${token}, attended to` : `${token}, attends`,
+      "aria-label": word[0] ? `${token}, attended to` : `${token}, attends`,
       onpointerenter: point,
       onfocus: point,
       onpointerleave: () => this.trace(this.pinned),
@@ -67,35 +63,16 @@ class HeadLines {
     return item;
   }
 
-  /** Draw the lines of these words, or of all. @param {Word[]} words */
+  /** Draw the lines of these words, or of all, and the mean weights of the words at their other ends. @param {Word[]} words */
   trace(words) {
-    const shown = words.filter(([, index]) => index < this.tokens.length),
-      sums = shown.map((word) => this.sums(word));
-    const paths = [...this.heads].map(([head, matrix]) =>
-      (shown.length ? shown : [null]).map((word) => this.paths(head, matrix, word)),
-    );
-    fill(this.drawing, paths);
-    this.sides.forEach((list, side) =>
-      list.querySelectorAll("button").forEach((item, index) => {
-        const own = sums.filter((_, k) => shown[k][0] !== side).map((each) => each[index]),
-          most = Math.max(0, ...own),
-          isShown = most >= LEAST_SUM;
-        const texts = own.map((sum) => (sum >= LEAST_SUM ? sum.toFixed(2) : "–"));
-        item.children[1].textContent = isShown ? texts.join(" · ") : "";
-        item.style.setProperty("--share", isShown ? Math.sqrt(most).toFixed(2) : "0");
-        item.ariaPressed = `${has(this.pinned, [side, index])}`;
-      }),
-    );
-  }
-
-  /** A head's lines. @param {number} head @param {Float32Array} matrix @param {Word | null} word the only one with lines */
-  paths(head, matrix, word) {
     const n = this.tokens.length,
-      across = this.drawing.clientWidth || ACROSS;
-    return Array.from(matrix, (weight, at) => {
-      const [i, j] = [Math.floor(at / n), at % n];
-      if (weight < (word ? LEAST : LINES_FROM) || (word && word[1] !== (word[0] ? j : i))) return null;
-      const [start, end] = [i, j].map((index) => (index + 0.5) * this.height);
+      across = this.drawing.clientWidth || ACROSS,
+      shown = words.filter(([, index]) => index < n);
+    const line = (/** @type {number} */ head, /** @type {number} */ weight, /** @type {number} */ at) => {
+      const ends = [Math.floor(at / n), at % n],
+        isShown = shown.length ? shown.some(([side, index]) => ends[side] === index) : weight >= LINES_FROM;
+      if (!isShown || weight < LEAST) return null;
+      const [start, end] = ends.map((index) => (index + 0.5) * this.height);
       return svg("path", {
         d: `M0 ${start}C${across / 2} ${start} ${across / 2} ${end} ${across} ${end}`,
         fill: "none",
@@ -103,15 +80,22 @@ class HeadLines {
         "stroke-width": (0.6 + 6 * weight).toFixed(2),
         "stroke-opacity": Math.min(0.9, 0.22 + 0.75 * Math.sqrt(weight)).toFixed(2),
       });
-    });
-  }
-
-  /** The mean weights of the words at the other ends of a word's lines. @param {Word} word */
-  sums(word) {
-    const n = this.tokens.length;
-    return this.tokens.map((_, other) => {
-      const [i, j] = word[0] ? [other, word[1]] : [word[1], other];
-      return [...this.heads.values()].reduce((sum, matrix) => sum + matrix[i * n + j], 0) / this.heads.size;
-    });
+    };
+    fill(
+      this.drawing,
+      [...this.heads].map(([head, matrix]) => Array.from(matrix, (weight, at) => line(head, weight, at))),
+    );
+    const all = [...this.heads.values()],
+      mean = (/** @type {number} */ at) => all.reduce((sum, matrix) => sum + matrix[at], 0) / all.length;
+    this.sides.forEach((list, side) =>
+      list.querySelectorAll("button").forEach((item, other) => {
+        const means = shown.flatMap(([own, i]) => (own === side ? [] : [mean(own ? other * n + i : i * n + other)])),
+          most = Math.max(0, ...means),
+          texts = means.map((each) => (each >= LEAST_MEAN ? each.toFixed(2) : "–"));
+        item.children[1].textContent = most >= LEAST_MEAN ? texts.join(" · ") : "";
+        item.style.setProperty("--share", most >= LEAST_MEAN ? Math.sqrt(most).toFixed(2) : "0");
+        item.ariaPressed = `${has(this.pinned, [side, other])}`;
+      }),
+    );
   }
 }

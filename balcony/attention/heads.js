@@ -7,11 +7,10 @@ import { ask, onPart, question } from "../frame/question.js";
 
 const FIRST = {
   active: /** @type {number[] | null} */ (null), // heads that are drawn as lines; null: the chosen one
-  mode: "map", // or "lines", "average" or "steps"
-  mean: "heads", // or "rollout"
+  mode: "map", // or "lines" or "steps"
   effect: "", // what the heads show instead of their weights, "" for nothing; see head_grid.js
+  target: "", // the pattern that is drawn over the steps, "" for that of the first birth
 };
-const PARTS = ["head", "heads", "off"]; // of the question, that change how heads are drawn
 
 /** How all heads are drawn. @returns {typeof FIRST} */
 export const drawn = () => ({ ...FIRST, ...question.heads });
@@ -36,7 +35,7 @@ export const nearest = (layers, heads) => [
 ];
 
 /** Call back when heads are drawn in another way. @param {() => void} redraw */
-export const onChange = (redraw) => onPart(PARTS, redraw);
+export const onChange = (redraw) => onPart(["head", "heads", "off"], redraw);
 
 export const isOff = (head) => has(question.off, head);
 

@@ -202,16 +202,6 @@ def test_two_words_are_chosen_with_ctrl(page: Page) -> None:
     expect(weights).to_have_text(both)
 
 
-def test_averages_and_rollout(page: Page) -> None:
-    mode(page, "Average")
-    detail = page.locator("#attention-map")
-    title, over = detail.locator(".b-map-title"), detail.get_by_role("combobox", name="Average")
-    expect(title).to_have_text("Layer 1, mean of its heads")
-    over.select_option("rollout up to the layer")
-    page.get_by_role("button", name="Layer 2, head 1").click()
-    expect(title).to_have_text("Rollout up to layer 2")
-
-
 def test_a_head_is_switched_off_and_on_again(page: Page) -> None:
     panel, grid = page.locator("#attention-switches"), page.locator("#attention-heads")
     answers = panel.get_by_role("status").locator("span")

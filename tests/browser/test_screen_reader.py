@@ -29,7 +29,6 @@ STATES = {
     "next sentence": ("next-sentence", {}, "#next-matrix .b-map svg", ""),
     "attention": ("attention", {}, "#attention-switches b-text", "#attention-download-py"),
     "lines": ("attention", {"mode": "lines"}, "#attention-map .b-lines path", ""),
-    "averages": ("attention", {"mode": "average"}, "#attention-map .b-map svg", ""),
     "words in context": ("words-in-context", {}, "#context-cosine .b-map svg", ""),
     "fine-tune": ("fine-tune", {}, "#task-examples li", ""),
     "map": ("step-by-step", {}, "#steps .b-bert", ""),

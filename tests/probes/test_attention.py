@@ -8,7 +8,7 @@ import pytest
 import torch
 from helpers import make_model, numbers_of
 
-from balcony.attention.head_switches import corpus_batch
+from balcony.attention.values import corpus_batch
 from bert_core.errors import InputError
 from bert_core.model import BertForPreTraining
 from bert_core.probes import patterns

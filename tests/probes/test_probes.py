@@ -13,7 +13,7 @@ import transformers
 from helpers import make_model, watched
 from tokenizers import Encoding
 
-from balcony.attention.head_switches import corpus_batch
+from balcony.attention.values import corpus_batch
 from balcony.batch.rows import judged_rows
 from balcony.compare.definitions import examine
 from balcony.train.exam import examine_part

@@ -14,8 +14,7 @@ import pytest
 import torch
 
 from balcony.app import open_workspaces
-from balcony.attention.head_switches import effects_code
-from balcony.attention.values import attention_code, weight_rows, weights_value
+from balcony.attention.values import attention_code, effects_code, number_rows, weights_value
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
 from balcony.masked_words.closer_view import LENS, SWEEP, closer_code
@@ -77,15 +76,15 @@ def weights_of(tokens: list[str]) -> dict[str, Any]:
 def test_attention_reads_back_from_json(tiny_checkpoint):
     maps = attention(tiny_checkpoint, "how are you", "i am romeo")
     value = weights_value(tiny_checkpoint, Question("how are you", "i am romeo"))
-    content = json.loads(file_text("json", {"": value}, weight_rows))
+    content = json.loads(file_text("json", {"": value}, number_rows))
     assert (content["tokens"], content["token_type_ids"]) == (maps.tokens, maps.token_type_ids)
     torch.testing.assert_close(torch.tensor(content["weights"]), maps.weights, rtol=0, atol=1e-6)
-    assert json.loads(file_text("json", {"": weights_of(NASTY)}, weight_rows))["tokens"] == NASTY
+    assert json.loads(file_text("json", {"": weights_of(NASTY)}, number_rows))["tokens"] == NASTY
 
 
 def test_attention_reads_back_from_csv():
     value = weights_of(NASTY)
-    rows = rows_of(file_text("csv", {"": value}, weight_rows))
+    rows = rows_of(file_text("csv", {"": value}, number_rows))
     assert len(rows) == 2 * 3 * len(NASTY) ** 2
     for row in rows:
         layer, head, i, j = (int(row[name]) - 1 for name in ("layer", "head", "from_position", "to_position"))
@@ -118,13 +117,13 @@ def test_a_file_has_a_limit(tiny_checkpoint, monkeypatch):
 def test_one_file_holds_two_models():
     titles = ['=my model, "step" 3\r\n', "שלום"]
     values = dict(zip(titles, (weights_of(NASTY), weights_of(["a", "b\r\nc"]))))
-    assert json.loads(file_text("json", values, weight_rows)) == values
-    rows = rows_of(file_text("csv", values, weight_rows))
+    assert json.loads(file_text("json", values, number_rows)) == values
+    rows = rows_of(file_text("csv", values, number_rows))
     assert next(iter(rows[0])) == "model"
     assert list(dict.fromkeys(token_of(row["model"]) for row in rows)) == titles
     for title, value in values.items():
         own = [row for row in rows if token_of(row["model"]) == title]
-        alone = rows_of(file_text("csv", {"": value}, weight_rows))
+        alone = rows_of(file_text("csv", {"": value}, number_rows))
         assert own == [{"model": own[0]["model"], **row} for row in alone]
 
 

@@ -7,7 +7,7 @@ import torch
 
 from balcony.attention import head_births as module
 from balcony.attention.head_births import NO_COST, NO_RUN, NONE_BORN, birth_rows, births, births_code, conclusion
-from balcony.attention.head_switches import batch_for
+from balcony.attention.values import batch_for
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
 from bert_core import TrainingService, ablation_map, head_patterns, load_recipe

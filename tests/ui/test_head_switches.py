@@ -5,17 +5,16 @@ import json
 
 import pytest
 
-from balcony.attention import head_switches
-from balcony.attention.head_switches import (
+from balcony.attention import values
+from balcony.attention.values import (
     LOSS_LEFT_OUT,
-    effect_rows,
     effects_code,
     effects_value,
     hidden_position,
+    number_rows,
     switches_value,
 )
 from balcony.frame.masking import maskable
-from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
 from bert_core import save_checkpoint
 from bert_core.data.corpus import Corpus
@@ -26,10 +25,10 @@ from bert_core.probes.stages import without_heads
 ASKED = Question("how are you", "i am romeo")
 
 
-def test_answers_stand_beside_those_without_the_heads_that_are_off(workspaces, space, tiny_checkpoint):
+def test_answers_stand_beside_those_without_the_heads_that_are_off(tiny_checkpoint, dialogue):
     asked = dataclasses.replace(ASKED, off=((1, 2), (0, 0), (7, 7)), hidden=(1,))
-    value = switches_value(PageRequest(workspaces, space, asked))
-    assert value["off"] == [[1, 2], [0, 0]], "a smaller model has fewer heads"
+    value = switches_value(tiny_checkpoint, asked, dialogue)
+    assert value["off"] == [(1, 2), (0, 0)], "a smaller model has fewer heads"
     for setting, off in enumerate(([], [(1, 2), (0, 0)])):
         _, found = answers(without_heads(tiny_checkpoint, off), *ASKED.texts, position=2, answer="are")
         assert value["rows"]["word"][setting] == pytest.approx(found["word"], abs=1e-4)
@@ -51,11 +50,11 @@ def test_the_probability_of_the_first_hidden_word_is_followed_and_the_others_are
         of("...") if not maskable(tiny_checkpoint, Question("...")) else of(" ")
 
 
-def test_a_very_large_model_leaves_the_loss_out_and_says_so(workspaces, space, monkeypatch):
-    asked = PageRequest(workspaces, space, ASKED)
-    assert switches_value(asked)["notes"] == []
-    monkeypatch.setattr(head_switches, "WITH_LOSS", 1)
-    value = switches_value(asked)
+def test_a_very_large_model_leaves_the_loss_out_and_says_so(tiny_checkpoint, dialogue, monkeypatch):
+    asked = tiny_checkpoint, ASKED, dialogue
+    assert switches_value(*asked)["notes"] == []
+    monkeypatch.setattr(values, "WITH_LOSS", 1)
+    value = switches_value(*asked)
     assert (set(value["rows"]), value["notes"]) == ({"word", "is_next"}, [LOSS_LEFT_OUT])
 
 
@@ -74,7 +73,7 @@ def test_files_and_python_give_the_same_changes(tiny_checkpoint, dialogue, tmp_p
     asked = dataclasses.replace(ASKED, hidden=(1,))
     changes = ablation_map(tiny_checkpoint, *ASKED.texts, position=2).changes["word"]
     value = effects_value(tiny_checkpoint, asked, dialogue)
-    rows = [*effect_rows(value)]
+    rows = [*number_rows(value)]
     assert len(rows) == 6
     assert list(rows[0]) == ["layer", "head", "word", "is_next", "loss"]
     assert value["changes"]["word"][1][2] == rows[5]["word"] == pytest.approx(changes[1, 2].item(), abs=1e-6)
