@@ -111,7 +111,7 @@ function lines({ strongest, token }, rows, layer) {
     const y = rowWith(rows, from) + 0.5,
       look = { "stroke-width": 1 + 4 * weight, "stroke-opacity": 0.25 + 0.75 * weight, ...still },
       d = `M0 ${y}C50 ${y} 50 ${to} 100 ${to}`;
-    return svg("path", { class: "b-bert-line", "data-head": head, d, ...look });
+    return svg("path", { class: "b-bert-line", d, ...look });
   });
   const through = rows.map((_, k) => svg("path", { class: "b-bert-through", d: `M0 ${k + 0.5}H100`, ...still }));
   const size = { viewBox: `0 0 100 ${rows.length}`, preserveAspectRatio: "none", "aria-hidden": "true" };
@@ -137,11 +137,7 @@ function layerColumn({ value }, rows, layer) {
     residuals = [1, 3].filter((part) => has(zeroed, [layer, part])).map((part) => el("span.is-off", parts[part]));
   const heads = strongest.map(([from, weight], k) => {
     const says = `Layer ${number}, head ${k + 1}: ${tokens[token]} attends most to ${tokens[from]} (${percent(weight)})`,
-      attributes = {
-        "data-key": `head ${layer}.${k}`,
-        "data-head": k,
-        ...named(says, isOut || has(off, [layer, k]), "b-bert-head"),
-      };
+      attributes = { "data-key": `head ${layer}.${k}`, ...named(says, isOut || has(off, [layer, k]), "b-bert-head") };
     if (carried?.kind === "head" && `${carried.at}` === `${[layer, k]}`) attributes.class += " is-carried";
     const made = button(`${k + 1}`, () => openHead([layer, k]), attributes);
     made.style.setProperty("--tint", behindText(level(weight)));
@@ -155,20 +151,9 @@ function layerColumn({ value }, rows, layer) {
     "data-key": `feed-forward ${layer}`,
     ...named(`Layer ${number}: feed-forward`, has(zeroed, [layer, 2]), "b-bert-upright b-small"),
   });
-  const made = column(
-    "is-layer",
-    `Layer ${number}`,
-    name,
-    [attention, heads, residuals],
-    el("div.b-bert-area", picture, fed, carriedMark(value, rows, number)),
-  );
-  const point = (/** @type {Event} */ { target, type }) => {
-    const of = /** @type {HTMLElement} */ (target).dataset?.head;
-    for (const path of picture.querySelectorAll(".b-bert-line"))
-      path.classList.toggle("is-pointed", type !== "pointerout" && path.getAttribute("data-head") === of);
-  };
-  for (const type of ["pointerover", "pointerout", "focusin"]) made.addEventListener(type, point);
-  return made;
+  const below = [attention, heads, residuals],
+    area = el("div.b-bert-area", picture, fed, carriedMark(value, rows, number));
+  return column("is-layer", `Layer ${number}`, name, below, area);
 }
 
 /** An answer of the model. @param {string} key @param {string} stage @param {Child} title @param {[Child, number][]} lines */

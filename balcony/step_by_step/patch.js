@@ -3,12 +3,12 @@
 import { level } from "../colours.js";
 import { keepingFocus, scrolling, table } from "../controls.js";
 import { exporter } from "../parts/downloads.js";
-import { bringIn, button, draws, el, fill, note, notes, showError, tools, withTerms } from "../parts/elements.js";
+import { bringIn, draws, el, fill, note, notes, showError, tools, withTerms } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { fixed, percent } from "../parts/numbers.js";
 import { placesOf } from "../parts/swaps.js";
 import { ask, onPart, question } from "../frame/question.js";
-import { carriedName, levelName, putBack } from "./stages.js";
+import { carriedName, levelName } from "./stages.js";
 
 /** @import { Child } from "../parts/elements.js" */
 /** @typedef {any} Patching see patch_value in balcony/step_by_step/patching.py */
@@ -116,14 +116,10 @@ class PatchByHand {
       fixed(a - b),
     ];
     const rows = [row(["With ", el("bdi", other)], both[0], 1), row(["With ", el("bdi", word)], both[1], 0)],
-      titles = ["Pass", "Comes back", ...answers.map((answer) => el("bdi", answer)), "Difference of logits"],
-      go = button("Show its map above", () => document.getElementById("steps")?.scrollIntoView());
+      titles = ["Pass", "Comes back", ...answers.map((answer) => el("bdi", answer)), "Difference of logits"];
     if (fraction !== undefined)
       rows.push(row(["With ", el("bdi", word), ", and carried: ", name], value[kind].answers[layer][index], fraction));
-    return [
-      scrolling("Both passes", table(titles, rows, { class: "b-table is-narrow" })),
-      fraction !== undefined && tools(go, putBack("Take it out")),
-    ];
+    return scrolling("Both passes", table(titles, rows, { class: "b-table is-narrow" }));
   }
 }
 

@@ -11,6 +11,7 @@ import { modelMap, POSITIONS, SEGMENTS } from "./map.js";
 import { strips } from "../parts/strips.js";
 
 const MOST_VALUES = 6; // of the weighted sum
+const PRODUCTS = "x · W[:, {i}] + b[{i}]";
 
 /** @typedef {import("../parts/elements.js").Child} Child */
 /** @typedef {any} Steps see steps_value in balcony/step_by_step/tab.py */
@@ -25,7 +26,8 @@ const MOST_VALUES = 6; // of the weighted sum
  */
 /** @typedef {[word: Node, share: number, ...numbers: string[]]} Listed a row of a table */
 
-/** @typedef {(vector: string) => string} Numbers the number of a vector at the chosen place, as text */
+/** @typedef {[vector: string, label: string, formula?: string]} Line a vector, and how its numbers come about */
+/** @typedef {[list: "off" | "zeroed", at: any]} Part that can be set to zero: the list of the question, and the part there */
 
 /** What the activation functions compute. @type {Record<string, string>} */
 const RULES = {
@@ -36,27 +38,38 @@ const RULES = {
   LINEAR: "x",
 };
 
-/** Strips of vectors of the same length. @param {Shown} shown @param {Record<string, string>} labels of vectors @param {string[]} products vectors whose numbers are sums of products, which a press opens @param {(index: number, of: Numbers) => Child} describe */
-export const vectorsOf = ({ vectors, title, open }, labels, products, describe) =>
-  strips({
+/**
+ * Strips of vectors of the same length. In a formula {name} stands for a vector's number at the chosen place, {i} for that;
+ * one with a product · is of vectors as the code names them, and a press on the strips opens its products.
+ * @param {Shown} shown @param {Line[]} lines
+ */
+export function vectorsOf({ vectors, title, open }, lines) {
+  const isProduct = (formula) => formula?.includes("·"),
+    products = lines.filter(([, , formula]) => isProduct(formula)).map(([vector]) => vector);
+  const described = (/** @type {any} */ [vector, label, formula], /** @type {number} */ i) => {
+    const text = formula.replace(/\{(\w+)\}/g, (_, name) => (name === "i" ? `${i}` : number(vectors[name][i]))),
+      result = ` = ${number(vectors[vector][i])}`;
+    return el(
+      "div",
+      isProduct(formula) ? [el("span", label), ": ", code(text + result)] : `${label}: ${text}${result}`,
+    );
+  };
+  return strips({
     label: title,
-    strips: Object.entries(labels).map(([vector, label]) => [label, vectors[vector]]),
-    describe: (index) => describe(index, (vector) => number(vectors[vector][index])),
-    open: products.length ? (index) => open(products, index) : null,
+    strips: lines.map(([vector, label]) => [label, vectors[vector]]),
+    describe: (i) => lines.filter(([, , formula]) => formula).map((line) => described(line, i)),
+    open: products.length ? (i) => open(products, i) : null,
   });
+}
 
-/** A LayerNorm with the numbers of one cell. @param {Shown} shown @param {string} input @param {string} norm @param {string} output @param {number} index */
-function normed({ vectors, value }, input, norm, output, index) {
+/** The formula of a LayerNorm. @param {Shown} shown @param {string} input @param {string} norm */
+function normed({ vectors, value }, input, norm) {
   const all = Array.from(vectors[input]),
     mean = all.reduce((sum, each) => sum + each, 0) / all.length,
-    variance = all.reduce((sum, each) => sum + (each - mean) ** 2, 0) / all.length;
-  const [x, gain, bias, result] = [input, `${norm}Gain`, `${norm}Bias`, output].map((name) =>
-    number(vectors[name][index]),
-  );
-  return (
-    `LayerNorm: (x − mean) ÷ √(variance + ε) × gain + bias = ` +
-    `(${x} − ${number(mean)}) ÷ ${number(Math.sqrt(variance + value.eps))} × ${gain} + ${bias} = ${result}`
-  );
+    variance = all.reduce((sum, each) => sum + (each - mean) ** 2, 0) / all.length,
+    deviation = number(Math.sqrt(variance + value.eps)),
+    numbers = `({${input}} − ${number(mean)}) ÷ ${deviation} × {${norm}Gain} + {${norm}Bias}`;
+  return `(x − mean) ÷ √(variance + ε) × gain + bias = ${numbers}`;
 }
 
 const square = ({ value: { tokens } }) => `${tokens.length} × ${tokens.length}`;
@@ -65,13 +78,11 @@ const square = ({ value: { tokens } }) => `${tokens.length} × ${tokens.length}`
 const noWord = ({ value, missing }) => ["", note(missing[+!value.tokens.includes("[MASK]")])];
 
 /** The map of scores or weights of the head, and the pressed cell. @param {Shown} shown @param {boolean} isWeights @returns {Child[]} */
-function map({ value, vectors, title }, isWeights) {
-  const { tokens, segments } = value,
-    { query, key } = vectors,
-    n = tokens.length,
-    d = query.length / n,
+function map({ value: { tokens, segments }, vectors: { queries, keys, values: all }, title }, isWeights) {
+  const n = tokens.length,
+    d = queries.length / n,
     second = segments.indexOf(1);
-  const rows = tokens.map((_, i) => attend(query.subarray(i * d, (i + 1) * d), key)),
+  const rows = tokens.map((_, i) => attend(queries.subarray(i * d, (i + 1) * d), keys)),
     values = rows.flatMap(({ scores, weights }) => (isWeights ? weights : scores)),
     most = isWeights ? 1 : Math.max(...values.map(Math.abs)),
     round = Number(most.toFixed(1));
@@ -93,7 +104,7 @@ function map({ value, vectors, title }, isWeights) {
     border: second > 0 ? second : undefined,
     label: `${title}, ${n} × ${n}; the arrow keys go from cell to cell, Enter unfolds one`,
     press(i, j) {
-      fill(cell, unfolded({ tokens, query, key, value: vectors.value }, i, j));
+      fill(cell, unfolded({ tokens, query: queries, key: keys, value: all }, i, j));
       bringIn(cell);
     },
     axes: "A row is the token that attends, a column the token it attends to.",
@@ -103,16 +114,27 @@ function map({ value, vectors, title }, isWeights) {
   return [heat.element, cell];
 }
 
-/** @typedef {[name: string, list: "off" | "zeroed", part: [number, number]]} Switch */
-/** Buttons that set parts to zero. @param {Shown} shown @param {Switch[]} parts @param {string} [says] what stands before them */
-function switches({ value }, parts, says = "Set to zero:") {
-  const buttons = parts.map(([name, list, part]) =>
-    button(name, () => ask({ [list]: toggled(value[list], part) }), { "aria-pressed": has(value[list], part) }),
+/** Buttons that set parts to zero, or undo it. @param {Steps} value @param {Part[]} all @param {string} says what stands before them */
+function switches({ parts, ...value }, all, says) {
+  const named = (list, [layer, part]) => {
+    if (list === "off") return headName([layer, part]);
+    return part < POSITIONS ? `Layer ${layer + 1}: ${parts[part]}` : parts[part];
+  };
+  const buttons = all.map(([list, at]) =>
+    button(named(list, at), () => ask({ [list]: toggled(value[list], at) }), { "aria-pressed": has(value[list], at) }),
   );
   return tools(el("span", says), buttons);
 }
 
-export const putBack = (name) => button(name, () => ask({ carried: null }), { "aria-pressed": true });
+/** Those for some parts of the chosen layer, or for the chosen head. @param {Shown} shown @param {...(number | "head")} parts */
+const zeroing = ({ value }, ...parts) =>
+  switches(
+    value,
+    parts.map((part) =>
+      part === "head" ? ["off", value.head] : ["zeroed", [part < POSITIONS ? value.head[0] : 0, part]],
+    ),
+    "Set to zero:",
+  );
 
 /** A layer, 0 for the embeddings. @param {number} layer */
 export const levelName = (layer) => (layer ? `Layer ${layer}` : "Embeddings");
@@ -121,20 +143,14 @@ export const carriedName = (kind, at, token) =>
   kind === "state" ? [levelName(at[0]), ": ", el("bdi", token)] : headName(at);
 
 /** What is set to zero in all of the model, as buttons that undo it. @param {Shown} shown */
-export function zeros(shown) {
-  const { off, zeroed, parts, carried } = shown.value,
-    heads = off.map((at) => /** @type {Switch} */ ([headName(at), "off", at])),
-    named = (/** @type {[number, number]} */ [layer, part]) =>
-      part < POSITIONS ? `Layer ${layer + 1}: ${parts[part]}` : parts[part],
-    others = zeroed.map((at) => /** @type {Switch} */ ([named(at), "zeroed", at])),
-    all = [...heads, ...others];
+export function zeros({ value }) {
+  const { off, zeroed, carried } = value,
+    all = [...off.map((at) => ["off", at]), ...zeroed.map((at) => ["zeroed", at])],
+    name = carried && carriedName(carried.kind, carried.at, carried.token),
+    putBack = button(name, () => ask({ carried: null }), { "aria-pressed": true });
   return [
-    all.length > 0 && switches(shown, all, "Set to zero now (a press undoes it):"),
-    carried &&
-      tools(
-        el("span", "Carried from the other text (a press undoes it):"),
-        putBack(carriedName(carried.kind, carried.at, carried.token)),
-      ),
+    all.length > 0 && switches(value, all, "Set to zero now (a press undoes it):"),
+    carried && tools(el("span", "Carried from the other text (a press undoes it):"), putBack),
   ];
 }
 
@@ -146,10 +162,12 @@ export function listed(label, columns, words) {
 
 /** What the pooler makes of the last layer. @param {Shown} shown */
 export function pooled(shown) {
-  const read = shown.value.pooler === "first" ? "Vector at [CLS]" : "Mean of all vectors";
-  return vectorsOf(shown, { read, pooled: "Pooler" }, ["pooled"], (i, of) =>
-    code(`tanh(read · W[:, ${i}] + b[${i}]) = ${of("pooled")}`),
-  );
+  const read = shown.value.pooler === "first" ? "Vector at [CLS]" : "Mean of all vectors",
+    formula = "tanh(read · W[:, {i}] + b[{i}])";
+  return vectorsOf(shown, [
+    ["read", read],
+    ["pooled", "Pooler", formula],
+  ]);
 }
 
 function mapText({ before, carried }) {
@@ -171,38 +189,29 @@ export const STAGES = {
   },
 
   embeddings(shown) {
-    const { tokens, segments, token } = shown.value,
-      inputs = { word: `Word ${tokens[token]}`, position: `Position ${token}`, segment: `Segment ${segments[token]}` };
+    const { tokens, segments, token } = shown.value;
     return [
       `${shown.vectors.word.length} numbers for each token`,
-      switches(shown, [
-        ["Positions", "zeroed", [0, POSITIONS]],
-        ["Segments", "zeroed", [0, SEGMENTS]],
+      zeroing(shown, POSITIONS, SEGMENTS),
+      vectorsOf(shown, [
+        ["word", `Word ${tokens[token]}`],
+        ["position", `Position ${token}`],
+        ["segment", `Segment ${segments[token]}`],
+        ["sum", "Sum", "{word} + {position} + {segment}"],
+        ["embedded", "LayerNorm", normed(shown, "sum", "embeddings")],
       ]),
-      vectorsOf(shown, { ...inputs, sum: "Sum", embedded: "LayerNorm" }, [], (i, of) => {
-        const sum = `${of("word")} + ${of("position")} + ${of("segment")} = ${of("sum")}`;
-        return `${sum}. ${normed(shown, "sum", "embeddings", "embedded", i)}`;
-      }),
     ];
   },
 
-  projections(shown) {
-    const { vectors, value } = shown,
-      d = vectors.context.length,
-      D = vectors.input.length,
-      own = { query: "own_query", key: "own_key", value: "own_value" };
-    for (const [all, one] of Object.entries(own))
-      vectors[one] = vectors[all].subarray(value.token * d, (value.token + 1) * d);
-    const labels = { own_query: "Query", own_key: "Key", own_value: "Value" };
-    return [
-      `${D} numbers become 3 × ${d}`,
-      vectorsOf(shown, { input: "Input of the layer" }, [], (i, of) => `x[${i}] = ${of("input")}`),
-      vectorsOf(shown, labels, Object.keys(own), (i, of) => {
-        const sums = Object.entries(own).map(([all, one]) => `${all}[${i}] = x · W[:, ${i}] + b[${i}] = ${of(one)}`);
-        return [code(sums.join("; ")), `: sums of ${D} products each`];
-      }),
-    ];
-  },
+  projections: (shown) => [
+    `${shown.vectors.input.length} numbers become 3 × ${shown.vectors.context.length}`,
+    vectorsOf(shown, [["input", "Input of the layer"]]),
+    vectorsOf(shown, [
+      ["query", "Query", PRODUCTS],
+      ["key", "Key", PRODUCTS],
+      ["value", "Value", PRODUCTS],
+    ]),
+  ],
 
   scores: (shown) => [`${square(shown)} scores in each head`, ...map(shown, false)],
 
@@ -210,113 +219,88 @@ export const STAGES = {
 
   context(shown) {
     const { vectors, value } = shown,
-      { token, tokens, head, off } = value,
+      { tokens, head, off } = value,
       d = vectors.context.length,
-      { weights } = attend(vectors.query.subarray(token * d, (token + 1) * d), vectors.key),
-      sum = weighted(weights, vectors.value, d);
-    const order = weights.map((weight, j) => /** @type {const} */ ([weight, j])).sort(([a], [b]) => b - a),
+      { weights } = attend(vectors.query, vectors.keys),
+      order = [...weights.keys()].sort((a, b) => weights[b] - weights[a]),
       largest = order.slice(0, MOST_VALUES),
       rest = order.length > MOST_VALUES ? ` + ${order.length - MOST_VALUES} more` : "",
-      zero = has(off, head) ? ", set to 0" : "";
-    for (const [, j] of largest) vectors[`value_${j}`] = vectors.value.subarray(j * d, (j + 1) * d);
-    const values = largest.map(([weight, j]) => [`value_${j}`, `${number(weight)} × value of ${tokens[j]}`]);
+      products = largest.map((j) => `${number(weights[j])} × {value_${j}}`);
+    for (const j of largest) vectors[`value_${j}`] = vectors.values.subarray(j * d, (j + 1) * d);
+    vectors.weighted = Float32Array.from(weighted(weights, vectors.values, d)); // also where the head is off
+    /** @type {Line[]} */
+    const lines = largest.map((j) => [`value_${j}`, `${number(weights[j])} × value of ${tokens[j]}`]);
+    lines.push(["weighted", "Weighted sum", products.join(" + ") + rest]);
     return [
       `${tokens.length} × ${d} values become ${d} numbers`,
-      switches(shown, [[`Head ${head[1] + 1}`, "off", head]]),
-      vectorsOf(shown, { ...Object.fromEntries(values), context: "Weighted sum" }, [], (i, of) => {
-        const products = largest.map(([weight, j]) => `${number(weight)} × ${of(`value_${j}`)}`);
-        return `${products.join(" + ")}${rest} = ${number(sum[i])}${zero}`;
-      }),
+      zeroing(shown, "head"),
+      vectorsOf(shown, has(off, head) ? [...lines, ["context", "set to zero"]] : lines),
     ];
   },
 
   joined(shown) {
-    const { heads, head } = shown.value,
-      D = shown.vectors.joined.length,
-      d = D / heads,
-      before = { joined: "Heads joined", projected: "Projection", input_added: "Residual: input of the layer" },
-      labels = { ...before, attention_sum: "Sum", attended: "LayerNorm" };
+    const { heads } = shown.value,
+      D = shown.vectors.joined.length;
     return [
-      `${heads} heads × ${d} = ${D} numbers`,
-      switches(shown, [
-        [`Head ${head[1] + 1}`, "off", head],
-        ["Attention", "zeroed", [head[0], 0]],
-        ["Residual", "zeroed", [head[0], 1]],
+      `${heads} heads × ${D / heads} = ${D} numbers`,
+      zeroing(shown, "head", 0, 1),
+      vectorsOf(shown, [
+        ["joined", "Heads joined"],
+        ["projected", "Projection", "joined · W[:, {i}] + b[{i}]"],
+        ["input_added", "Residual: input of the layer"],
+        ["attention_sum", "Sum", "{input_added} + {projected}"],
+        ["attended", "LayerNorm", normed(shown, "attention_sum", "attention")],
       ]),
-      vectorsOf(shown, labels, ["projected"], (i, of) => {
-        const own = `Number ${i % d} of head ${Math.floor(i / d) + 1}: ${of("joined")}`,
-          projection = code(`joined · W[:, ${i}] + b[${i}] = ${of("projected")}`),
-          sum = `Sum: ${of("input_added")} + ${of("projected")} = ${of("attention_sum")}`;
-        return [
-          `${own}. Projection: `,
-          projection,
-          `. ${sum}. ${normed(shown, "attention_sum", "attention", "attended", i)}`,
-        ];
-      }),
     ];
   },
 
   "feed-forward"(shown) {
     const { vectors, value } = shown,
-      [layer] = value.head,
       D = vectors.fed.length,
-      f = value.activation.toUpperCase(),
-      rule = RULES[f],
-      before = { attended_added: "Residual: after the attention", fed: "Narrowed" },
-      labels = { ...before, output_sum: "Sum", output: "LayerNorm" };
+      f = value.activation.toUpperCase();
     return [
       `${D} numbers become ${vectors.inner.length}, and ${D} again`,
-      switches(shown, [
-        ["Feed-forward", "zeroed", [layer, 2]],
-        ["Residual", "zeroed", [layer, 3]],
+      zeroing(shown, 2, 3),
+      vectorsOf(shown, [
+        ["inner", "Widened", "attended · W[:, {i}] + b[{i}]"],
+        ["activated", f, RULES[f]],
       ]),
-      vectorsOf(shown, { inner: "Widened", activated: f }, ["inner"], (i, of) => {
-        const widened = code(`attended · W[:, ${i}] + b[${i}] = ${of("inner")}`);
-        return [widened, `; ${f}(x) = ${rule} = ${of("activated")}`];
-      }),
-      vectorsOf(shown, labels, ["fed"], (i, of) => {
-        const sum = `Sum: ${of("attended_added")} + ${of("fed")} = ${of("output_sum")}`;
-        return `${sum}. ${normed(shown, "output_sum", "output", "output", i)}`;
-      }),
+      vectorsOf(shown, [
+        ["attended_added", "Residual: after the attention"],
+        ["fed", "Narrowed", "activated · W[:, {i}] + b[{i}]"],
+        ["output_sum", "Sum", "{attended_added} + {fed}"],
+        ["output", "LayerNorm", normed(shown, "output_sum", "output")],
+      ]),
     ];
   },
 
   layers(shown) {
-    const { layers, words: hidden, token } = shown.value,
-      words = hidden?.position === token ? hidden : null,
-      names = Array.from({ length: layers + 1 }, (_, l) => levelName(l));
-    const labels = names.map((name, l) => {
-      const answer = words ? `: ${words.answer} ${percent(words.by_layer[l])}` : "";
-      return [`after${l}`, name + answer];
+    const { layers, words, token } = shown.value,
+      isAsked = words?.position === token;
+    const lines = Array.from({ length: layers + 1 }, (_, l) => {
+      const answer = isAsked ? `: ${words.answer} ${percent(words.by_layer[l])}` : "";
+      return /** @type {Line} */ ([`after${l}`, levelName(l) + answer]);
     });
-    return [
-      `${layers + 1} × ${shown.vectors.after0.length} numbers`,
-      vectorsOf(shown, Object.fromEntries(labels), [], (i, of) => {
-        return names.map((name, l) => `${name}: ${of(`after${l}`)}`).join("; ");
-      }),
-    ];
+    return [`${layers + 1} × ${shown.vectors.after0.length} numbers`, vectorsOf(shown, lines)];
   },
 
   "scores-of-words"(shown) {
     const { words, activation } = shown.value,
       f = activation.toUpperCase();
     if (!words) return noWord(shown);
-    const { top, ids, size } = words,
-      logits = top.map(([, logit]) => logit),
-      least = Math.min(...logits),
-      range = Math.max(...logits) - least || 1,
-      labels = { last: "Vector at [MASK]", word_dense: "Matrix", word_activated: f, word_transformed: "LayerNorm" };
-    const rows = top.map(([word, logit], at) => {
-      const open = () => shown.open(["logits"], ids[at], `Score of ${word}`),
-        share = 0.05 + (0.95 * (logit - least)) / range;
+    const { top, ids, size } = words;
+    const rows = top.map(([word, logit, share], at) => {
+      const open = () => shown.open(["logits"], ids[at], `Score of ${word}`);
       return /** @type {Listed} */ ([button(el("bdi", word), open, { class: "b-path" }), share, number(logit)]);
     });
     return [
       `${shown.vectors.last.length} numbers become ${size} scores`,
-      vectorsOf(shown, labels, ["word_dense"], (i, of) => {
-        const dense = code(`last · W[:, ${i}] + b[${i}] = ${of("word_dense")}; ${f} = ${of("word_activated")}`);
-        return [dense, `. ${normed(shown, "word_activated", "transform", "word_transformed", i)}`];
-      }),
+      vectorsOf(shown, [
+        ["last", "Vector at [MASK]"],
+        ["word_dense", "Matrix", "last · W[:, {i}] + b[{i}]"],
+        ["word_activated", f, RULES[f]],
+        ["word_transformed", "LayerNorm", normed(shown, "word_activated", "transform")],
+      ]),
       listed("Scores", ["Word", "Score"], rows),
       el("p.b-empty", `The ${top.length} shown of ${size} words. Click one to see its products.`),
     ];

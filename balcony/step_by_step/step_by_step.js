@@ -6,7 +6,7 @@ import { keepingFocus, numbered, options, select } from "../controls.js";
 import { KINDS } from "../parts/control.js";
 import { button, draws, el, fill, note, notes, own, roam, showError, tools, withTerms } from "../parts/elements.js";
 import { floats, number, percents } from "../parts/numbers.js";
-import { latest, orError } from "../frame/page.js";
+import { orError } from "../frame/page.js";
 import { ask, onPart, question } from "../frame/question.js";
 import { answer } from "../frame/server.js";
 import { STAGES, zeros } from "./stages.js";
@@ -24,8 +24,8 @@ class StepByStep {
   /** @type {Steps} */
   value = /** @type {any} */ (null);
   presses = 0; // on numbers; another stage or answer counts too, since it closes what a press opened
-  layer = select("Layer", [], () => this.pick());
-  head = select("Head", [], () => this.pick());
+  layer = select("Layer", [], (layer) => choose([Number(layer), question.head[1]]));
+  head = select("Head", [], (head) => choose([question.head[0], Number(head)]));
   tokens = el("div.b-tools.b-tokens", { role: "group", "aria-label": "The token that is followed" });
   /** Those that the model has. @type {{key: string, title: string, text: string}[]} */
   stages = [];
@@ -62,18 +62,17 @@ class StepByStep {
     this.lines.hidden = true;
     fill(root, this.lines, this.shown);
     onPart(["stage"], () => line.isConnected && this.show());
-    this.open = latest(
-      async (/** @type {string[]} */ names, /** @type {number} */ index, /** @type {string} */ word) => {
-        const press = (this.presses += 1);
-        const found = await Promise.all(names.map((each) => orError(answer("inputs", each, index))));
-        if (press !== this.presses) return;
-        const sums = found.map(({ inputs, weights, bias, error }, k) =>
-          error ? note(error, true) : summed(word || `${names[k]}[${index}]`, floats(inputs), floats(weights), bias),
-        );
-        fill(this.opened, sums);
-      },
-    );
   }
+
+  /** Show what numbers are the sums of. @param {string[]} names @param {number} index @param {string} [word] */
+  open = async (names, index, word) => {
+    const press = (this.presses += 1),
+      found = await Promise.all(names.map((each) => orError(answer("inputs", each, index))));
+    const sums = found.map(({ inputs, weights, bias, error }, k) =>
+      error ? note(error, true) : summed(word ?? `${names[k]}[${index}]`, floats(inputs), floats(weights), bias),
+    );
+    if (press === this.presses) fill(this.opened, sums);
+  };
 
   /** The buttons of the stages that a model has. @param {{key: string, title: string, text: string}[]} stages */
   layStages(stages) {
@@ -97,10 +96,6 @@ class StepByStep {
     return found < 0 && this.all.some(at) ? this.stages.length - 1 : Math.max(0, found);
   }
 
-  pick() {
-    choose([Number(this.layer.value), Number(this.head.value)]);
-  }
-
   draw(next) {
     if (next?.tokens || next?.hint) {
       this.lines.hidden = !next.has_choices;
@@ -110,20 +105,18 @@ class StepByStep {
     if (!next?.tokens) return showError(this.shown, next);
     this.value = next;
     this.layStages(this.all.filter(({ key }) => next.stages.includes(key)));
-    const { rows = 0, row = 0, labels = [] } = next.task ?? {};
-    const name = (/** @type {number} */ k) => (next.has_choices ? `${k + 1} ${own(labels[k])}` : `${k + 1}`);
-    options(
-      this.of,
-      Array.from({ length: rows }, (_, k) => [k, name(k)]),
-      row,
-    );
+    const { rows = 0, row = 0, labels = [] } = next.task ?? {},
+      named = numbered(rows).map(([k, name]) => [k, next.has_choices ? `${name} ${own(labels[k])}` : name]);
+    options(this.of, /** @type {[number, string][]} */ (named), row);
     this.which.hidden = rows < 2;
     this.vectors = Object.fromEntries(Object.entries(next.vectors).map(([name, packed]) => [name, floats(packed)]));
     options(this.layer, numbered(next.layers), next.head[0]);
     options(this.head, numbered(next.heads), next.head[1]);
     if (this.tokens.dataset.tokens !== `${next.tokens}`) {
-      const choices = next.tokens.map((token, index) => button(el("bdi", token), () => ask({ token: index })));
-      fill(this.tokens, choices);
+      fill(
+        this.tokens,
+        next.tokens.map((token, index) => button(el("bdi", token), () => ask({ token: index }))),
+      );
       this.tokens.dataset.tokens = `${next.tokens}`;
       roam(this.tokens);
     }
@@ -154,10 +147,7 @@ class StepByStep {
     this.answers.hidden = isMap && !value.before;
     this.tokens.hidden = !OF_TOKEN.includes(key);
     this.title.textContent = isMap ? name : `${at} ${name}`;
-    const open = (/** @type {string[]} */ names, /** @type {number} */ index, word = "") => {
-      this.open(names, index, word).catch(console.warn);
-    };
-    const shown = { value, vectors, missing, open, title: this.title.textContent };
+    const shown = { value, vectors, missing, open: this.open, title: this.title.textContent };
     const [shape, ...parts] = (key === "task" ? taskStage : STAGES[key])(shown);
     fill(this.text, withTerms(text || this.tasks[value.task?.name ?? ""]), shape && [" ", el("span.b-empty", shape)]);
     const drawn = JSON.stringify([key, value.tokens]),

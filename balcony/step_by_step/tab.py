@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import torch
@@ -44,6 +45,7 @@ MISSING = (
     "This model came without the output layer for this stage.",
     "No word is hidden. Click a word above: the model then predicts it, and this stage shows how.",
 )
+LOST = "There is no room for {:,} tokens of this text; the model does not read them."
 # Key, title and explanation of each stage. balcony/step_by_step/step_by_step.js draws them, `LINES` computes them.
 STAGES = (
     (
@@ -195,6 +197,10 @@ def lay_out(page: Page) -> None:
         rows=steps_rows,
         code=lambda asked: steps_code(asked.checkpoint, asked.question),
     )
+
+    def patch(asked: PageRequest) -> dict[str, Any]:
+        return {PATCH: patch_value(asked.checkpoint, asked.question)}
+
     save = exporter(
         *(page, "the map of what comes back"),
         of=PATCH,
@@ -224,10 +230,6 @@ TAB = Tab(
 )
 
 
-def patch(asked: PageRequest) -> dict[str, Any]:
-    return {PATCH: patch_value(asked.checkpoint, asked.question)}
-
-
 def inputs(asked: PageRequest, name: str, index: int) -> dict[str, Any]:
     return inputs_value(asked.checkpoint, asked.question, name, index)
 
@@ -238,39 +240,36 @@ def inputs_value(checkpoint: Checkpoint, question: Question, name: str, index: i
     name: of a vector of the shown token that a matrix gives; "logits", of which `index` is a token's id; or "task", the
     logits of a task. Raises InputError for a number that the stages do not have.
     """
-    chosen, model = selection_of(checkpoint, question), checkpoint.model
+    chosen, bert = selection_of(checkpoint, question), checkpoint.model.bert
     found, (layer, head), t = followed(checkpoint, chosen), chosen.head, chosen.token
-    block, predictions = model.bert.encoder.layer[layer], cast(Any, model.cls["predictions"])
-    numbers, d = found.layer, found.layer["query"].shape[-1]
+    block, numbers, d = bert.encoder.layer[layer], found.layer, found.layer["query"].shape[-1]
     own = slice(d * head, d * head + d)  # the rows of the head
-    # Name: inputs, weights (outputs, inputs), biases.
-    products: dict[str, tuple[Any, Any, Any]] = {
-        name: (found.states[layer, t], dense.weight[own], dense.bias[own])
-        for name, dense in block.attention.self.named_children()
-    }
-    read = model.bert.read_by_pooler(found.states[-1:])[0]
-    denses = {
+    # Name: inputs, and weights (outputs, inputs) with biases.
+    read: Any = bert.read_by_pooler(found.states[-1:])[0]
+    products: dict[str, tuple[Any, Any]] = {
         "projected": (numbers["joined"][t], block.attention.output.dense),
         "inner": (numbers["attended"][t], block.intermediate["dense"]),
         "fed": (numbers["activated"][t], block.output.dense),
-        "pooled": (read, cast(Any, model.bert.pooler)["dense"]),
+        "pooled": (read, cast(Any, bert.pooler)["dense"]),
     }
+    for each, dense in block.attention.self.named_children():
+        products[each] = (found.states[layer, t], SimpleNamespace(weight=dense.weight[own], bias=dense.bias[own]))
     if found.words:
-        denses["word_dense"] = (found.states[-1, chosen.asked], predictions.transform["dense"])
-        words = cast(Any, model.bert.embeddings).word_embeddings.weight
-        products["logits"] = (found.words["transformed"], words, predictions.bias)
+        predictions = cast(Any, checkpoint.model.cls["predictions"])
+        words = SimpleNamespace(weight=bert.embeddings.word_embeddings.weight, bias=predictions.bias)
+        products["word_dense"] = (found.states[-1, chosen.asked], predictions.transform["dense"])
+        products["logits"] = (found.words["transformed"], words)
     if name == "task" and checkpoint.head:
         _, dense, has_pooler = layer_of(checkpoint)
         vectors = found.pooled[None] if has_pooler else found.states[-1]
         at, index = divmod(index, dense.out_features)  # the logits of a token stand after those of the one before
         if 0 <= at < len(vectors):
-            denses["task"] = (vectors[at], dense)
-    products |= {each: (values, dense.weight, dense.bias) for each, (values, dense) in denses.items()}
-    if name not in products or not 0 <= index < len(products[name][-1]):
+            products["task"] = (vectors[at], dense)
+    if name not in products or not 0 <= index < len(products[name][1].bias):
         raise InputError("This stage has no such number; choose another.")
-    inputs, weights, biases = products[name]
-    weight, bias = weights[index].detach().float().cpu(), biases[index].item()
-    return {"inputs": packed(inputs), "weights": packed(weight), "bias": bias}
+    inputs, dense = products[name]
+    weight = dense.weight[index].detach().float().cpu()
+    return {"inputs": packed(inputs), "weights": packed(weight), "bias": dense.bias[index].item()}
 
 
 def selection_of(checkpoint: Checkpoint, question: Question) -> Selection:
@@ -315,36 +314,24 @@ def followed(checkpoint: Checkpoint, chosen: Selection, *, whole: bool = False) 
 def steps_value(
     checkpoint: Checkpoint, question: Question, written: Callable[[Tensor], Any] = packed
 ) -> dict[str, Any]:
-    """Everything that the stages of a question show. Query, key and value are those of all tokens in the head, the
-    other vectors those of the shown token. written: how a vector is written, as base64 of float32 or as a list. Of a
-    fine-tuned model to which no example is given {"hint", "has_choices"}."""
+    """Everything that the stages of a question show. written: how a vector is written, as base64 of float32 or as a
+    list. Of a fine-tuned model to which no example is given {"hint", "has_choices"}."""
     has_choices = checkpoint.head is not None and task_of(checkpoint).has_choices
     if checkpoint.head and example_of(checkpoint, question) is None:
         return {"hint": hint_of(checkpoint), "has_choices": has_choices}
-    chosen = selection_of(checkpoint, question)
-    found, config, (layer, head), t = followed(checkpoint, chosen), checkpoint.config, chosen.head, chosen.token
-    numbers = found.layer
-    vectors = {name: values[t] for name, values in found.embeddings.items()}
-    vectors |= {name: numbers[name][head] for name in ("query", "key", "value")}
-    vectors |= {"context": numbers["context"][head, t], "embedded": found.states[0, t], "input": found.states[layer, t]}
-    vectors |= {name: values[t] for name, values in numbers.items() if values.dim() == 2}
-    for part, name in ((1, "input"), (3, "attended")):  # the residuals
-        vectors[f"{name}_added"] = vectors[name] * float((layer, part) not in chosen.zeroed)
-    vectors |= {f"after{number}": state for number, state in enumerate(found.states[:, t])}
-    for name, norm in norms_of(checkpoint, layer).items():
-        vectors |= {f"{name}Gain": norm.weight.detach().float().cpu(), f"{name}Bias": norm.bias.detach().float().cpu()}
-    vectors["read"] = checkpoint.model.bert.read_by_pooler(found.states[-1:])[0]
-    vectors["pooled"] = found.pooled
-    if found.words:
-        assert chosen.asked is not None
-        vectors["last"] = found.states[-1, chosen.asked]
-        vectors |= {f"word_{name}": found.words[name] for name in ("dense", "activated", "transformed")}
+    chosen, config = selection_of(checkpoint, question), checkpoint.config
+    found, carried = followed(checkpoint, chosen), None
+    vectors, words = vectors_of(checkpoint, chosen, found), words_shown(checkpoint, chosen, found)
+    weights, attended = found.attention.max(-1)  # (L, H)
     task, notes = None, alone_note(checkpoint, question.pair)
     if chosen.task:
-        task = task_value(chosen.of(checkpoint), chosen.task, t)
+        task = task_value(chosen.of(checkpoint), chosen.task, chosen.token)
         vectors |= task.pop("vectors")
-        notes = [*not_used(checkpoint, question), *lost_note(task["lost"])]
-    words = words_shown(checkpoint, chosen, found)
+        notes = [*not_used(checkpoint, question), *([LOST.format(task["lost"])] if task["lost"] else [])]
+    if chosen.carry:
+        source, kind, *at = chosen.carry
+        whose = encode_text(checkpoint, *source).tokens[at[1]] if kind == "state" else ""
+        carried = {"kind": kind, "at": at, "token": whose}
     return {
         "tokens": found.tokens,
         "ids": found.ids,
@@ -352,14 +339,14 @@ def steps_value(
         "layers": config.num_hidden_layers,
         "heads": config.num_attention_heads,
         "head": chosen.head,
-        "token": t,
+        "token": chosen.token,
         "eps": config.layer_norm_eps,
         "activation": config.hidden_act,
         "pooler": config.pooler,
-        "strongest": strongest(found),
+        "strongest": torch.stack([attended, weights], -1).tolist(),  # of each layer and head, with its weight
         "vectors": {name: written(values) for name, values in vectors.items()},
         "words": words,
-        "pair": {name: found.pair[name].tolist() for name in ("logits", "probabilities")} if found.pair else None,
+        "pair": {name: each.tolist() for name, each in found.pair.items()} or None,
         "labels": pair_labels(checkpoint),
         "task": task,
         "has_choices": has_choices,
@@ -367,28 +354,30 @@ def steps_value(
         "parts": PARTS,
         "off": chosen.off,
         "zeroed": chosen.zeroed,
-        "carried": carried_value(checkpoint, chosen.carry),
-        "stages": keys_of(checkpoint),
+        "carried": carried,
+        "stages": [key for key, _, _ in STAGES if key not in (OF_PRETRAINING if chosen.task else ("task",))],
         "notes": notes,
     }
 
 
-def carried_value(checkpoint: Checkpoint, carry: Carry | None) -> dict[str, Any] | None:
-    """What is carried. token: of the other text, whose state it is; "" for a head."""
-    if not carry:
-        return None
-    source, kind, *at = carry
-    return {"kind": kind, "at": at, "token": encode_text(checkpoint, *source).tokens[at[1]] if kind == "state" else ""}
-
-
-def keys_of(checkpoint: Checkpoint) -> list[str]:
-    """The keys of the stages that a model has."""
-    others = OF_PRETRAINING if checkpoint.head else ("task",)
-    return [key for key, _, _ in STAGES if key not in others]
-
-
-def lost_note(lost: int) -> list[str]:
-    return [f"There is no room for {lost:,} tokens of this text; the model does not read them."] if lost else []
+def vectors_of(checkpoint: Checkpoint, chosen: Selection, found: Stages) -> dict[str, Tensor]:
+    """The vectors of the stages, by name: queries, keys and values of all tokens in the head, the others of the shown
+    token, of the [MASK] and of what the pooler reads."""
+    numbers, (layer, head), t = found.layer, chosen.head, chosen.token
+    vectors = {name: each[t] for name, each in [*found.embeddings.items(), *numbers.items()] if each.dim() == 2}
+    for name, every in (("query", "queries"), ("key", "keys"), ("value", "values")):
+        vectors |= {name: numbers[name][head, t], every: numbers[name][head]}
+    vectors |= {"context": numbers["context"][head, t], "embedded": found.states[0, t]}
+    for part, name in ((1, "input"), (3, "attended")):  # the residuals
+        vectors[f"{name}_added"] = vectors[name] * float((layer, part) not in chosen.zeroed)
+    vectors |= {f"after{number}": state for number, state in enumerate(found.states[:, t])}
+    for name, norm in norms_of(checkpoint, layer).items():
+        vectors |= {f"{name}Gain": norm.weight.detach().float().cpu(), f"{name}Bias": norm.bias.detach().float().cpu()}
+    vectors |= {"read": checkpoint.model.bert.read_by_pooler(found.states[-1:])[0], "pooled": found.pooled}
+    if found.words:
+        vectors["last"] = found.states[-1][chosen.asked]
+        vectors |= {f"word_{name}": found.words[name] for name in ("dense", "activated", "transformed")}
+    return vectors
 
 
 def norms_of(checkpoint: Checkpoint, layer: int) -> dict[str, nn.LayerNorm]:
@@ -401,12 +390,6 @@ def norms_of(checkpoint: Checkpoint, layer: int) -> dict[str, nn.LayerNorm]:
         "output": block.output.LayerNorm,
         "transform": head.transform["LayerNorm"],
     }
-
-
-def strongest(found: Stages) -> list[list[tuple[int, float]]]:
-    """Of each layer and head the token to which the shown one attends most, with the weight."""
-    weights, tokens = found.attention.max(-1)  # (L, H)
-    return torch.stack([tokens, weights], -1).tolist()
 
 
 def words_shown(checkpoint: Checkpoint, chosen: Selection, found: Stages) -> dict[str, Any] | None:

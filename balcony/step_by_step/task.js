@@ -113,7 +113,7 @@ function ofTokens(shown, task) {
     own = el("div", scores(shown, task));
   return [
     `${T} × ${D} numbers become ${T} × ${task.labels.length}`,
-    vectorsOf(shown, { [last]: `Last vector of ${tokens[token]}` }, [], (i, of) => `x[${i}] = ${of(last)}`),
+    vectorsOf(shown, [[last, `Last vector of ${tokens[token]}`]]),
     el("p.b-empty", "Click a token to follow it, and a number of the followed one to see its products."),
     task.pairs.length ? el("div.b-beside", own, ends(shown, task)) : own,
   ];

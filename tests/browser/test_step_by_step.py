@@ -129,7 +129,7 @@ def test_a_state_that_is_patched_by_hand_shows_both_passes_and_a_link_repeats_it
     expect_seen(rows.nth(2), f"With romeo, and carried: Layer 1: {other}", in_window=True)
     expect(rows.locator("td:nth-child(2)")).to_have_text(["1.00", "0.00", fraction])
     expect_seen(patch.locator(".b-readout").first, f"{fraction} comes back; random sentences: ")
-    patch.get_by_role("button", name="Show its map above").click()
+    steps.scroll_into_view_if_needed()
     expect_seen(steps.locator(".b-answers"), "(without it: ", in_window=True)
     expect(steps.get_by_role("img", name=f"the state of {other}")).to_be_visible()
 
@@ -261,7 +261,7 @@ def test_a_number_opens_into_the_products_that_it_is_the_sum_of(shared: Page, fo
 def test_position_vectors_set_to_zero_change_the_answer(shared: Page, complaints) -> None:
     show(shared, "step-by-step", **FIRST, stage="embeddings")
     steps = shared.locator("#steps")
-    steps.get_by_role("button", name="Positions", exact=True).click()
+    steps.get_by_role("button", name="position vectors", exact=True).click()
     expect_seen(steps.locator(".b-answers"), "the whole model:", in_window=True)
     expect_seen(steps.locator(".b-readout"), " + 0.0000 + ")
     wait_for_question(shared, zeroed="0.4")
@@ -276,7 +276,7 @@ def test_a_part_set_to_zero_changes_the_answer_beside_the_whole_models(shared: P
     steps = shared.locator("#steps")
     expect(steps.locator(".b-strip canvas")).to_have_count(6)
     expect_seen(steps.locator(".b-answers"), "The model gives juliet", in_window=True)
-    steps.get_by_role("button", name="Feed-forward", exact=True).click()
+    steps.get_by_role("button", name="Layer 1: feed-forward", exact=True).click()
     expect_seen(steps.locator(".b-readout code[translate=no]").first, "attended · W[:, 0] + b[0]")
     expect_seen(steps.locator(".b-answers"), re.compile(r"juliet: .*the whole model: .*IsNext.*the whole model: "))
     wait_for_question(shared, zeroed="0.2")

@@ -45,7 +45,8 @@ def test_the_vectors_are_those_of_the_probe(tiny_checkpoint):
     assert (value["token"], value["head"], value["words"]["position"]) == (3, (1, 2), 3)
     found = follow(tiny_checkpoint, *MASKED, layer=1, position=3)
     expected = {name: found.layer[name][3] for name in ("joined", "attended", "inner", "fed", "output")}
-    expected |= {name: found.layer[name][2].flatten() for name in ("query", "key", "value")}
+    for name, every in (("query", "queries"), ("key", "keys"), ("value", "values")):
+        expected |= {name: found.layer[name][2, 3], every: found.layer[name][2].flatten()}
     expected |= {"word": found.embeddings["word"][3], "input": found.states[1, 3], "after2": found.states[2, 3]}
     expected |= {
         "last": found.states[2, 3],
