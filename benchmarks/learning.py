@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from bert_core import BertConfig, BertForPreTraining, load_recipe, prepare, read_corpus
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, UNK
-from bert_core.runs.job import Job
+from bert_core.runs.jobs import Job
 from bert_core.training.objective import StepRow, evaluate
 
 _EVALUATION_BATCHES = 40

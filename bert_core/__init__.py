@@ -24,11 +24,11 @@ from bert_core.probes.patterns import coincidence, head_births, head_names, head
 from bert_core.probes.sentence_pairs import exam, next_sentence, pair_matrix
 from bert_core.probes.stages import activations, carrying, follow, patch_map, without_heads
 from bert_core.probes.vectors import encode, sentence_vectors, words_in_contexts
+from bert_core.runs.jobs import prepare
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipe, load_recipe, recipe_for, recipe_names
 from bert_core.runs.run import Run
 from bert_core.runs.service import TrainingService
 from bert_core.runs.taught import falls_of, taught
-from bert_core.runs.train import prepare
 from bert_core.show import show
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint

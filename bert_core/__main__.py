@@ -25,10 +25,9 @@ from bert_core.model import BertForPreTraining
 from bert_core.probes.reading import token_text
 from bert_core.probes.sentence_pairs import exam
 from bert_core.runs import recipe as recipes
-from bert_core.runs.job import Job
+from bert_core.runs.jobs import Job, TaskJob, prepare
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
-from bert_core.runs.saved_state import TrainingState, read_training_state
-from bert_core.runs.train import Event, Training, measured, prepare
+from bert_core.runs.train import Event, Training, TrainingState, measured, read_training_state
 from bert_core.storage.checkpoint import Checkpoint, check_saving, load_checkpoint, model_folder, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
 from bert_core.storage.weights import CONFIG
@@ -184,8 +183,8 @@ def _train(options: argparse.Namespace) -> None:
             return
         last, model = training.history[-1], training.newest.checkpoint().model
         _tell(*_pair(job, model, last.step))
-        if test := job.test:
-            *_, result = evaluate(model, (test[k] for k in range(_TEST_BATCHES)), last.step)
+        if job.test:
+            *_, result = evaluate(model, (job.test[k] for k in range(_TEST_BATCHES)), last.step)
             _print_result({"test": vars(result)})
         losses = {"mlm_loss": last.mlm_loss, "nsp_loss": last.nsp_loss}
         _print_result({"steps": last.step, "seconds": round(last.seconds, 3), **losses})
@@ -337,8 +336,8 @@ def _read_saved(options: argparse.Namespace) -> TrainingState | None:
     if is_task != (options.command == "finetune"):
         kind, command = ("fine-tuning", "finetune") if is_task else ("pre-training", "train")
         raise ConfigError(f"{options.resume} holds a saved {kind}; {command} --resume continues it.")
-    if state.trainer.step == state.recipe.training.total_steps:
-        raise RunError(f"This training has done all of its {state.trainer.step:,} steps.")
+    if len(state.history) == state.recipe.training.total_steps:
+        raise RunError(f"This training has done all of its {len(state.history):,} steps.")
     return state
 
 
@@ -392,9 +391,8 @@ def _learn(options: argparse.Namespace, output: Path, about: str, job: Job, stat
             except RunError as error:
                 raise RunError(f"{error} {output} holds the model that was saved last, if any.") from None
         _save(training, output)
-    command = "train" if job.is_text else "finetune"
     if interrupts and not training.is_trained:
-        _tell(f"Stopped at step {trainer.step}; {command} --resume {output} continues.")
+        _tell(f"Stopped at step {trainer.step}; {options.command} --resume {output} continues.")
         raise KeyboardInterrupt
     _tell(*job.verdict(training.history, training.points))
     return training
@@ -404,7 +402,7 @@ def _show(event: Event, bar: tqdm, training: Training) -> None:
     """Show the last row of an event and, of a task, two lines for each epoch: its numbers and an example."""
     job = training.job
     match event:
-        case StepRow() if not job.is_text:
+        case StepRow() if isinstance(job, TaskJob):
             bar.clear()
             numbers = {name: value for name, value in vars(event).items() if name not in ("step", "epoch")}
             _tell(f"epoch {event.epoch:g}, on the validation part: {in_words(numbers)}")
@@ -424,7 +422,7 @@ def _save(training: Training, output: Path) -> None:
     if rank() > 0:
         return
     model, state = training.to_save()
-    is_done = training.is_trained and not training.job.is_text
+    is_done = training.is_trained and isinstance(training.job, TaskJob)
     save_checkpoint(model.checkpoint(), output, **({} if is_done else {"also": state.write}))
     if training.history:  # else it was interrupted before its first step
         _write_csv(output / "metrics.csv", training.history)

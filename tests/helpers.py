@@ -19,10 +19,11 @@ from tokenizers import Tokenizer
 
 from bert_core.config import LOCAL, BertConfig, Limits
 from bert_core.model import BertForPreTraining
+from bert_core.runs.jobs import prepare
 from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.runs.run import ENDED, Run
-from bert_core.runs.train import Training, measured, prepare
-from bert_core.storage.checkpoint import Checkpoint, TaskHead
+from bert_core.runs.train import Training, measured
+from bert_core.storage.checkpoint import Checkpoint, TaskHead, empty_model, filled
 from bert_core.storage.tokenizer_file import TOKENIZER_CONFIG, read_tokenizer
 from bert_core.storage.weights import TASK_HEADS
 from bert_core.tasks.examples import TaskData, TaskParts
@@ -145,10 +146,9 @@ def watched(model, **inputs):
 
 def with_head(checkpoint: Checkpoint, head: TaskHead, weight: torch.Tensor, bias: torch.Tensor) -> Checkpoint:
     """A copy of a checkpoint with a task's output layer, (L, D) and (L,)."""
-    model = copy.deepcopy(checkpoint.model)
-    head.add_to(model)
     layer, _ = TASK_HEADS[head.architecture]
-    model.load_state_dict({f"{layer}.weight": weight, f"{layer}.bias": bias}, strict=False, assign=True)
+    weights = copy.deepcopy(checkpoint.model).state_dict() | {f"{layer}.weight": weight, f"{layer}.bias": bias}
+    model = filled(empty_model(checkpoint.config, head), weights)
     return dataclasses.replace(checkpoint, module=model, head=head)
 
 

@@ -24,8 +24,8 @@ from bert_core.config import ASSETS
 from bert_core.data.tokenizer import SPECIAL_TOKENS
 from bert_core.errors import percent
 from bert_core.runs import train
+from bert_core.runs.jobs import prepare
 from bert_core.runs.recipe import finetuning_recipe, finetuning_recipes
-from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import TaskHead
 from bert_core.storage.weights import CONVERSION
 from bert_core.tasks.examples import TaskParts

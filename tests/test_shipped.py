@@ -12,8 +12,8 @@ from bert_core import attention, encode, fill_mask, load_checkpoint, next_senten
 from bert_core.probes.reading import unknown_words
 from bert_core.probes.sentence_pairs import exam
 from bert_core.probes.stages import follow, without_heads
+from bert_core.runs.jobs import prepare
 from bert_core.runs.recipe import load_recipe
-from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import Checkpoint
 
 MEGABYTES = 10

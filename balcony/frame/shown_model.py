@@ -9,7 +9,7 @@ from balcony.server.workspace import Model, Workspace, is_finetuning
 from balcony.server.workspaces import Workspaces
 from bert_core.config import LOCAL, MAX_SEED
 from bert_core.errors import ConfigError
-from bert_core.runs.job import check_steps
+from bert_core.runs.jobs import check_steps
 from bert_core.runs.recipe import Recipe, recipe_named, recipe_names
 from bert_core.runs.run import ACTIVE, Run
 

@@ -24,10 +24,10 @@ from balcony.server.workspace import Workspace
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import CorpusError, RunError
+from bert_core.runs.jobs import prepare
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
 from bert_core.runs.taught import MOST_SENTENCES, SEEDS, Taught, falls_of, pairs_of, taught, training_of
-from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import Checkpoint
 
 WHY = (

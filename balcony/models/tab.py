@@ -25,7 +25,7 @@ from bert_core.config import LOCAL, Limits
 from bert_core.errors import CheckpointError, first_three
 from bert_core.storage.checkpoint import MODEL_FILES, Checkpoint, load_checkpoint
 from bert_core.storage.hub import fetch_checkpoint
-from bert_core.storage.weights import CONFIG, weight_files
+from bert_core.storage.weights import CONFIG, has_weights
 from bert_core.tasks.prediction import task_of
 
 FACTS, CHOICE = "model-facts", "model-choice"  # elem_ids
@@ -168,10 +168,10 @@ def open_files(paths: list[Path], limits: Limits = LOCAL) -> Checkpoint:
         if len(paths) == 1 and paths[0].suffix.lower() == ".zip":
             unpack(paths[0], folder, limits)
             return dataclasses.replace(load_checkpoint(folder, limits=limits), name=paths[0].stem[:MOST_LETTERS])
-        weight_files([path.name for path in paths])  # refuses others
+        has_weights([path.name for path in paths])  # refuses others
         folder.mkdir()
         for path in paths:
-            if MODEL_FILES.fullmatch(path.name):
+            if path.name in MODEL_FILES:
                 shutil.copyfile(path, folder / path.name)
         if not (folder / CONFIG).exists():
             chosen = ", ".join(path.name for path in paths[:4])

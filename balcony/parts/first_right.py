@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from balcony.server.probe_lock import probe_lock
 from bert_core.probes.forward import word_scores
 from bert_core.probes.reading import Row, token_text
-from bert_core.runs.run import Run
-from bert_core.runs.snapshots import MAX_SNAPSHOTS
+from bert_core.runs.run import MAX_SNAPSHOTS, Run
 from bert_core.storage.checkpoint import Checkpoint
 
 

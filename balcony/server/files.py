@@ -14,7 +14,7 @@ from pathlib import Path
 from bert_core.config import LOCAL, Limits
 from bert_core.errors import CheckpointError, megabytes, quoted
 from bert_core.storage.checkpoint import MODEL_FILES, Checkpoint, save_checkpoint
-from bert_core.storage.weights import CONFIG, weight_files
+from bert_core.storage.weights import CONFIG, has_weights
 from bert_core.tasks.prediction import layout_of, task_of
 from bert_core.tasks.question_answering import QuestionAnswering
 
@@ -139,12 +139,12 @@ def _members(zip_name: str, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
             raise CheckpointError(f"{zip_name} holds the path {quoted(info.filename)}; pack plain file names only.")
         if stat.S_ISLNK(info.external_attr >> 16):
             raise CheckpointError(f"{zip_name} holds the link {quoted(info.filename)}; pack the file itself.")
-        if len(path) > 2 or path[0] == "__MACOSX" or not MODEL_FILES.fullmatch(path[-1]):
+        if len(path) > 2 or path[0] == "__MACOSX" or path[-1] not in MODEL_FILES:
             continue
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise CheckpointError(f"{zip_name} is packed in an unusual way; pack it as an ordinary zip.")
         members[path] = info
-    weight_files([info.filename.rpartition("/")[2] for info in files])
+    has_weights([info.filename.rpartition("/")[2] for info in files])
     if len({path[:-1] for path in members}) > 1:
         raise CheckpointError(f"{zip_name} holds models in several folders; pack one of them.")
     return list(members.values())

@@ -28,8 +28,8 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
 from bert_core.probes.forward import likeliest, word_scores
 from bert_core.probes.reading import Row, Word, masked_row, read_words, row_of, tokenize
-from bert_core.runs.run import TRAINING, Run
-from bert_core.runs.snapshots import MAX_SNAPSHOTS, Snapshot
+from bert_core.runs.run import MAX_SNAPSHOTS, TRAINING, Run
+from bert_core.runs.train import Snapshot
 from bert_core.storage.checkpoint import Checkpoint
 
 JUDGED_LIVE = 2  # more kept steps of a run that trains, in one request: a room of pages asks all the time

@@ -8,9 +8,8 @@ from bert_core.config import LOCAL, Limits
 from bert_core.data.batches import truncated_lengths
 from bert_core.data.corpus import Corpus
 from bert_core.errors import noting
-from bert_core.runs.job import check_limits
+from bert_core.runs.jobs import check_limits, prepare_text
 from bert_core.runs.recipe import Recipe
-from bert_core.runs.text_job import prepare_text
 from bert_core.storage.checkpoint import Checkpoint
 
 MAX_PREVIEWED = 20_000  # sentences

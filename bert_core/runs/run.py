@@ -7,7 +7,7 @@ import logging
 import math
 import secrets
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +15,8 @@ from typing import Any, Literal, Self
 
 from bert_core.config import Limits
 from bert_core.errors import BertCoreError, ConfigError, RunError, one_line, reason_of
-from bert_core.runs.job import Job, check_steps
-from bert_core.runs.snapshots import Snapshot, thinned
-from bert_core.runs.train import Event, Training
+from bert_core.runs.jobs import Job, check_steps
+from bert_core.runs.train import Event, Snapshot, Training
 from bert_core.storage.checkpoint import save_checkpoint
 from bert_core.training.objective import StepRow
 
@@ -27,6 +26,7 @@ ACTIVE = (*TRAINING, "paused")
 ENDED = ("finished", "stopped", "failed")
 
 NOT_KEPT = "The state that this run needs to continue is no longer kept; start it again."
+MAX_SNAPSHOTS = 40  # of one run
 _LATEST = 50  # steps, whose time and tokens are measured
 _log = logging.getLogger(__name__)
 
@@ -393,3 +393,19 @@ class Run:
                 self.give_up()
                 self.job = self.best = None
                 self.snapshots, self._evaluations, self.text_bytes = (), [], 0
+
+
+def least_useful(snapshots: Sequence[Snapshot], staying: Container[int | None] = ()) -> tuple[float, Snapshot] | None:
+    """The snapshot whose neighbours are closest to each other, and the ratio of the neighbours' steps; None where the
+    first and the newest one and those of the steps `staying` are all that is left."""
+    neighbours = zip(snapshots, snapshots[1:], snapshots[2:])
+    ratios = [((after.step + 1) / (before.step + 1), each) for before, each, after in neighbours]
+    return min((found for found in ratios if found[1].step not in staying), key=lambda found: found[0], default=None)
+
+
+def thinned(snapshots: Sequence[Snapshot], staying: Container[int | None] = ()) -> tuple[Snapshot, ...]:
+    """At most MAX_SNAPSHOTS of one run, dense at the start. staying: steps whose snapshots are not dropped."""
+    kept = list(snapshots)
+    while len(kept) > MAX_SNAPSHOTS and (least := least_useful(kept, staying)):
+        kept.remove(least[1])
+    return tuple(kept)

@@ -19,11 +19,10 @@ from bert_core.config import LOCAL, Limits
 from bert_core.data.corpus import Corpus
 from bert_core.device import choose_device, give_back_memory, give_way, gpu_fault, processor_cores
 from bert_core.errors import RunError, one_line
-from bert_core.runs.job import check_limits
+from bert_core.runs.jobs import check_limits, prepare
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipe, load_recipe
 from bert_core.runs.run import ENDED, Run
-from bert_core.runs.saved_state import TrainingState, read_training_state
-from bert_core.runs.train import TRIM_SECONDS, Training, prepare
+from bert_core.runs.train import TRIM_SECONDS, Training, TrainingState, read_training_state
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskParts
 

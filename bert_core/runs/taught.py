@@ -20,9 +20,9 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, ConfigError, InputError
 from bert_core.probes.masked_words import sweep
 from bert_core.probes.reading import Word, encode_text, read_words
+from bert_core.runs.jobs import parts_of, prepare
 from bert_core.runs.recipe import Recipe
-from bert_core.runs.text_job import parts_of
-from bert_core.runs.train import Training, prepare
+from bert_core.runs.train import Training
 from bert_core.storage.checkpoint import Checkpoint
 
 MOST_SENTENCES = 60

@@ -1,64 +1,208 @@
-"""From a recipe to a job, and its training: `for event in Training(job)` yields rows, snapshots and held-out numbers.
+"""The training of a job: `for event in Training(job)` yields rows, snapshots and held-out numbers. And its state, which
+is saved beside a model, so that it continues as if it had never stopped.
 
 A training knows neither threads nor commands: pausing is not asking for the next event."""
 
 import dataclasses
+import functools
 import math
+import os
 import time
-from collections.abc import Callable, Container, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from safetensors.torch import save_file
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from bert_core.config import LOCAL, BertConfig, Limits
 from bert_core.data.corpus import Corpus
-from bert_core.device import choose_device, give_back_memory, keep_memory
-from bert_core.errors import ConfigError, RunError, ignore, noting, quoted
-from bert_core.runs.job import Job
+from bert_core.device import give_back_memory, keep_memory
+from bert_core.errors import CheckpointError, CorpusError, RunError
+from bert_core.runs.jobs import Job, TaskJob
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
-from bert_core.runs.saved_state import TrainingState
-from bert_core.runs.snapshots import Snapshot
-from bert_core.runs.task_job import prepare_task
-from bert_core.runs.text_job import prepare_text
-from bert_core.storage.checkpoint import Checkpoint
+from bert_core.storage.checkpoint import (
+    RECIPE,
+    TRAINING_STATE,
+    Checkpoint,
+    TaskHead,
+    assemble,
+    empty_model,
+    filled,
+    small_files,
+    weights_of,
+)
+from bert_core.storage.untrusted import parse_json
+from bert_core.storage.weights import Tensors, check_finite, open_tensors, without
 from bert_core.tasks.examples import TaskParts
 from bert_core.tasks.prediction import review, verdict
+from bert_core.tasks.task import Task
 from bert_core.training.distributed import rank
-from bert_core.training.objective import StepRow, read_rows, until_divergence
+from bert_core.training.objective import OF_EVERY_STEP, Pretraining, StepRow, read_rows, until_divergence
 
 SLICE_SECONDS = 0.03
 TRIM_SECONDS = 30.0  # between two returns of free memory
 SNAPSHOT_SECONDS = 0.5  # of wall-clock time; a running model has a new snapshot at least this often
 SNAPSHOT_GROWTH = 1.1  # a step this many times that of the last snapshot gets one too: dense at the start
 
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Snapshot:
+    """A run's weights after a step, by the names of the model's parameters; they must not change."""
+
+    step: int
+    weights: Mapping[str, Tensor]
+    config: BertConfig
+    tokenizer: Tokenizer
+    name: str
+    recipe: Mapping[str, object]
+    head: TaskHead | None = None
+
+    @functools.cached_property
+    def nbytes(self) -> int:
+        return sum(each.nbytes for each in self.weights.values())
+
+    def checkpoint(self) -> Checkpoint:
+        """A new model in eval mode, which shares the memory of the weights."""
+        missing = self.head.never if self.head else frozenset[str]()
+        model = filled(empty_model(self.config, self.head), self.weights).requires_grad_(False)
+        return Checkpoint(model, self.tokenizer, self.name, (), missing, self.recipe, self.head)
+
+
 # The rows of the steps of a slice, a copy of the weights, or the numbers of the newest copy on held-out data.
 Event = Sequence[StepRow] | Snapshot | StepRow
 
 
-def prepare(
-    recipe: Recipe | FinetuningRecipe,
-    source: Corpus | TaskParts | None = None,
-    seed: int | None = None,
-    device: str = "auto",
-    *,
-    start: Checkpoint | None = None,
-    progress: Callable[[str], None] = ignore,
-) -> Job:
-    """Encode a text or labelled examples, without the global random generator.
+# --- The saved state --------------------------------------------------------------------------------------------------
 
-    source, seed: None for the recipe's own. device: see `choose_device`. start: the model to start from, which a task
-    needs; without one, a tokenizer is trained on the text. progress: called with the present stage, such as "encoding
-    the text, 40 %". Raises BertCoreError for unusable data or sizes."""
-    device, recipe = choose_device(device), recipe.with_seed(seed)
-    if start is None and recipe.start:
-        raise ConfigError(
-            f"This recipe goes on from the model {quoted(recipe.start)}, which is missing here. Train it on the "
-            "command line, with --start and that model's folder."
+# The parts of the file: each begins the names of its tensors.
+_MODEL, _BEST, _AVERAGES, _FILES = "model.", "best.", "average.", "file."
+_HISTORY, _EVALUATIONS, _FACTS = "history", "evaluations", "facts"
+_PARAMETER_BYTES = 24  # for each parameter: two models, the optimizer's averages, and the rows of all steps
+
+Source = TypeVar("Source", bound=Corpus | TaskParts)
+
+
+class _Facts(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    recipe: str = Field(max_length=255)  # its name
+    text: str  # fingerprint of the whole text or task
+    evaluations: list[Annotated[str, Field(pattern=r"^\w+$", max_length=100)]]  # the names of their numbers
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """What a training needs to continue, but its text. It is saved as one safetensors file, which needs no other and
+    which neither `transformers` nor `load_checkpoint` reads."""
+
+    model: Checkpoint  # with the weights of the last step
+    recipe: Any  # a Recipe or, for a task, a FinetuningRecipe; with the seed and all parts of its training
+    text: str  # fingerprint of the whole text or task
+    averages: dict[str, Tensor]  # of the optimizer, see `Trainer.averages`
+    history: Sequence[StepRow]  # of all steps so far
+    evaluations: Sequence[StepRow]  # the held-out curve so far
+    best: Checkpoint | None = None  # with the weights of a task's best epoch, if there is one
+
+    def matching(self, source: Source | None) -> Source:
+        """The given text or task, or the recipe's own for None. Raises CorpusError for another than was trained on."""
+        source = source or self.recipe.source()
+        if source.fingerprint != self.text:
+            raise CorpusError(
+                f"{source.name} is not the text that this model was being trained on; give the same text, unchanged."
+            )
+        return source
+
+    def write(self, folder: Path) -> None:
+        """Write the file into a folder, for `save_checkpoint`, which puts it in its place. Raises CheckpointError if a
+        number is not finite."""
+        check_finite(self.averages, "The training was not saved", "train it again with a lower learning rate")
+        facts = _Facts(
+            recipe=self.recipe.name,
+            text=self.text,
+            evaluations=[*vars(self.evaluations[0])] if self.evaluations else [],
         )
-    source = source or recipe.source()
-    with noting(source.notes):
-        if isinstance(recipe, Recipe) and isinstance(source, Corpus):
-            return prepare_text(recipe, source, device, start, progress)
-        if isinstance(recipe, FinetuningRecipe) and isinstance(source, TaskParts) and start:
-            return prepare_task(recipe, source, device, start, progress)
-    raise ConfigError("A recipe and what it learns from do not fit; a text goes with Recipe, a task with TaskParts.")
+        texts = {f"{_FILES}{name}": content for name, content in small_files(self.model).items()}
+        texts[_FACTS] = facts.model_dump_json().encode()
+        tensors = {name: torch.frombuffer(bytearray(text), dtype=torch.uint8) for name, text in texts.items()}
+        best = weights_of(self.best) if self.best else {}
+        for part, found in ((_MODEL, weights_of(self.model)), (_BEST, best), (_AVERAGES, self.averages)):
+            tensors |= {f"{part}{name}": each.contiguous() for name, each in found.items()}
+        for name, rows in ((_HISTORY, self.history), (_EVALUATIONS, self.evaluations)):
+            tensors[name] = torch.tensor([[*vars(row).values()] for row in rows], dtype=torch.float64)
+        save_file(tensors, folder / TRAINING_STATE)
+
+
+def read_training_state(folder: str | Path, limits: Limits = LOCAL) -> TrainingState:
+    """Read and check the state in a folder, as untrusted; its other files are not opened. Raises CheckpointError or,
+    for its recipe, ConfigError."""
+    path = Path(folder, TRAINING_STATE)
+    if not os.path.exists(path):  # no error where no file can have this name
+        raise CheckpointError(
+            f"There is no training state in {path.parent.name}; give the folder of a training that was saved. A model "
+            "alone cannot be trained further."
+        )
+    stored = open_tensors(path, _PARAMETER_BYTES * limits.parameters)
+    try:
+        return _state(stored, path.parent.name, limits)
+    except (LookupError, ValueError, OverflowError):
+        raise CheckpointError(
+            f"{TRAINING_STATE} is damaged, or another version of this program has saved it. Start the training again."
+        ) from None
+
+
+def _state(stored: Tensors, name: str, limits: Limits) -> TrainingState:
+    texts = {file: _text(each, limits) for file, each in _part(stored, _FILES).items()}
+    facts = _Facts.model_validate_json(_text(stored[_FACTS], limits))
+    settings, weights, best = parse_json(texts[RECIPE], RECIPE), _part(stored, _MODEL), _part(stored, _BEST)
+    kind, objective = (FinetuningRecipe, Task) if "task" in settings else (Recipe, Pretraining)
+    recipe = kind.from_dict(facts.recipe, settings)
+    most = min(limits.steps, recipe.training.total_steps)
+    history = _rows(["step", *objective.names, *OF_EVERY_STEP], stored[_HISTORY], most)
+    if [row.step for row in history] != [*range(1, len(history) + 1)]:
+        raise ValueError("steps are missing")
+    averages = {of: each.float() for of, each in _part(stored, _AVERAGES).items()}
+    check_finite(averages, "The training cannot continue", "save the model again")
+    return TrainingState(
+        assemble(texts, weights, name, limits=limits),
+        recipe,
+        facts.text,
+        averages,
+        history,
+        _rows(facts.evaluations, stored[_EVALUATIONS], most + 1),
+        assemble(texts, best, name, limits=limits) if best else None,
+    )
+
+
+def _part(stored: Tensors, part: str) -> dict[str, Tensor]:
+    return {name.removeprefix(part): each for name, each in stored.items() if name.startswith(part)}
+
+
+def _text(entry: Tensor, limits: Limits) -> bytes:
+    if entry.dtype != torch.uint8 or entry.numel() > limits.upload_bytes:
+        raise ValueError("it is no text, or a long one")
+    return entry.numpy().tobytes()
+
+
+def _rows(names: Sequence[str], entry: Tensor, most: int) -> list[StepRow]:
+    """The rows of a table in the file; the size is checked before they become objects."""
+    if not entry.numel():
+        return []
+    if entry.dtype != torch.float64 or entry.shape[1:] != (len(names),):
+        raise ValueError("it is no such table")
+    if len(entry) > most:
+        raise CheckpointError(f"This training has done {len(entry):,} steps; the limit is {most:,}.")
+    rows = [StepRow(**dict(zip(names, numbers))) for numbers in entry.tolist()]
+    for row in rows:
+        vars(row).update({name: int(getattr(row, name)) for name in ("step", "tokens") if hasattr(row, name)})
+    return rows
+
+
+# --- The training -----------------------------------------------------------------------------------------------------
 
 
 class Training:
@@ -84,7 +228,8 @@ class Training:
         self.trainer = job.trainer()
         self.job = dataclasses.replace(job, start=None)
         if state:
-            self.trainer.restore(state.trainer)
+            last = self.history[-1] if self.history else StepRow(step=0, seconds=0.0)
+            self.trainer.restore(last.step, last.seconds, state.averages)
             if state.best and self._best_step:
                 job.load(self.trainer.model, state.best)
                 self.best = self.copy(self._best_step)
@@ -123,13 +268,15 @@ class Training:
     def _is_evaluated_step(self) -> bool:
         every, step = self.job.evaluate_every, self.trainer.step
         is_one = every and (self.is_trained or step % every == 0)
-        return bool(is_one and rank() == 0 and (step or self.job.is_text))  # a new output layer knows nothing
+        return bool(
+            is_one and rank() == 0 and (step or not isinstance(self.job, TaskJob))
+        )  # a new output layer knows nothing
 
     def _evaluated(self) -> Iterator[Event]:
         """Evaluate the newest snapshot, if this step is to be evaluated and has not been."""
         if not self._is_evaluated_step or (self.points and self.points[-1].step >= self.trainer.step):
             return
-        for row in self.job.evaluate(self.newest):
+        for row in self.job.evaluate(self.newest.checkpoint(), self.newest.step):
             if row:
                 self.points.append(row)
                 self.best = self.newest if self._best_step == row.step else self.best
@@ -180,7 +327,8 @@ class Training:
     def copy(self, step: int) -> Snapshot:
         """A copy of the weights, which are those of this step, with all that a checkpoint needs."""
         job, model, recipe = self.job, self.trainer.model, self.recipe
-        weights = {name: each.detach().clone() for name, each in model.named_parameters()}
+        kept = without(dict(model.named_parameters()), job.head.never if job.head else ())
+        weights = {name: each.detach().clone() for name, each in kept.items()}
         name = f"{recipe.title}, step {step}"
         return Snapshot(step, weights, model.config, job.tokenizer, name, recipe.content(), job.head)
 
@@ -192,7 +340,7 @@ class Training:
             last.checkpoint(),
             self.recipe,
             self.job.source.fingerprint,
-            self.trainer.state(),
+            self.trainer.averages(),
             tuple(self.history),
             tuple(self.points),
             best.checkpoint() if best else None,

@@ -5,7 +5,6 @@ import copy
 import dataclasses
 import json
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Mapping
@@ -28,28 +27,18 @@ from bert_core.errors import CheckpointError, ConfigError, ignore
 from bert_core.model import BertForPreTraining, Watch, draw
 from bert_core.storage.tokenizer_file import TOKENIZER, TOKENIZER_CONFIG, TOKENIZER_FILES, VOCABULARY, read_tokenizer
 from bert_core.storage.untrusted import MAX_JSON_BYTES, Json, parse_fields, parse_json, read_limited
-from bert_core.storage.weights import (
-    CONFIG,
-    PARTS,
-    POSITIONS,
-    TASK_HEADS,
-    WEIGHTS,
-    Tensors,
-    check_finite,
-    open_weights,
-    read_weights,
-)
+from bert_core.storage.weights import CONFIG, TASK_HEADS, WEIGHTS, check_finite, open_weights, read_weights, without
 
 RECIPE = "recipe.json"
 TRAINING_STATE = "training_state.safetensors"  # written and read by `bert_core.runs.saved_state`
 
+_POSITIONS = "bert.embeddings.position_embeddings.weight"
 _UNFINISHED = ".unfinished"  # a folder with the files of a save
 
 PART_TITLES = {"pooler": "pooler", "mlm": "masked-word head", "nsp": "next-sentence head"}
 
 SMALL_FILES = (CONFIG, *TOKENIZER_FILES, RECIPE)
-_FILES = (*SMALL_FILES, TRAINING_STATE, "special_tokens_map.json", "model.safetensors.index.json")
-MODEL_FILES = re.compile("|".join(map(re.escape, _FILES)) + r"|model(-[0-9]{5}-of-[0-9]{5})?\.safetensors")
+MODEL_FILES = frozenset({*SMALL_FILES, WEIGHTS, TRAINING_STATE, "special_tokens_map.json"})
 
 _RANDOM = {"random_weights": True}  # instead of the recipe of a model that nobody has trained
 
@@ -97,7 +86,7 @@ class TaskHead:
     def never(self) -> frozenset[str]:
         """The parts that files of such a model never have."""
         _, has_pooler = TASK_HEADS[self.architecture]
-        return frozenset({"mlm", "nsp"} if has_pooler else PARTS)
+        return frozenset({"mlm", "nsp"} if has_pooler else PART_TITLES)
 
     @property
     def settings(self) -> Json:
@@ -105,10 +94,6 @@ class TaskHead:
         names = dict(enumerate(self.labels or ("LABEL_0",) * self.is_regression))
         labels = {"id2label": names, "label2id": {name: i for i, name in names.items()}} if names else {}
         return {**labels, "problem_type": "regression"} if self.is_regression else labels
-
-    def add_to(self, model: BertForPreTraining) -> None:
-        layer, _ = TASK_HEADS[self.architecture]
-        model.add_module(layer, nn.Linear(model.config.hidden_size, self.outputs, device="meta"))
 
 
 @dataclass(frozen=True)
@@ -149,8 +134,7 @@ class Checkpoint:
     @property
     def tensors(self) -> dict[str, Tensor]:
         """Its weights by their names in a file, without the parts that are missing."""
-        left_out, every = tuple(PARTS[part] for part in self.missing), self.model.state_dict()
-        return {name: tensor for name, tensor in every.items() if not name.startswith(left_out)}
+        return without(self.model.state_dict(), self.missing)
 
     def to(self, device: str) -> "Checkpoint":
         """The same with a model of its own on a device, see `choose_device`; itself where it is there already."""
@@ -198,7 +182,7 @@ def _put_in_place(new: Path, folder: Path) -> None:
     if any(_content(folder / name) != _content(new / name) for name in (CONFIG, TOKENIZER, TOKENIZER_CONFIG)):
         (folder / CONFIG).unlink(missing_ok=True)  # from here on, the folder holds no model
     for path in folder.iterdir():
-        if MODEL_FILES.fullmatch(path.name) and path.name not in names:
+        if path.name in MODEL_FILES and path.name not in names:
             path.unlink()
     for name in names:
         if name != CONFIG:
@@ -298,7 +282,11 @@ def model_folder(name: str | Path) -> Path:
 
 
 def assemble(
-    files: dict[str, bytes], stored: Tensors | None, name: str, max_positions: int | None = None, limits: Limits = LOCAL
+    files: dict[str, bytes],
+    stored: Mapping[str, Tensor] | None,
+    name: str,
+    max_positions: int | None = None,
+    limits: Limits = LOCAL,
 ) -> Checkpoint:
     """Build a model from the contents of SMALL_FILES. stored: its weights; None draws all of them, and leaves the
     recipe and the head of a task out. The others: see `load_checkpoint`."""
@@ -317,20 +305,19 @@ def assemble(
     if (tokens := tokenizer.get_vocab_size()) > config.vocab_size:
         ids = f"{config.vocab_size:,}"
         raise CheckpointError(f"The tokenizer has {tokens:,} tokens where {CONFIG} has a vocab_size of {ids}.")
-    with torch.device("meta"):
-        model = BertForPreTraining(config.replace(pad_token_id=token_id(tokenizer, PAD)))
     recipe = parse_json(files[RECIPE], RECIPE) if RECIPE in files else None
-    if stored is None or recipe == _RANDOM:
-        _fill(model, stored, known)
+    is_random = stored is None or recipe == _RANDOM
+    head = None if is_random else _read_head(fields)
+    model = empty_model(config.replace(pad_token_id=token_id(tokenizer, PAD)), head)
+    weights, missing = ({}, frozenset[str]()) if stored is None else _known_weights(stored, model, known)
+    filled(model, weights)
+    if is_random:
         note = "All weights are random; only the tokenizer and the sizes are those of the files."
-        return Checkpoint(model.eval(), tokenizer, name, (note,), random_weights=True)
-    if head := _read_head(fields):
-        head.add_to(model)
-    missing = _fill(model, stored, known)
+        return Checkpoint(model, tokenizer, name, (note,), random_weights=True)
     notes = notes_on_missing(missing - head.never if head else missing)
     if (positions := config.max_position_embeddings) > known:
         notes.append(f"The weights have {known:,} positions; {known + 1:,} to {positions:,} are new and untrained.")
-    return Checkpoint(model.eval(), tokenizer, name, tuple(notes), missing, recipe, head)
+    return Checkpoint(model, tokenizer, name, tuple(notes), missing, recipe, head)
 
 
 def notes_on_missing(parts: Collection[str]) -> list[str]:
@@ -365,19 +352,31 @@ def _read_head(fields: _Config) -> TaskHead | None:
     return TaskHead(architecture, () if is_of_texts and len(labels) == 1 else labels)  # one output is a number
 
 
-def _fill(model: BertForPreTraining, stored: Tensors | None, positions: int) -> frozenset[str]:
-    """Load the weights into a model on the meta device and draw what they lack; returns the missing parts."""
-    config, generator = model.config, torch.Generator()
-    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    tensors, missing = dict[str, Tensor](), frozenset(PARTS)
-    if stored is not None:
-        tensors, missing = read_weights(stored, {**shapes, POSITIONS: (positions, config.hidden_size)})
-        if more := config.max_position_embeddings - positions:
-            new = draw("new_positions", (more, config.hidden_size), config, generator.manual_seed(0))
-            tensors[POSITIONS] = torch.cat([tensors[POSITIONS], new * config.use_position_embeddings])
-    generator.manual_seed(0)
-    for name, shape in shapes.items():
-        if name not in tensors:
-            tensors[name] = draw(name, shape, config, generator)
-    model.load_state_dict(tensors, assign=True)
-    return missing
+def _known_weights(
+    stored: Mapping[str, Tensor], model: BertForPreTraining, positions: int
+) -> tuple[dict[str, Tensor], frozenset[str]]:
+    """The weights of a file with so many positions; those of more positions are drawn. And the missing parts."""
+    config, shapes = model.config, {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    tensors, missing = read_weights(stored, {**shapes, _POSITIONS: (positions, config.hidden_size)})
+    if more := config.max_position_embeddings - positions:
+        new = draw("new_positions", (more, config.hidden_size), config, torch.Generator().manual_seed(0))
+        tensors[_POSITIONS] = torch.cat([tensors[_POSITIONS], new * config.use_position_embeddings])
+    return tensors, missing
+
+
+def empty_model(config: BertConfig, head: TaskHead | None = None) -> BertForPreTraining:
+    """A model in eval mode without memory for its weights, with the output layer of a task, if any."""
+    with torch.device("meta"):
+        model = BertForPreTraining(config)
+        if head:
+            model.add_module(TASK_HEADS[head.architecture][0], nn.Linear(config.hidden_size, head.outputs))
+    return model.eval()
+
+
+def filled(model: BertForPreTraining, weights: Mapping[str, Tensor]) -> BertForPreTraining:
+    """An empty model with these weights, whose memory it shares; the others are drawn with a fixed seed."""
+    generator, device = torch.Generator().manual_seed(0), next(iter(weights.values()), torch.empty(0)).device
+    lacking = {name: each for name, each in model.state_dict().items() if name not in weights}
+    new = {name: draw(name, each.shape, model.config, generator).to(device) for name, each in lacking.items()}
+    model.load_state_dict({**weights, **new}, assign=True)
+    return model

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bert_core.errors import CheckpointError, megabytes, quoted
 from bert_core.storage.tokenizer_file import TOKENIZER_FILES
-from bert_core.storage.weights import CONFIG, SHARDS, WEIGHTS
+from bert_core.storage.weights import CONFIG, WEIGHTS
 
 MAX_BYTES = 2 * 2**30  # bert-large has 1.3 GB
 
@@ -35,12 +35,12 @@ def fetch_checkpoint(name: str, *, max_bytes: int = MAX_BYTES, cache: Path | Non
     # Imported here, because the import takes a second and most people never download a model.
     from huggingface_hub import errors, snapshot_download
 
-    patterns, options = [CONFIG, *TOKENIZER_FILES, WEIGHTS, SHARDS], {"token": False, "etag_timeout": 10}
-    fetch = functools.partial(snapshot_download, name, cache_dir=cache, allow_patterns=patterns, **options)
+    options = {"allow_patterns": [CONFIG, *TOKENIZER_FILES, WEIGHTS], "token": False, "etag_timeout": 10}
+    fetch = functools.partial(snapshot_download, name, cache_dir=cache, **options)
     try:
         files = fetch(dry_run=True)
         names, total = [file.filename for file in files], sum(file.file_size or 0 for file in files)
-        if CONFIG not in names or not any(each.endswith(".safetensors") for each in names):
+        if not {CONFIG, WEIGHTS} <= {*names}:
             raise CheckpointError(f"{name} has no {CONFIG} or no weights as safetensors; choose a model that has both.")
         if total > max_bytes:
             most = megabytes(max_bytes)

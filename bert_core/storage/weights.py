@@ -1,10 +1,10 @@
 """Reads safetensors files, and the weights of a model folder, as untrusted: names, shapes and numbers are checked."""
 
-import fnmatch
 import math
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -17,10 +17,7 @@ from bert_core.storage.untrusted import read_limited
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
-SHARDS = "model-?????-of-?????.safetensors"
 _OTHER_WEIGHTS = re.compile(r"\.(bin|pt|pth|ckpt|h5|msgpack|safetensors)\b")
-
-POSITIONS = "bert.embeddings.position_embeddings.weight"
 
 MAX_HEADER_BYTES = 512 * 2**10  # 48 layers, twice in a training state, have 200 kB
 MAX_PARAMETER_BYTES = 6  # in a file, for each parameter of a model: float32, and what is there twice
@@ -48,6 +45,7 @@ _COPIES = {
 
 Tensors = Mapping[str, Tensor]  # of a file, by name
 Shapes = Mapping[str, tuple[int, ...]]
+Named = TypeVar("Named")
 
 
 def open_tensors(path: Path, max_bytes: int) -> dict[str, Tensor]:
@@ -64,24 +62,21 @@ def open_tensors(path: Path, max_bytes: int) -> dict[str, Tensor]:
 
 
 def open_weights(folder: Path, limits: Limits) -> dict[str, Tensor] | None:
-    """The tensors in model.safetensors or, without it, in its parts, such as model-00001-of-00002.safetensors; None in
-    a folder without weights. Raises CheckpointError if it has only others, or a file is damaged or too large."""
-    files, most = weight_files([path.name for path in folder.iterdir()]), MAX_PARAMETER_BYTES * limits.parameters
-    if not files:
-        return None
-    return {name: each for file in files for name, each in open_tensors(folder / file, most).items()}
+    """The tensors in model.safetensors, None in a folder without weights. Raises CheckpointError as `has_weights`, and
+    for a damaged or too large file."""
+    most = MAX_PARAMETER_BYTES * limits.parameters
+    return open_tensors(folder / WEIGHTS, most) if has_weights([path.name for path in folder.iterdir()]) else None
 
 
-def weight_files(names: Collection[str]) -> list[str]:
-    """The files of weights in a folder with these files. Raises CheckpointError if it has only others."""
-    files = [WEIGHTS] if WEIGHTS in names else sorted(fnmatch.filter(names, SHARDS))
-    if not files and (others := sorted(filter(_OTHER_WEIGHTS.search, names))):
+def has_weights(names: Collection[str]) -> bool:
+    """Whether files of these names hold weights. Raises CheckpointError if only such do that are not read."""
+    if WEIGHTS not in names and (others := sorted(filter(_OTHER_WEIGHTS.search, names))):
         raise CheckpointError(
             f"There is no {WEIGHTS}, but {quoted(others[0])}. Weights in .bin, .pt and .ckpt files are never opened, "
             "because such a file can run programs; a folder without weights opens with random ones. To convert a file "
             f"that you trust, run Python in its folder:\n{CONVERSION}"
         )
-    return files
+    return WEIGHTS in names
 
 
 # The weights alone, without any other object of the pickle, and each tensor with memory of its own.
@@ -99,8 +94,7 @@ def read_weights(stored: Tensors, shapes: Shapes) -> tuple[dict[str, Tensor], fr
     CheckpointError with the first three differences."""
     entries = _with_current_names(stored, shapes)
     missing = frozenset(part for part, prefix in PARTS.items() if not any(name.startswith(prefix) for name in entries))
-    left_out = tuple(PARTS[part] for part in missing)
-    expected = {name: shape for name, shape in shapes.items() if not name.startswith(left_out)}
+    expected = without(shapes, missing)
     expected |= {copy: shapes[original] for copy, original in _COPIES.items() if copy in entries}
     differences = [f"{quoted(name)} is unknown" for name in entries if name not in expected]
     for name, shape in expected.items():
@@ -120,6 +114,12 @@ def read_weights(stored: Tensors, shapes: Shapes) -> tuple[dict[str, Tensor], fr
                 f"{copy} differs from {original}; this program shares one between input and output, as BERT does."
             )
     return tensors, missing
+
+
+def without(named: Mapping[str, Named], parts: Collection[str]) -> dict[str, Named]:
+    """What belongs to the tensors of a model by name, but for some of PARTS."""
+    left_out = tuple(PARTS[part] for part in parts)
+    return {name: each for name, each in named.items() if not name.startswith(left_out)}
 
 
 def _with_current_names(stored: Tensors, shapes: Shapes) -> dict[str, Tensor]:

@@ -5,8 +5,7 @@ and a caller pauses or stops by not asking for another."""
 
 import contextlib
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -24,15 +23,6 @@ _SEED_STRIDE = 0x9E3779B97F4A7C15  # an odd constant spreads neighbouring seeds 
 def step_cost(config: BertConfig, batches: Any, objective: Objective, device: str) -> Cost:
     """What a step takes with batches of the longest kind: the first `short_steps` of some texts are short."""
     return Cost(config, *objective.size(batches[getattr(batches, "short_steps", 0)]), device)
-
-
-@dataclass(frozen=True)
-class TrainerState:
-    """Everything that the next step depends on besides weights, settings and seed."""
-
-    step: int
-    seconds: float
-    averages: dict[str, Tensor]  # of all parameters in one tensor, by the optimizer's number and a name ("0.exp_avg")
 
 
 class Trainer:
@@ -110,26 +100,26 @@ class Trainer:
                 seed_with((self.seed * _SEED_STRIDE + self.step) % 2**63)
             yield
 
-    def state(self) -> TrainerState:
-        """A copy on the CPU of everything that the next step depends on, except the weights."""
-        averages = {name: nn.utils.parameters_to_vector(each).cpu() for name, each in self._averages.items()}
-        return TrainerState(self.step, self.seconds, averages)
+    def averages(self) -> dict[str, Tensor]:
+        """A copy on the CPU of what the next step depends on besides step, weights, settings and seed: the optimizer's
+        averages, those of all parameters in one tensor, by names such as "0.exp_avg"."""
+        return {name: nn.utils.parameters_to_vector(each).cpu() for name, each in self._averages.items()}
 
-    def restore(self, state: TrainerState) -> None:
-        """Continue from a state; the model must already have the weights of its step. Raises CheckpointError if the
-        state does not fit the model or the optimizer."""
+    def restore(self, step: int, seconds: float, averages: Mapping[str, Tensor]) -> None:
+        """Continue after a step; the model must already have its weights. Raises CheckpointError for `averages` of
+        another model or optimizer."""
         size = (sum(parameter.numel() for parameter in self._parameters),)
-        if {name: each.shape for name, each in state.averages.items()} != dict.fromkeys(self._averages, size):
+        if {name: each.shape for name, each in averages.items()} != dict.fromkeys(self._averages, size):
             raise CheckpointError(
                 "The state does not fit this model and optimizer, or another version of this program has saved it; "
                 "start the training again."
             )
-        for name, averages in self._averages.items():
-            nn.utils.vector_to_parameters(state.averages[name].to(self.device, copy=True), averages)
+        for name, own in self._averages.items():
+            nn.utils.vector_to_parameters(averages[name].to(self.device, copy=True), own)
         for number, optimizer in enumerate(self._optimizers):
             for count in optimizer.counts:
-                count.fill_(len(range(number, state.step, len(self._optimizers))))  # its steps so far
-        self.step, self.seconds = state.step, state.seconds
+                count.fill_(len(range(number, step, len(self._optimizers))))  # its steps so far
+        self.step, self.seconds = step, seconds
 
     @property
     def nbytes(self) -> int:

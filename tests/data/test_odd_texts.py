@@ -5,8 +5,8 @@ import pytest
 from balcony.train.preview import preview
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import CorpusError
+from bert_core.runs.jobs import prepare
 from bert_core.runs.recipe import recipe_named
-from bert_core.runs.train import prepare
 
 
 def read(text, **options):

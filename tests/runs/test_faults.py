@@ -15,7 +15,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import OUT_OF_MEMORY, reason_of
 from bert_core.model import BertForPreTraining
 from bert_core.probes import forward, masked_words
-from bert_core.runs import run, saved_state, service, text_job, train
+from bert_core.runs import jobs, run, service, train
 from bert_core.runs.recipe import Recipe, load_recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.runs.service import TrainingService
@@ -63,15 +63,15 @@ def once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: BaseExce
 
 
 IN_A_RUN = [
-    *[(text_job, name) for name in ("train_tokenizer", "training_bytes", "encode_corpus", "PretrainingBatches")],
-    *[(train, "prepare_text"), (text_job, "BertForPreTraining"), (text_job, "evaluate")],
+    *[(jobs, name) for name in ("train_tokenizer", "training_bytes", "encode_corpus", "PretrainingBatches")],
+    *[(jobs, "prepare_text"), (jobs, "BertForPreTraining"), (jobs, "evaluate")],
     *[(service, name) for name in ("prepare", "Training")],
     (run, "thinned"),
     *[(Run, name) for name in ("_publish", "may_step", "begin", "train", "_end")],
     *[(train, name) for name in ("read_rows", "until_divergence", "Snapshot")],
     *[(Recipe, name) for name in ("source", "content")],
     *[(train.Training, name) for name in ("__iter__", "_slice", "take_snapshot", "_evaluated")],
-    (text_job.TextJob, "verdict"),
+    (jobs.TextJob, "verdict"),
     *[(Trainer, name) for name in ("__next__", "_run")],
     *[(PretrainingBatches, "__getitem__"), (objective.Pretraining, "loss"), (optimizer.Optimizer, "step")],
 ]
@@ -92,7 +92,7 @@ def test_an_error_in_one_run_gives_it_a_reason_and_the_next_run_trains(
     assert len(fine.history()) == 4
 
 
-@pytest.mark.parametrize(("owner", "name"), [(text_job, "BertForPreTraining"), (Trainer, "_run")])
+@pytest.mark.parametrize(("owner", "name"), [(jobs, "BertForPreTraining"), (Trainer, "_run")])
 @pytest.mark.parametrize("error", [MemoryError(), too_little_memory()], ids=["python", "torch"])
 def test_a_failed_allocation_says_that_the_machine_is_too_small(
     service_: TrainingService, recipe: Recipe, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: Exception
@@ -106,9 +106,9 @@ def test_a_failed_allocation_says_that_the_machine_is_too_small(
 
 
 IN_SAVING = [
-    *[(train.Training, "to_save"), (train.Training, "copy"), (Trainer, "state")],
+    *[(train.Training, "to_save"), (train.Training, "copy"), (Trainer, "averages")],
     *[(checkpoint, name) for name in ("check_finite", "_put_in_place", "weights_of", "small_files")],
-    *[(saved_state.TrainingState, "write"), (saved_state, "save_file")],
+    *[(train.TrainingState, "write"), (train, "save_file")],
 ]
 
 
@@ -130,7 +130,7 @@ def test_an_error_while_saving_has_a_reason_and_the_run_goes_on(
     assert raised
     assert list(tmp_path.glob("model/*")) == [], "no half of a save"
     assert save() is None
-    assert saved_state.read_training_state(tmp_path / "model").trainer.step == 1
+    assert train.read_training_state(tmp_path / "model").history[-1].step == 1
     started.resume()
     wait(lambda: started.progress().status in ENDED)
     assert started.status == "finished"
@@ -233,7 +233,7 @@ def test_stop_is_a_flag_and_a_save_waits_for_the_step(
     wait(lambda: started.status in ENDED)
     assert started.reason == f"Stopped by you at step {len(started.history())}."
     assert started.snapshots[-1].step == len(started.history()) >= 1
-    assert saved_state.read_training_state(tmp_path / "model").trainer.step == len(started.history())
+    assert train.read_training_state(tmp_path / "model").history[-1].step == len(started.history())
 
 
 def test_closing_waits_for_the_step_in_progress(recipe: Recipe, slow_step: threading.Event) -> None:

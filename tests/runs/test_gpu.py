@@ -12,10 +12,10 @@ from helpers import finetune, labelled, texts, wait
 
 from bert_core import attention, encode, fill_mask, next_sentence
 from bert_core.probes.sentence_pairs import exam
+from bert_core.runs.jobs import prepare
 from bert_core.runs.recipe import FinetuningRecipe, load_recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.runs.service import TrainingService
-from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskParts
 from bert_core.tasks.prediction import predict

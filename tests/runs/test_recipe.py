@@ -17,9 +17,9 @@ from bert_core.config import ASSETS
 from bert_core.data.batches import IGNORED
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, CorpusError
-from bert_core.runs import text_job
+from bert_core.runs import jobs
+from bert_core.runs.jobs import prepare
 from bert_core.runs.recipe import Recipe, load_recipe, recipe_for, recipe_names
-from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.training.objective import read_rows
 from bert_core.training.trainer import step_cost
@@ -305,7 +305,7 @@ def test_the_tokenizer_of_a_text_that_holds_nothing_out_is_trained_on_all_of_it(
 
     text = Corpus.from_text("\n".join(f"one{i}" for i in range(230)))
     assert prepare(recipe, text).tokenizer.token_to_id("one229") is not None
-    monkeypatch.setattr(text_job, "train_tokenizer", train_tokenizer)
+    monkeypatch.setattr(jobs, "train_tokenizer", train_tokenizer)
     with pytest.raises(CorpusError, match="no word"):
         prepare(recipe, text)
 

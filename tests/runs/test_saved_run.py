@@ -14,8 +14,8 @@ from balcony.train.monitor import run_file
 from bert_core import load_recipe
 from bert_core.config import PUBLIC
 from bert_core.errors import CheckpointError
-from bert_core.runs.saved_state import TrainingState, read_training_state
-from bert_core.runs.train import Training, prepare
+from bert_core.runs.jobs import prepare
+from bert_core.runs.train import Training, TrainingState, read_training_state
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 24, "training.learning_rate": 0.004})
@@ -25,7 +25,7 @@ def test_a_state_over_the_limits_is_refused_before_it_fills_the_memory(service, 
     run = service.start(RECIPE, seed=6)
     wait(lambda: run.status == "finished")
     run.save(tmp_path)
-    assert read_training_state(tmp_path, PUBLIC).trainer.step == 24
+    assert read_training_state(tmp_path, PUBLIC).history[-1].step == 24
     for limits, message in (
         ({"steps": 23}, "has done 24 steps; the limit is 23"),
         ({"parameters": 9}, "training_state.safetensors is larger than the limit of 0 kB"),
@@ -65,9 +65,9 @@ def test_a_training_that_is_killed_while_it_saves_goes_on_bit_for_bit(tmp_path) 
         killed_after(rng.uniform(0.02, 0.3), save_again_and_again)
         model, state = load_checkpoint(folder), read_training_state(folder)
         assert any(same_weights(model, each) for each, _ in saved.values())
-        assert same_weights(state.model, saved[state.trainer.step][0])
-        if state.trainer.step not in found:
-            found.add(state.trainer.step)
+        assert same_weights(state.model, saved[len(state.history)][0])
+        if len(state.history) not in found:
+            found.add(len(state.history))
             assert numbers(after(12, state)) == numbers(whole)
     assert found == {4, 8}
     for path in folder.iterdir():

@@ -22,11 +22,10 @@ from bert_core.device import choose_device
 from bert_core.errors import CheckpointError, ConfigError, CorpusError, RunError
 from bert_core.probes.masked_words import fill_mask
 from bert_core.runs import train
+from bert_core.runs.jobs import prepare
 from bert_core.runs.recipe import load_recipe
-from bert_core.runs.run import ENDED, Run
+from bert_core.runs.run import ENDED, MAX_SNAPSHOTS, Run
 from bert_core.runs.service import TrainingService
-from bert_core.runs.snapshots import MAX_SNAPSHOTS
-from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 from bert_core.training.objective import evaluate, read_rows
 
@@ -513,9 +512,8 @@ def test_files_that_cannot_be_resumed_are_refused(service, recipe, tiny_checkpoi
     state = tmp_path / "model" / "training_state.safetensors"
     good = state.read_bytes()
     changes = [
-        (lambda tensors, facts: facts.update(step=3), "is damaged"),
-        (lambda tensors, facts: facts.update(step=10**9), "the limit is"),
-        (lambda tensors, facts: facts.update(step="2"), "is damaged"),
+        (lambda tensors, facts: facts.update(text=2), "is damaged"),
+        (lambda tensors, facts: tensors.update(history=tensors["history"].repeat(999, 1)), "the limit is"),
         (lambda tensors, facts: facts["evaluations"].append(-1), "is damaged"),
         (lambda tensors, facts: tensors.pop("history"), "is damaged"),
         (lambda tensors, facts: tensors.pop("file.recipe.json"), "is damaged"),

@@ -9,7 +9,7 @@ from helpers import change_state, finetune, labelled, make_model, texts, wait
 
 from bert_core.errors import CheckpointError, ConfigError, CorpusError
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes, load_recipe
-from bert_core.runs.saved_state import read_training_state
+from bert_core.runs.train import read_training_state
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.prediction import predict, review

@@ -11,9 +11,10 @@ import torch
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError, CorpusError, InputError
 from bert_core.probes.masked_words import fill_mask, rate_guess
+from bert_core.runs.jobs import prepare
 from bert_core.runs.recipe import load_recipe
 from bert_core.runs.taught import Taught, falls_of, pairs_of, taught, training_of, without
-from bert_core.runs.train import Training, prepare
+from bert_core.runs.train import Training
 
 SENTENCES = ("nice to meet you", "my name is juliet", "the team won today", "we are going shopping")
 TEXT = Corpus([[*SENTENCES]], "four sentences")

@@ -8,8 +8,9 @@ import torch
 
 from bert_core.data.corpus import Corpus
 from bert_core.errors import percent
+from bert_core.runs.jobs import prepare
 from bert_core.runs.recipe import load_recipe
-from bert_core.runs.train import Training, prepare
+from bert_core.runs.train import Training
 from bert_core.training.objective import StepRow
 
 RECIPE = load_recipe("romeo-juliet").override(

@@ -198,12 +198,6 @@ def test_half_precision_becomes_float32(dtype, hugging_face_folder):
     assert_same_as_transformers(hugging_face_folder(dtype=dtype))
 
 
-def test_sharded_folders_open(hugging_face_folder):
-    folder = hugging_face_folder(max_shard_size="5KB")
-    assert len(list(folder.glob("model-*.safetensors"))) > 2
-    assert assert_same_as_transformers(folder).missing == set()
-
-
 def test_old_names_open(hugging_face_folder):
     folder = hugging_face_folder()
     change_tensors(
@@ -580,7 +574,7 @@ def test_pickles_are_never_opened(folder, tmp_path):
 def test_a_part_of_the_weights_that_is_a_pickle_is_refused(folder):
     (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
     (folder / "model-00002-of-00002.safetensors").write_bytes(pickle.dumps(Trap()))
-    with pytest.raises(CheckpointError, match="not a safetensors file"):
+    with pytest.raises(CheckpointError, match=r"no model.safetensors, but 'model-00001"):
         load_checkpoint(folder)
 
 
@@ -625,7 +619,6 @@ def test_saving_again_replaces_the_model_and_keeps_other_files(tiny_checkpoint, 
     (folder / "README.md").write_text("a card")
     (folder / "logs").mkdir()
     (folder / "logs" / "model.safetensors").write_text("not of this model")
-    (folder / "model-00001-of-00002.safetensors").write_text("old")
     (folder / "vocab.txt").write_text("old")
     with (folder / "metrics.csv").open("w") as metrics:
         metrics.write("step 1\n")

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from bert_core.errors import CorpusError
+from bert_core.runs.jobs import prepare
 from bert_core.runs.recipe import FinetuningRecipe
-from bert_core.runs.train import prepare
 from bert_core.tasks.examples import TASKS, TaskParts
 
 CLASSIFY, REGRESS, CHOOSE, ANSWER, TAG = TASKS

@@ -12,8 +12,8 @@ from helpers import finetune, guessed, labelled, texts
 
 from bert_core import __main__ as command_line
 from bert_core.errors import BertCoreError, CheckpointError, ConfigError, CorpusError, InputError
+from bert_core.runs.jobs import prepare
 from bert_core.runs.recipe import FinetuningRecipe
-from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 from bert_core.tasks.examples import TaskData, TaskParts, load_task
 from bert_core.tasks.prediction import predict, review

@@ -17,7 +17,7 @@ from bert_core import __main__ as command_line
 from bert_core.__main__ import main
 from bert_core.data.batches import IGNORED, Batch
 from bert_core.runs import train
-from bert_core.runs.saved_state import read_training_state
+from bert_core.runs.train import read_training_state
 from bert_core.training.distributed import own_rows
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,7 +113,7 @@ def test_the_end_of_one_process_ends_all_and_the_saved_training_resumes(tmp_path
         os.kill(process_of_rank(killed, process.pid), signal.SIGKILL)
         process.communicate(timeout=TIMEOUT)
     assert process.returncode != 0
-    step = read_training_state(folder).trainer.step
+    step = read_training_state(folder).history[-1].step
     assert step >= 20
     monkeypatch.setattr(train, "SLICE_SECONDS", 0)
     monkeypatch.setattr(command_line, "_show_step", lambda *_: os.kill(os.getpid(), signal.SIGTERM))

@@ -18,9 +18,9 @@ from bert_core.config import BertConfig, TrainingConfig
 from bert_core.data.batches import IGNORED, Batch
 from bert_core.device import Cost
 from bert_core.errors import CheckpointError
+from bert_core.runs.jobs import evaluation_plan, prepare
 from bert_core.runs.recipe import load_recipe
-from bert_core.runs.text_job import evaluation_plan
-from bert_core.runs.train import Training, prepare
+from bert_core.runs.train import Training
 from bert_core.training.objective import Pretraining, StepRow, evaluate, read_rows, until_divergence
 from bert_core.training.optimizer import (
     Optimizer,
@@ -242,25 +242,25 @@ def test_a_trainer_resumes_from_a_state_bit_for_bit(settings):
         first = small_run(steps=9, **dropout)
         for _ in range(cut):
             next(first)
-        state = first.state()
+        state = first.step, first.seconds, first.averages()
         second = small_run(steps=9, **dropout)
         second.model.load_state_dict(first.model.state_dict())
         list(first)  # a state is a copy
-        second.restore(state)
+        second.restore(*state)
         assert losses(second) == whole[cut:]
 
 
 def test_a_state_of_another_size_is_refused():
     state = next_state(small_run())
     with pytest.raises(CheckpointError, match="does not fit"):
-        small_run(**{"model.hidden_size": 24}).restore(state)
+        small_run(**{"model.hidden_size": 24}).restore(*state)
     with pytest.raises(CheckpointError, match="does not fit"):
-        small_run(**{"training.optimizer": "adadelta"}).restore(state)
+        small_run(**{"training.optimizer": "adadelta"}).restore(*state)
 
 
 def next_state(trainer):
     next(trainer)
-    return trainer.state()
+    return trainer.step, trainer.seconds, trainer.averages()
 
 
 def test_a_trainer_is_an_iterator_that_ends():

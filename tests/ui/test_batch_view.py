@@ -15,8 +15,8 @@ from balcony.server.workspace import Workspace
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
+from bert_core.runs.jobs import prepare
 from bert_core.runs.run import Run
-from bert_core.runs.train import prepare
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 20, "data.batch_size": 7, "data.mask_share": 0.6})
 

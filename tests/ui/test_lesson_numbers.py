@@ -27,7 +27,8 @@ from bert_core.probes.explanations import METHODS, ORDERS
 from bert_core.probes.masked_words import rate_guess
 from bert_core.probes.stages import PARTS, follow, patch_map, without_heads
 from bert_core.probes.vectors import words_in_contexts
-from bert_core.runs.train import Training, prepare
+from bert_core.runs.jobs import prepare
+from bert_core.runs.train import Training
 
 BERT, HEADS, MEMORY, PRETRAINING, OTHERS, TRUST = lessons()
 shipped = functools.cache(lambda name: load_checkpoint(ASSETS.parent / "checkpoints" / name))

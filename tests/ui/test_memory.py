@@ -12,10 +12,10 @@ from balcony.server.workspace import Workspace, fixed_bytes
 from balcony.server.workspaces import Memory, Workspaces
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
+from bert_core.runs.jobs import prepare
 from bert_core.runs.recipe import Recipe, load_recipe
 from bert_core.runs.run import ENDED
 from bert_core.runs.service import TrainingService
-from bert_core.runs.train import prepare
 
 TEXT = Corpus([["a b c d", "b c d e", "c d e f"]])
 

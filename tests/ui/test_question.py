@@ -16,7 +16,7 @@ from bert_core import load_recipe
 from bert_core.config import LOCAL
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError
-from bert_core.runs.snapshots import thinned
+from bert_core.runs.run import thinned
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 8})
 TEXT = Corpus.from_text("one two three\nfour five six\nseven eight nine\n", "lines", name="my.txt")

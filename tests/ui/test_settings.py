@@ -38,9 +38,8 @@ from bert_core import load_recipe
 from bert_core.config import LOCAL, PUBLIC, Limits
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError, InputError
-from bert_core.runs.job import check_limits
+from bert_core.runs.jobs import check_limits, prepare
 from bert_core.runs.recipe import BY_SIZE, FinetuningRecipe, Recipe, finetuning_recipe, recipe_for, recipe_names
-from bert_core.runs.train import prepare
 from bert_core.storage.checkpoint import Checkpoint
 
 QUICK = load_recipe("romeo-juliet")

@@ -24,8 +24,9 @@ from balcony.server.workspaces import Workspaces
 from bert_core import load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import train_tokenizer
+from bert_core.runs.jobs import prepare
 from bert_core.runs.recipe import FinetuningRecipe
-from bert_core.runs.train import Training, prepare
+from bert_core.runs.train import Training
 from bert_core.storage.checkpoint import Checkpoint, save_checkpoint
 from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.task import Example

@@ -51,7 +51,7 @@ from bert_core.errors import CheckpointError, InputError
 from bert_core.probes.explanations import deletion, explain, trial_texts
 from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.probes.stages import without_heads
-from bert_core.runs.train import prepare
+from bert_core.runs.jobs import prepare
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.objective import HELD_OUT, StepRow
 
