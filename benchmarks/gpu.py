@@ -31,8 +31,7 @@ from bert_core import BertConfig, BertForPreTraining, TrainingConfig
 from bert_core.data.batches import IGNORED, Batch
 from bert_core.device import Cost
 from bert_core.model import BertSelfAttention, Packing
-from bert_core.training.objective import Pretraining
-from bert_core.training.trainer import Trainer
+from bert_core.training import Pretraining, Trainer
 
 _BATCHES, _STEPS, _ROUNDS, _RATE = 8, 16, 3, 1e-4
 _TOLERANCE = {"float32": 1e-4, "bfloat16": 0.05}  # of losses near 11

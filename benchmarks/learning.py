@@ -35,7 +35,7 @@ from bert_core import BertConfig, BertForPreTraining, load_recipe, prepare, read
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, UNK
 from bert_core.runs.jobs import Job
-from bert_core.training.objective import StepRow, evaluate
+from bert_core.training import StepRow, evaluate
 
 _EVALUATION_BATCHES = 40
 _ASKED = 0.15  # of the held-out tokens, as in the paper

@@ -37,4 +37,4 @@ from bert_core.tasks.prediction import predict, review, task_logits, task_rows
 from bert_core.tasks.question_answering import BertForQuestionAnswering, best_answers, candidates
 from bert_core.tasks.texts import BertForMultipleChoice, BertForSequenceClassification
 from bert_core.tasks.token_classification import BertForTokenClassification
-from bert_core.training.trainer import Trainer
+from bert_core.training import Trainer

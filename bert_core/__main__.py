@@ -35,8 +35,7 @@ from bert_core.tasks.examples import TASKS, TaskData, load_task, read_parts
 from bert_core.tasks.prediction import in_words, label_in_words, predict, review, task_of
 from bert_core.tasks.tables import ColumnsError
 from bert_core.tasks.task import Example
-from bert_core.training.distributed import any_wants_to_stop, joined, rank
-from bert_core.training.objective import DETAILS, StepRow, evaluate
+from bert_core.training import DETAILS, StepRow, any_wants_to_stop, evaluate, joined, rank
 
 _OF_A_NEW_RUN = ("recipe", "start", "set", "task", "checkpoint", "random_weights", "max_positions", "seed")
 _LENGTH, _MOST = "data.sequence_length", "corpus.most_documents"

@@ -28,7 +28,7 @@ from bert_core.storage.tokenizer_file import TOKENIZER_CONFIG, read_tokenizer
 from bert_core.storage.weights import TASK_HEADS
 from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.task import Example
-from bert_core.training.objective import Pretraining
+from bert_core.training import Pretraining
 
 NASTY = "</p><script>alert(1)</script> & ${title}"
 WORDS = ["romeo", "juliet", "nice", "great", "today", "name", "team", "won"]

@@ -15,7 +15,7 @@ from helpers import PATIENCE
 import bert_core
 from bert_core import TrainingService, load_checkpoint, load_recipe, prepare
 from bert_core.errors import BertCoreError, CheckpointError, RunError
-from bert_core.training.trainer import Trainer
+from bert_core.training import Trainer
 
 SMALL = {"training.steps": 3, "data.batch_size": 3, "model.hidden_size": 12, "model.num_attention_heads": 3}
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,7 +72,7 @@ def test_a_program_that_ends_before_its_runs_says_so_and_ends_well(end, said):
     program = f"""
 import time
 from bert_core import TrainingService
-from bert_core.training.trainer import Trainer
+from bert_core.training import Trainer
 step = Trainer.__next__
 def slow(trainer):
     time.sleep(1)

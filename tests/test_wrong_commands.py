@@ -87,7 +87,7 @@ def test_a_wrong_argument_is_one_sentence_before_any_work(
     arguments: list[str], place: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(place)
-    for work in ("training.trainer.Trainer.__next__", "__main__.exam", "__main__.predict"):
+    for work in ("training.Trainer.__next__", "__main__.exam", "__main__.predict"):
         if arguments[0] != "exam":
             monkeypatch.setattr(f"bert_core.{work}", lambda *_: pytest.fail("it works"))
     before = sorted(place.rglob("*"))

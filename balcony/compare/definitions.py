@@ -19,7 +19,7 @@ from bert_core.data.tokenizer import MASK
 from bert_core.errors import CorpusError, percent
 from bert_core.runs.recipe import Recipe
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.training.objective import Pretraining, evaluate
+from bert_core.training import Pretraining, evaluate
 
 PAIRS = 512  # that each model judges, down to whole batches
 MAX_SENTENCES = 2000  # of the text, from its start

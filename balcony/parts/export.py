@@ -19,7 +19,7 @@ from balcony.server.files import folder_name
 from bert_core.errors import InputError
 from bert_core.runs.run import Run
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.training.objective import StepRow
+from bert_core.training import StepRow
 
 BYTE_ORDER_MARK = "\ufeff"
 NO_NUMBERS = "This view has no numbers to save yet."

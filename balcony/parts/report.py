@@ -23,7 +23,7 @@ from bert_core.data.encoding import encode_corpus
 from bert_core.errors import RunError
 from bert_core.runs.recipe import Recipe
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.training.objective import StepRow
+from bert_core.training import StepRow
 
 MOST_POINTS = 300  # of a curve; of more steps, each point is the mean of several
 MOST_READ = 20_000  # sentences from the start of a text

@@ -27,9 +27,7 @@ from bert_core.storage.checkpoint import Checkpoint, TaskHead, notes_on_missing
 from bert_core.tasks.examples import TaskBatches, TaskParts
 from bert_core.tasks.prediction import predicting
 from bert_core.tasks.task import Layout
-from bert_core.training.distributed import DistributedTrainer
-from bert_core.training.objective import Objective, Pretraining, StepRow, evaluate
-from bert_core.training.trainer import Trainer, step_cost
+from bert_core.training import DistributedTrainer, Objective, Pretraining, StepRow, Trainer, evaluate, step_cost
 
 # Unless the recipe says otherwise, a tenth is held out of a text of at least so many documents, sentences or bytes.
 _HELD_OUT_SHARE, _DOCUMENTS, _SENTENCES, _BYTES = 0.1, 8, 200, 12_000

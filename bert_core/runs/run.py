@@ -18,7 +18,7 @@ from bert_core.errors import BertCoreError, ConfigError, RunError, one_line, rea
 from bert_core.runs.jobs import Job, check_steps
 from bert_core.runs.train import Event, Snapshot, Training
 from bert_core.storage.checkpoint import save_checkpoint
-from bert_core.training.objective import StepRow
+from bert_core.training import StepRow
 
 Status = Literal["queued", "running", "paused", "finished", "stopped", "failed"]
 TRAINING = ("queued", "running")  # steps come without being asked for

@@ -41,8 +41,7 @@ from bert_core.storage.weights import Tensors, check_finite, open_tensors, witho
 from bert_core.tasks.examples import TaskParts
 from bert_core.tasks.prediction import review, verdict
 from bert_core.tasks.task import Task
-from bert_core.training.distributed import rank
-from bert_core.training.objective import OF_EVERY_STEP, Pretraining, StepRow, read_rows, until_divergence
+from bert_core.training import OF_EVERY_STEP, Pretraining, StepRow, rank, read_rows, until_divergence
 
 SLICE_SECONDS = 0.03
 TRIM_SECONDS = 30.0  # between two returns of free memory

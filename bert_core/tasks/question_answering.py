@@ -20,7 +20,7 @@ from bert_core.errors import CorpusError
 from bert_core.storage.untrusted import Json, parse_value
 from bert_core.tasks.tables import TaskFile
 from bert_core.tasks.task import Answer, BertForTask, Example, Layout, Metrics, Parts, Prediction, Row, Task, ratio
-from bert_core.training.objective import Fractions
+from bert_core.training import Fractions
 
 REFUSED = (  # why a start and an end are no answer
     "",

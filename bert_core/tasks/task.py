@@ -22,7 +22,7 @@ from bert_core.model import BertModel, Packing, Watch, initialise
 from bert_core.storage.untrusted import Json
 from bert_core.storage.weights import TASK_HEADS
 from bert_core.tasks.tables import TaskFile, Usual
-from bert_core.training.objective import Fractions
+from bert_core.training import Fractions
 
 Metrics = dict[str, float]
 

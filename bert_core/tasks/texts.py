@@ -16,7 +16,7 @@ from torch import Tensor
 from bert_core.errors import CorpusError, quoted
 from bert_core.tasks.tables import TaskFile, Usual
 from bert_core.tasks.task import BertForTask, Example, Layout, Metrics, Parts, Prediction, Row, Task, ratio
-from bert_core.training.objective import Fractions
+from bert_core.training import Fractions
 
 _TEXTS = (
     "(text|sentence|string|question|premise)[12ab]?|textpair|s[12]|#[12]string|hypothesis|query|passage|context|content"

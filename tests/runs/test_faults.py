@@ -20,8 +20,7 @@ from bert_core.runs.recipe import Recipe, load_recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.runs.service import TrainingService
 from bert_core.storage import checkpoint
-from bert_core.training import objective, optimizer
-from bert_core.training.trainer import Trainer
+from bert_core.training import Optimizer, Pretraining, Trainer
 
 TEXT = Corpus([[f"w{i % 7} w{(i + j) % 5} w{j}" for j in range(4)] for i in range(12)])
 
@@ -73,7 +72,7 @@ IN_A_RUN = [
     *[(train.Training, name) for name in ("__iter__", "_slice", "take_snapshot", "_evaluated")],
     (jobs.TextJob, "verdict"),
     *[(Trainer, name) for name in ("__next__", "_run")],
-    *[(PretrainingBatches, "__getitem__"), (objective.Pretraining, "loss"), (optimizer.Optimizer, "step")],
+    *[(PretrainingBatches, "__getitem__"), (Pretraining, "loss"), (Optimizer, "step")],
 ]
 
 

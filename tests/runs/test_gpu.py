@@ -19,7 +19,7 @@ from bert_core.runs.service import TrainingService
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskParts
 from bert_core.tasks.prediction import predict
-from bert_core.training.objective import read_rows
+from bert_core.training import read_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 A = "hello how [MASK] you i am romeo"

@@ -21,8 +21,7 @@ from bert_core.runs import jobs
 from bert_core.runs.jobs import prepare
 from bert_core.runs.recipe import Recipe, load_recipe, recipe_for, recipe_names
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from bert_core.training.objective import read_rows
-from bert_core.training.trainer import step_cost
+from bert_core.training import read_rows, step_cost
 
 
 @pytest.fixture

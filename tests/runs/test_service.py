@@ -27,7 +27,7 @@ from bert_core.runs.recipe import load_recipe
 from bert_core.runs.run import ENDED, MAX_SNAPSHOTS, Run
 from bert_core.runs.service import TrainingService
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
-from bert_core.training.objective import evaluate, read_rows
+from bert_core.training import evaluate, read_rows
 
 
 def flat(snapshot):

@@ -11,7 +11,7 @@ from bert_core.errors import percent
 from bert_core.runs.jobs import prepare
 from bert_core.runs.recipe import load_recipe
 from bert_core.runs.train import Training
-from bert_core.training.objective import StepRow
+from bert_core.training import StepRow
 
 RECIPE = load_recipe("romeo-juliet").override(
     {"training.steps": 4, "data.batch_size": 3, "model.hidden_size": 12, "model.num_attention_heads": 3}

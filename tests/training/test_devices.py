@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from balcony.handlers import TOO_LARGE, sentence_of
 from bert_core import __main__ as command_line
 from bert_core import device as device_module
+from bert_core import training
 from bert_core.config import BertConfig, TrainingConfig
 from bert_core.data.batches import IGNORED, Batch
 from bert_core.data.corpus import Corpus
@@ -28,8 +29,7 @@ from bert_core.runs.recipe import load_recipe
 from bert_core.runs.run import ENDED
 from bert_core.runs.service import TrainingService
 from bert_core.runs.train import Training
-from bert_core.training import distributed
-from bert_core.training.trainer import Trainer
+from bert_core.training import Trainer
 
 CONFIG = BertConfig(vocab_size=41, hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=20)
 TEXT = Corpus([["a b c d", "b c d e", "c d e f"]])
@@ -153,9 +153,9 @@ def test_a_gpu_that_cannot_compute_is_left_alone_and_the_reason_is_said(monkeypa
 
 
 def test_a_process_of_several_without_a_gpu_of_its_own_says_so(gpus, monkeypatch):
-    monkeypatch.setattr(distributed.dist, "is_torchelastic_launched", lambda: True)
+    monkeypatch.setattr(training.dist, "is_torchelastic_launched", lambda: True)
     monkeypatch.setenv("LOCAL_RANK", "2")
-    with pytest.raises(ConfigError, match="The device 'cuda:2' is not available here"), distributed.joined("cuda"):
+    with pytest.raises(ConfigError, match="The device 'cuda:2' is not available here"), training.joined("cuda"):
         pass
 
 
@@ -165,13 +165,13 @@ def test_a_process_of_several_without_a_gpu_of_its_own_says_so(gpus, monkeypatch
 def test_a_process_of_several_names_its_own_gpu_to_the_others(device, backend, own, gpus, monkeypatch):
     """Without it, NCCL guesses the GPU by the process's number among all machines."""
     joined = {}
-    monkeypatch.setattr(distributed.dist, "is_torchelastic_launched", lambda: True)
+    monkeypatch.setattr(training.dist, "is_torchelastic_launched", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "set_device", lambda number: None)
-    monkeypatch.setattr(distributed.dist, "init_process_group", lambda name, **more: joined.update(more, name=name))
-    monkeypatch.setattr(distributed.dist, "destroy_process_group", joined.clear)
+    monkeypatch.setattr(training.dist, "init_process_group", lambda name, **more: joined.update(more, name=name))
+    monkeypatch.setattr(training.dist, "destroy_process_group", joined.clear)
     monkeypatch.setenv("LOCAL_RANK", "1")
-    with distributed.joined(device):
+    with training.joined(device):
         assert (joined["name"], joined["device_id"]) == (backend, own)
 
 

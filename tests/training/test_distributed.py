@@ -18,7 +18,7 @@ from bert_core.__main__ import main
 from bert_core.data.batches import IGNORED, Batch
 from bert_core.runs import train
 from bert_core.runs.train import read_training_state
-from bert_core.training.distributed import own_rows
+from bert_core.training import own_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = [

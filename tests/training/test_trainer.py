@@ -21,14 +21,19 @@ from bert_core.errors import CheckpointError
 from bert_core.runs.jobs import evaluation_plan, prepare
 from bert_core.runs.recipe import load_recipe
 from bert_core.runs.train import Training
-from bert_core.training.objective import Pretraining, StepRow, evaluate, read_rows, until_divergence
-from bert_core.training.optimizer import (
+from bert_core.training import (
     Optimizer,
+    Pretraining,
+    StepRow,
+    Trainer,
+    evaluate,
     learning_rate_at,
     orthogonalized,
+    read_rows,
     schedule,
+    step_cost,
+    until_divergence,
 )
-from bert_core.training.trainer import Trainer, step_cost
 
 CONFIG = BertConfig(
     vocab_size=37,
@@ -583,7 +588,7 @@ from bert_core.config import BertConfig, TrainingConfig
 from bert_core.data.batches import Batch
 from bert_core.device import give_back_memory, keep_memory
 from bert_core.model import BertForPreTraining
-from bert_core.training.trainer import Trainer
+from bert_core.training import Trainer
 
 if sys.argv[1] == "kept":
     keep_memory()

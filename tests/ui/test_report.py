@@ -17,8 +17,8 @@ from bert_core.__main__ import main
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
 from bert_core.runs.recipe import Recipe
-from bert_core.training.objective import HELD_OUT as NAMES
-from bert_core.training.objective import StepRow
+from bert_core.training import HELD_OUT as NAMES
+from bert_core.training import StepRow
 
 TEXT = Corpus.from_text(f"one two {NASTY}\nthree four five\nsix one two\nthree six four", name="Your text")
 HELD_OUT = [

@@ -53,7 +53,7 @@ from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.probes.stages import without_heads
 from bert_core.runs.jobs import prepare
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.training.objective import HELD_OUT, StepRow
+from bert_core.training import HELD_OUT, StepRow
 
 
 def row(step: int, mlm_loss: float, nsp_loss: float = 0.7) -> SimpleNamespace:
