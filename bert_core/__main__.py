@@ -422,7 +422,7 @@ def _save(training: Training, output: Path) -> None:
         return
     model, state = training.to_save()
     is_done = training.is_trained and isinstance(training.job, TaskJob)
-    save_checkpoint(model.checkpoint(), output, **({} if is_done else {"also": state.write}))
+    save_checkpoint(model, output, **({} if is_done else {"also": state.write}))
     if training.history:  # else it was interrupted before its first step
         _write_csv(output / "metrics.csv", training.history)
     if training.points:

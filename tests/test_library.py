@@ -33,7 +33,7 @@ def test_a_script_waits_for_a_run_and_reads_what_it_is(recipe):
         run.resume()
         assert run.wait() is run
         assert (run.status, run.steps_done) == ("finished", 3)
-        assert run.snapshots[-1].name == "Romeo and Juliet, quick, step 3"
+        assert run.snapshots[-1].empty.name == "Romeo and Juliet, quick, step 3"
         failed = service.start(recipe, bert_core.Corpus.from_text("one"))
         with pytest.raises(RunError, match=r"one|sentence"):
             failed.wait()

@@ -193,8 +193,8 @@ def report_of(space: Workspace, run: Run) -> str:
 
 def baselines(corpus: Corpus, model: Snapshot) -> dict[str, dict[str, Any]]:
     """Losses to compare a curve with, in nats: those of guesses that ignore the sentence."""
-    vocabulary = model.config.vocab_size
-    unigram = frequency_loss(corpus, model.tokenizer)
+    vocabulary = model.empty.config.vocab_size
+    unigram = frequency_loss(corpus, model.empty.tokenizer)
     found = {
         "uniform": (math.log(vocabulary), f"uniform guess (ln {vocabulary} = {math.log(vocabulary):.2f})"),
         "unigram": (unigram, f"always guessing by word frequency ({unigram:.2f})"),

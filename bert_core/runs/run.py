@@ -191,7 +191,7 @@ class Run:
             save_checkpoint((self.best or self.snapshots[-1]).checkpoint(), folder)
         else:
             shown, state = self._ask(training.to_save)
-            save_checkpoint(shown.checkpoint(), folder, also=state.write)
+            save_checkpoint(shown, folder, also=state.write)
 
     def keep_step(self, step: int) -> None:
         """Keep the snapshot of a step that is still to come, or that the run has."""

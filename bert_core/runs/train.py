@@ -16,27 +16,15 @@ from typing import Annotated, Any, TypeVar
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 from safetensors.torch import save_file
-from tokenizers import Tokenizer
 from torch import Tensor
 
-from bert_core.config import LOCAL, BertConfig, Limits
+from bert_core.config import LOCAL, Limits
 from bert_core.data.corpus import Corpus
 from bert_core.device import give_back_memory, keep_memory
 from bert_core.errors import CheckpointError, CorpusError, RunError
 from bert_core.runs.jobs import Job, TaskJob
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
-from bert_core.storage.checkpoint import (
-    RECIPE,
-    TRAINING_STATE,
-    Checkpoint,
-    TaskHead,
-    assemble,
-    empty_model,
-    filled,
-    small_files,
-    weights_of,
-)
-from bert_core.storage.untrusted import parse_json
+from bert_core.storage.checkpoint import TRAINING_STATE, Checkpoint, assemble, empty_model, small_files, weights_of
 from bert_core.storage.weights import Tensors, check_finite, open_tensors, without
 from bert_core.tasks.examples import TaskParts
 from bert_core.tasks.prediction import review, verdict
@@ -55,11 +43,7 @@ class Snapshot:
 
     step: int
     weights: Mapping[str, Tensor]
-    config: BertConfig
-    tokenizer: Tokenizer
-    name: str
-    recipe: Mapping[str, object]
-    head: TaskHead | None = None
+    empty: Checkpoint  # of a model without memory for weights
 
     @functools.cached_property
     def nbytes(self) -> int:
@@ -67,9 +51,9 @@ class Snapshot:
 
     def checkpoint(self) -> Checkpoint:
         """A new model in eval mode, which shares the memory of the weights."""
-        missing = self.head.never if self.head else frozenset[str]()
-        model = filled(empty_model(self.config, self.head), self.weights).requires_grad_(False)
-        return Checkpoint(model, self.tokenizer, self.name, (), missing, self.recipe, self.head)
+        found = self.empty.with_weights(self.weights)
+        found.module.requires_grad_(False)
+        return found
 
 
 # The rows of the steps of a slice, a copy of the weights, or the numbers of the newest copy on held-out data.
@@ -120,11 +104,8 @@ class TrainingState:
         """Write the file into a folder, for `save_checkpoint`, which puts it in its place. Raises CheckpointError if a
         number is not finite."""
         check_finite(self.averages, "The training was not saved", "train it again with a lower learning rate")
-        facts = _Facts(
-            recipe=self.recipe.name,
-            text=self.text,
-            evaluations=[*vars(self.evaluations[0])] if self.evaluations else [],
-        )
+        names = [*vars(self.evaluations[0])] if self.evaluations else []
+        facts = _Facts(recipe=self.recipe.name, text=self.text, evaluations=names)
         texts = {f"{_FILES}{name}": content for name, content in small_files(self.model).items()}
         texts[_FACTS] = facts.model_dump_json().encode()
         tensors = {name: torch.frombuffer(bytearray(text), dtype=torch.uint8) for name, text in texts.items()}
@@ -157,24 +138,20 @@ def read_training_state(folder: str | Path, limits: Limits = LOCAL) -> TrainingS
 def _state(stored: Tensors, name: str, limits: Limits) -> TrainingState:
     texts = {file: _text(each, limits) for file, each in _part(stored, _FILES).items()}
     facts = _Facts.model_validate_json(_text(stored[_FACTS], limits))
-    settings, weights, best = parse_json(texts[RECIPE], RECIPE), _part(stored, _MODEL), _part(stored, _BEST)
-    kind, objective = (FinetuningRecipe, Task) if "task" in settings else (Recipe, Pretraining)
-    recipe = kind.from_dict(facts.recipe, settings)
+    best, model = _part(stored, _BEST), assemble(texts, _part(stored, _MODEL), name, limits=limits)
+    if model.recipe is None:
+        raise ValueError("its recipe is missing")
+    kind, objective = (FinetuningRecipe, Task) if "task" in model.recipe else (Recipe, Pretraining)
+    recipe = kind.from_dict(facts.recipe, model.recipe)
     most = min(limits.steps, recipe.training.total_steps)
     history = _rows(["step", *objective.names, *OF_EVERY_STEP], stored[_HISTORY], most)
     if [row.step for row in history] != [*range(1, len(history) + 1)]:
         raise ValueError("steps are missing")
     averages = {of: each.float() for of, each in _part(stored, _AVERAGES).items()}
     check_finite(averages, "The training cannot continue", "save the model again")
-    return TrainingState(
-        assemble(texts, weights, name, limits=limits),
-        recipe,
-        facts.text,
-        averages,
-        history,
-        _rows(facts.evaluations, stored[_EVALUATIONS], most + 1),
-        assemble(texts, best, name, limits=limits) if best else None,
-    )
+    evaluations = _rows(facts.evaluations, stored[_EVALUATIONS], most + 1)
+    shown = assemble(texts, best, name, limits=limits) if best else None
+    return TrainingState(model, recipe, facts.text, averages, history, evaluations, shown)
 
 
 def _part(stored: Tensors, part: str) -> dict[str, Tensor]:
@@ -225,7 +202,10 @@ class Training:
         self.best: Snapshot | None = None  # of a task
         keep_memory()
         self.trainer = job.trainer()
-        self.job = dataclasses.replace(job, start=None)
+        self.job, head = dataclasses.replace(job, start=None), job.head
+        missing = head.never if head else frozenset[str]()
+        empty = empty_model(self.trainer.model.config, head)
+        self._empty = Checkpoint(empty, job.tokenizer, missing=missing, head=head)
         if state:
             last = self.history[-1] if self.history else StepRow(step=0, seconds=0.0)
             self.trainer.restore(last.step, last.seconds, state.averages)
@@ -325,26 +305,17 @@ class Training:
 
     def copy(self, step: int) -> Snapshot:
         """A copy of the weights, which are those of this step, with all that a checkpoint needs."""
-        job, model, recipe = self.job, self.trainer.model, self.recipe
-        kept = without(dict(model.named_parameters()), job.head.never if job.head else ())
+        kept = without(dict(self.trainer.model.named_parameters()), self._empty.missing)
         weights = {name: each.detach().clone() for name, each in kept.items()}
-        name = f"{recipe.title}, step {step}"
-        return Snapshot(step, weights, model.config, job.tokenizer, name, recipe.content(), job.head)
+        name, recipe = f"{self.recipe.title}, step {step}", self.recipe.content()
+        return Snapshot(step, weights, dataclasses.replace(self._empty, name=name, recipe=recipe))
 
-    def to_save(self) -> tuple[Snapshot, TrainingState]:
+    def to_save(self) -> tuple[Checkpoint, TrainingState]:
         """The model to show to others, that of a task's best epoch, and all that the training needs to continue."""
-        last = self.copy(self.trainer.step)
-        best = dataclasses.replace(self.best, recipe=last.recipe) if self.best else None
-        state = TrainingState(
-            last.checkpoint(),
-            self.recipe,
-            self.job.source.fingerprint,
-            self.trainer.averages(),
-            tuple(self.history),
-            tuple(self.points),
-            best.checkpoint() if best else None,
-        )
-        return best or last, state
+        last = self.copy(self.trainer.step).checkpoint()
+        best = dataclasses.replace(self.best.checkpoint(), recipe=last.recipe) if self.best else None
+        numbers = self.trainer.averages(), tuple(self.history), tuple(self.points)
+        return best or last, TrainingState(last, self.recipe, self.job.source.fingerprint, *numbers, best)
 
 
 def measured(training: Training) -> tuple[dict[str, Any], list[str]]:

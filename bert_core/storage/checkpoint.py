@@ -30,7 +30,7 @@ from bert_core.storage.untrusted import MAX_JSON_BYTES, Json, parse_fields, pars
 from bert_core.storage.weights import CONFIG, TASK_HEADS, WEIGHTS, check_finite, open_weights, read_weights, without
 
 RECIPE = "recipe.json"
-TRAINING_STATE = "training_state.safetensors"  # written and read by `bert_core.runs.saved_state`
+TRAINING_STATE = "training_state.safetensors"  # written and read by `bert_core.runs.train`
 
 _POSITIONS = "bert.embeddings.position_embeddings.weight"
 _UNFINISHED = ".unfinished"  # a folder with the files of a save
@@ -135,6 +135,10 @@ class Checkpoint:
     def tensors(self) -> dict[str, Tensor]:
         """Its weights by their names in a file, without the parts that are missing."""
         return without(self.model.state_dict(), self.missing)
+
+    def with_weights(self, weights: Mapping[str, Tensor]) -> "Checkpoint":
+        """The same with a new model of these weights, whose memory it shares; those of missing parts are drawn."""
+        return dataclasses.replace(self, module=filled(empty_model(self.config, self.head), weights))
 
     def to(self, device: str) -> "Checkpoint":
         """The same with a model of its own on a device, see `choose_device`; itself where it is there already."""

@@ -160,7 +160,7 @@ def test_a_run_starts_from_a_snapshot_of_another_run_or_from_random_weights(serv
     assert torch.equal(given, same)
     assert given.shape == drawn.shape
     assert not torch.equal(given, drawn)
-    assert second.recipe.start == middle.name
+    assert second.recipe.start == middle.empty.name
     second.stop()
     random.stop()
 

@@ -38,7 +38,7 @@ def test_the_batch_of_a_step_is_shown_with_the_guesses_of_the_model_after_it(spa
     value = batch_value(space, run, at, 0)
     assert (value["step"], value["pairs"], value["label"], len(value["rows"])) == (at, 7, "IsNext", PAIRS_SHOWN)
     batch = prepare(RECIPE, seed=4).batches[at - 1]
-    tokenizer = run.snapshots[0].tokenizer
+    tokenizer = run.snapshots[0].empty.tokenizer
     order = interleaved(batch.next_sentence_label)
     assert sum(row["is_next"] for row in value["rows"]) == PAIRS_SHOWN / 2
     for row, ids, labels in zip(value["rows"], batch.input_ids[order], batch.labels[order]):
@@ -80,7 +80,7 @@ def test_the_shapes_are_those_of_the_whole_batch_and_the_asked_words_are_found_b
     for row in value["rows"] + batch_value(space, run, 20, PAIRS_SHOWN)["rows"]:
         for at, guess in row["guesses"].items():
             label = found.pop(row["number"] * value["length"] + int(at))
-            assert guess["label"] == run.snapshots[0].tokenizer.id_to_token(label)
+            assert guess["label"] == run.snapshots[0].empty.tokenizer.id_to_token(label)
     assert found == {}, "every asked word of the batch is in one of its pairs"
 
 
@@ -89,7 +89,7 @@ def test_the_answer_to_compare_with_is_the_most_frequent_token_of_the_training_t
     assert run.job is not None
     counts = Counter(run.job.batches.encoded.ids.tolist())
     [(most, _)] = counts.most_common(1)
-    token = run.snapshots[0].tokenizer.id_to_token(most)
+    token = run.snapshots[0].empty.tokenizer.id_to_token(most)
     labels = [guess["label"] for row in value["rows"] for guess in row["guesses"].values()]
     assert value["always"] == [token, labels.count(token)]
 

@@ -237,7 +237,7 @@ def test_the_python_code_draws_the_same_batch(
         found = {
             n: [next(guesses) for _ in range(int((own >= 0).sum()))] for n, own in enumerate(names["batch"].labels)
         }
-        token_id = run.snapshots[0].tokenizer.token_to_id
+        token_id = run.snapshots[0].empty.tokenizer.token_to_id
         for row in value["rows"]:
             assert found[row["number"]] == [token_id(guess["token"]) for guess in row["guesses"].values()]
     elif value["task"].startswith("text-class"):

@@ -377,7 +377,7 @@ def test_a_longer_text_brings_its_held_out_curve(service: TrainingService) -> No
 
 
 def test_a_loss_is_compared_with_baselines(finished) -> None:
-    vocabulary = finished.snapshots[-1].config.vocab_size
+    vocabulary = finished.snapshots[-1].empty.config.vocab_size
     found = baselines(Corpus.from_text("hello romeo\nhello juliet\n", "lines"), finished.snapshots[-1])
     # hello stands for half of the words, the other two for a quarter each: 1/2 ln 2 + 2 x 1/4 ln 4.
     losses = {"uniform": math.log(vocabulary), "unigram": 1.5 * math.log(2), "coin": math.log(2)}
