@@ -14,8 +14,7 @@ from typing import Any
 from balcony.handlers import own
 from bert_core.errors import RunError, first_three
 from bert_core.runs.recipe import FinetuningRecipe
-from bert_core.runs.run import ACTIVE, ENDED, TRAINING, Run
-from bert_core.runs.run import least_useful
+from bert_core.runs.run import ACTIVE, ENDED, TRAINING, Run, least_useful
 from bert_core.storage.checkpoint import Checkpoint
 
 NOT_YOURS = "This run is not here: it is not one of yours, or the server has restarted."
