@@ -7,9 +7,9 @@ import { count, fixed, percent } from "../parts/numbers.js";
 import { ask, question } from "../frame/question.js";
 import { scrolling, table } from "../controls.js";
 
-/** @typedef {{label: any, guess: any, probability?: number, loss: number, is_right: boolean | null, what?: "start" | "end", at?: number, guessed?: number, scores?: [name: string, logit: number, probability: number][], of?: number}} Asked of a row; at, guessed: positions of the true answer and of the model's; is_right: null for a number */
-/** @typedef {{number: number, of: number, step: number, with_answer: number[], from?: number, to?: number, before?: number, after?: number, shared?: number[]}} Window see `_window` in balcony/batch/task_rows.py */
-/** @typedef {{example: number, number: number | null, answer?: string, window?: Window, lost: number, asks: Asked[]} & Record<string, any>} TaskRow number: null for a window of another step */
+/** @typedef {{at?: number, label: any, guess: any, probability?: number, loss: number, is_right: boolean | null, what?: "start" | "end", guessed?: number, scores?: [name: string, logit: number, probability: number][]}} Asked of a row; at: the position of the token that it is about, of an answer that of the true one, and guessed the model's; is_right: null for a number */
+/** @typedef {{number: number, of: number, step: number, with_answer: number[], from?: number, to?: number, before?: number, after?: number, shared?: number[]}} Window see `_window` in balcony/batch/rows.py */
+/** @typedef {{example: number, number: number | null, answer?: string, window?: Window, lost?: number, asks: Asked[]} & Record<string, any>} Row number: null for a window of another step */
 
 const GATHERED = [
   "dim 0: output[i][j][k] = input[index[i][j][k]][j][k]",
@@ -19,27 +19,27 @@ const GATHERED = [
 const SAMPLES = { masked: "[[[MASK]]]", special: "[[[CLS]]]", padding: "[[[PAD]]]" };
 const KINDS = { masked: "[[masked]]", replaced: "[[replaced]]", kept: "[[kept]]" };
 
-/** A token; an asked word with its kind, the true word, the guess and the loss. @param {any} row @param {number} at @param {number} end */
-function token({ tokens, ids, kinds, guesses, asks = [], window }, at, end) {
+/** A token; an asked one with its kind, what is right, the guess and the loss. @param {Row} row @param {number} at @param {number} end */
+function token({ tokens, ids, kinds, asks, window }, at, end) {
   const kind = kinds[at],
-    guess = guesses[at],
-    said = guess && (guess.token ?? guess.guess),
-    likely = guess && ` ${percent(guess.probability)}`,
     isShared = window?.shared?.includes(at);
   return el(
     isShared ? `li.b-token.is-${kind}.is-shared` : `li.b-token.is-${kind}`,
     { title: isShared && kind !== "answer" ? "shared" : kind },
     el("bdi.b-token-shown", kind === "padding" ? `${tokens[at]} × ${end - at}` : tokens[at]),
-    guess && [
-      el("small.b-token-kind", kind),
-      el("small", "true: ", el("bdi", guess.label)),
-      judged("small", guess.is_right, el("bdi", said), likely),
-      el("small", `loss ${fixed(guess.loss)}`),
-    ],
-    asks.map(({ what, at: right, guessed, is_right: isRight }) => [
-      what && right === at && el("small.b-token-kind", what),
-      what && guessed === at && judged("small", isRight, what === "start" ? "model: start" : "model: end"),
-    ]),
+    asks.map(({ what, at: right, label, guess, guessed, probability = 0, loss, is_right: isRight }) =>
+      what
+        ? [
+            right === at && el("small.b-token-kind", what),
+            guessed === at && judged("small", isRight, what === "start" ? "model: start" : "model: end"),
+          ]
+        : right === at && [
+            el("small.b-token-kind", kind),
+            el("small", "true: ", el("bdi", label)),
+            judged("small", isRight, el("bdi", guess), ` ${percent(probability)}`),
+            el("small", `loss ${fixed(loss)}`),
+          ],
+    ),
     el("small.b-token-id", kind === "later" ? `${ids[at]} · -100` : `${ids[at]}`),
   );
 }
@@ -68,30 +68,12 @@ function lines(row) {
   ];
 }
 
-/** What the text says about a pair. @param {boolean | null} isNext null: it is not asked @param {string} label */
-function truth(isNext, label) {
-  if (isNext === null) return "it is not asked whether B follows A";
-  if (label !== "IsNext") return isNext ? label : `not ${label}`;
-  return isNext ? "B follows A (IsNext)" : "B is from elsewhere (NotNext)";
-}
-
-/** @param {any} row @param {number} number @param {string} label */
-function pair(row, number, label) {
-  const { segments, is_next: isNext, is_next_probability: likely } = row,
-    isRight = likely >= 0.5 === isNext,
-    probability = percent(isNext ? likely : 1 - likely);
-  const said = judged("span", isRight, `the model's probability: ${probability}`),
-    title = `Pair ${number}: ${segments.includes(1) ? truth(isNext, label) : "A alone, without B"}. `;
-  return el("section.b-pair", el("h4", title, isNext !== null && said), lines(row));
-}
-
 /** An answer, or a number. @param {string | number} value */
 const shown = (value) => el("bdi", typeof value === "number" ? fixed(value) : value);
 
 /** What is asked of a row or of choices, and the model's answer. @param {Asked} asked @param {boolean} [isChoice] */
-function asked({ label, guess, probability, loss, is_right: isRight, what, scores = [], of = 0 }, isChoice) {
-  const rest = of - scores.length,
-    said = (/** @type {string | number} */ value) => [isChoice && "choice ", shown(value)];
+function asked({ label, guess, probability, loss, is_right: isRight, what, scores = [] }, isChoice) {
+  const said = (/** @type {string | number} */ value) => [isChoice && "choice ", shown(value)];
   return [
     judged(
       "p",
@@ -112,24 +94,18 @@ function asked({ label, guess, probability, loss, is_right: isRight, what, score
         "p",
         "Scores: ",
         scores.map(([name, logit, p], k) => [k > 0 && ", ", el("bdi", name), ` ${fixed(logit)} (${percent(p)})`]),
-        rest > 0 && [" ", `and ${rest} less likely`],
       ),
   ];
 }
 
-/** Which window of its context, or part of its sentence, a row is, and whether it has the answer. @param {TaskRow} row @param {Window} window */
+/** Which window of its context, or part of its sentence, a row is, and whether it has the answer. @param {Row} row @param {Window} window */
 function place({ number: used, answer }, { number, of, step, from, to, before = 0, after = 0, with_answer: holders }) {
   const name = from ? `Window ${number} of ${of}` : `Part ${number} of ${of} of a long sentence`,
     when = used === null && `read in step ${step}`,
     others = holders.join(", ");
   const has = holders.includes(number)
     ? el("strong", "The answer is in it.")
-    : answer &&
-      (!others
-        ? "No window has the whole answer."
-        : holders.length > 1
-          ? `The answer is not in it, but in windows ${others}.`
-          : `The answer is not in it, but in window ${others}.`);
+    : answer && (others ? `Windows with the answer: ${others}.` : "No window has the whole answer.");
   return [
     el("strong", name),
     when && [", ", when],
@@ -141,9 +117,9 @@ function place({ number: used, answer }, { number, of, step, from, to, before = 
   ];
 }
 
-/** One row of an example. @param {TaskRow} row @param {number} k its place among them @param {TaskRow[]} rows */
-function taskRow(row, k, rows) {
-  const { window, lost, number, answer, asks } = row,
+/** One row of an example. @param {Row} row @param {number} k its place among them @param {Row[]} rows */
+function drawn(row, k, rows) {
+  const { window, lost = 0, number, answer, asks } = row,
     { label, scores = [] } = rows[0].asks[0] ?? {},
     score = scores.find(([name]) => name === `${k + 1}`);
   const choice = rows.length > 1 && [
@@ -162,21 +138,21 @@ function taskRow(row, k, rows) {
   );
 }
 
-/** An example of a task with its rows. @param {TaskRow[]} rows */
-function example(rows) {
-  const [{ example: number, answer, window }] = rows,
+/** A pair, or an example of a task, with its rows. @param {Row[]} rows @param {boolean} isTask */
+function example(rows, isTask) {
+  const [{ example: number, answer, window, asks }] = rows,
     here = rows.filter((row) => row.number !== null);
   return el(
     "section.b-pair",
     el(
       "h4",
-      `Example ${number + 1}`,
+      isTask ? `Example ${number + 1}` : `Pair ${number + 1}`,
       answer !== undefined &&
         (answer ? [": ", "the answer is ", el("bdi", `“${answer}”`)] : [": ", "the context has no answer"]),
       window && [". ", `This step has ${here.length} of its ${window.of} rows.`],
     ),
-    answer === undefined && here[0].asks.map((each) => asked(each, rows.length > 1)),
-    el("div.b-batch-rows", rows.map(taskRow)),
+    asks.filter(({ at }) => at === undefined).map((each) => asked(each, rows.length > 1)),
+    el("div.b-batch-rows", rows.map(drawn)),
   );
 }
 
@@ -193,26 +169,28 @@ function legend(entries) {
 }
 
 /** The tensors of the batch, and where the asked words of the shown pairs are among all positions. @param {any} value */
-function gathered({ rows, first, length, shapes, task }) {
-  const asked = rows.flatMap(({ number, guesses }, k) =>
-    Object.entries(guesses).map(([at, { label }], j) => [
-      `Pair ${first + k + 1}`,
-      `${number}`,
-      at,
-      `${number} × ${length} + ${at} = ${number * length + Number(at)}`,
-      code(`output[${number}][${j}][k] = vectors[${number}][${at}][k]`),
-      el("bdi", label),
-    ]),
+function gathered({ rows, length, sizes, task }) {
+  const words = rows.flatMap(({ example, number, asks }) =>
+    asks
+      .filter(({ at }) => at !== undefined)
+      .map(({ at, label }, j) => [
+        `Pair ${example + 1}`,
+        `${number}`,
+        `${at}`,
+        `${number} × ${length} + ${at} = ${number * length + at}`,
+        code(`output[${number}][${j}][k] = vectors[${number}][${at}][k]`),
+        el("bdi", label),
+      ]),
   );
-  const named = shapes.map(([name, ...cells]) => [el("code", name), ...cells]);
-  const sizes = table(["Tensor", "Shape", "Size", "What it has"], named, { numbers: 4 });
-  if (task) return scrolling("Shapes of the batch", sizes);
+  const named = sizes.map(([name, size]) => [el("code", name), size]),
+    listed = scrolling("Shapes of the batch", table(["Tensor", "Size"], named));
+  if (task) return listed;
   return [
-    scrolling("Shapes of the batch", sizes),
+    listed,
     el("p", "Position t of the pair in row b of the batch has the number b × T + t. For the pairs above:"),
     scrolling(
       "Asked positions",
-      table(["", "Row b", "Position t", "Number", "By torch.gather", "Asked word"], asked, { numbers: 6 }),
+      table(["", "Row b", "Position t", "Number", "By torch.gather", "Asked word"], words, { numbers: 6 }),
     ),
     el(
       "p",
@@ -224,7 +202,7 @@ function gathered({ rows, first, length, shapes, task }) {
 
 /** @param {any} value always: the most frequent answer in training, and to how many of these questions it is right; of numbers their mean, and its mean squared error */
 function summary({ rows, step, task, always }) {
-  const guesses = rows.flatMap((row) => [...Object.values(row.guesses), ...(row.asks ?? [])]),
+  const guesses = rows.flatMap(({ asks }) => asks.filter(({ at }) => task || at !== undefined)),
     known = guesses.filter((guess) => guess.is_right).length,
     loss = fixed(guesses.reduce((sum, guess) => sum + guess.loss, 0) / guesses.length);
   const before = step
@@ -258,14 +236,14 @@ export function view(root, { options }) {
   );
 
   return function draw(/** @type {any} */ value) {
-    const { rows, first, label, task } = value ?? {};
+    const { rows, first, task } = value ?? {};
     // This run has smaller batches than the one before.
     if (rows && !rows.length && first) return ask({ first: 0 });
     pages.hidden = inside.hidden = !rows;
     said.textContent = rows ? summary(value) : (value?.text ?? "");
     if (!rows) return [hints, pairs, why].forEach((part) => fill(part));
     const examples = [...new Set(rows.map((row) => row.example))],
-      groups = task ? examples.map((each) => rows.filter((row) => row.example === each)) : rows,
+      groups = examples.map((each) => rows.filter((row) => row.example === each)),
       last = first + groups.length;
     range.textContent = `${task ? "Examples" : "Pairs"} ${first + 1} to ${last} of ${value.pairs}`;
     disable(back, first === 0 && "These are the first examples.", "Previous examples");
@@ -277,7 +255,7 @@ export function view(root, { options }) {
     fill(
       pairs,
       legend(value.legend),
-      groups.map((each, k) => (task ? example(each) : pair(each, first + k + 1, label))),
+      groups.map((each) => example(each, Boolean(task))),
     );
     insideName.textContent = task ? "Shapes of the batch" : "Shapes, and how the asked words are gathered";
     fill(shapes, gathered(value));

@@ -1,30 +1,34 @@
-"""A training batch as text: which tokens were masked and how, and a model's answers to it.
+"""The batch of a step as text: its rows, what is asked of them, and a model's answers.
 
-Data are a function of seed and step, so the batch of any step can be drawn again at any time. A batch holds its IsNext
-pairs before the others. The model does not see the order of rows, so views show both kinds interleaved.
+Data are a function of seed and step, so the batch of any step can be drawn again at any time. A question is what a loss
+is the mean over: an asked word, a pair or an example, an answer's start or end in a window, a tagged word.
 
-Shapes: B pairs, T tokens, M asked positions of the batch, D hidden, V vocabulary.
-"""
+Shapes: B pairs, C choices, T tokens, M asked positions, L labels."""
 
 import dataclasses
+import functools
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
+import torch
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from balcony.parts.notes import pair_labels
 from balcony.server.probe_lock import probe_lock
 from bert_core.config import DataConfig
 from bert_core.data.batches import Batch, PretrainingBatches
-from bert_core.data.encoding import IGNORED, IS_NEXT
+from bert_core.data.encoding import IGNORED
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, special_ids
-from bert_core.probes.forward import likeliest, scores_of
+from bert_core.probes.forward import scores_of
 from bert_core.probes.reading import token_text
 from bert_core.storage.checkpoint import Checkpoint
-
-Kind = Literal["masked", "replaced", "kept", "untouched", "special", "padding"]
+from bert_core.tasks.examples import TaskBatches
+from bert_core.tasks.prediction import task_logits
+from bert_core.tasks.task import Row, TaskBatch
 
 HINT = (
     "In this step the model was asked for some words of each pair, and whether B follows A. Every step draws new pairs "
@@ -35,64 +39,87 @@ PAIRING = (
     "in the text, and never is the true next one ([[IsNext|NotNext]])."
 )
 WHY = "Why not always [MASK]? Later texts have none, so any visible word may be asked, or be the wrong one."
+MOST_SCORES = 8  # labels of an example
+HINTS = {
+    "text-classification": "In this step the model was asked for the label of each example.",
+    "text-regression": "In this step the model was asked for the number of each example.",
+    "multiple-choice": "In this step the model was asked which choice is right. Each choice stands in a row with its "
+    "prompt and gets one score; softmax compares the scores of an example.",
+    "question-answering": "In this step the model was asked for the first and the last token of the answer. Each "
+    "window of a long context is a row by itself; where it does not have the answer, [CLS] is right.",
+    "token-classification": "In this step the model was asked for the tag of each word, at its first piece.",
+}
+AFTER = "The curve shows the loss before the update; these answers come after it, with dropout off."
+LEGEND = {
+    "question-answering": [
+        ["answer", "the answer; its first and last tokens are asked for"],
+        ["shared", "another window of this context shows it too"],
+    ],
+    "token-classification": [
+        ["asked", "the first piece of a word, whose tag is asked for"],
+        ["later", "a later piece: its label is -100, as of special tokens and padding, so it is not asked"],
+    ],
+}
+OF_EVERY = [
+    ["untouched", "shown, and not asked"],
+    ["special", "[CLS] begins a row; [SEP] ends each of its texts"],
+    ["padding", "fills up shorter rows; gets no attention"],
+]
 
 
-def text_value(
-    batches: PretrainingBatches, data: DataConfig, checkpoint: Checkpoint, step: int, shown: slice
-) -> dict[str, Any]:
+def text_value(batches: PretrainingBatches, checkpoint: Checkpoint, step: int, shown: slice) -> dict[str, Any]:
     """The pairs `shown` of the batch of a step, counted from 1, and a model's answers, as the batch view shows them."""
-    batch, label = batches.copy()[step - 1], pair_labels(checkpoint)[0]
-    B, T = batch.input_ids.shape
+    batch = batches.copy()[step - 1]
     rows = judged_rows(batch, checkpoint, shown)
     frequent = token_text(checkpoint.tokenizer, int(np.bincount(batches.encoded.ids).argmax()))
-    right = Counter(guess["label"] for row in rows for guess in row["guesses"].values())[frequent]
+    right = Counter(each["label"] for row in rows for each in row["asks"] if "at" in each)[frequent]
     return {
-        "hints": [HINT, PAIRING] if label == "IsNext" else [HINT],
-        "pairs": B,
-        "length": T,
-        "shapes": shapes(batch, checkpoint),
-        "label": label,
+        "hints": [HINT, PAIRING] if pair_labels(checkpoint)[0] == "IsNext" else [HINT],
+        "pairs": len(batch.input_ids),
+        "length": batch.input_ids.shape[1],
+        "sizes": sizes(batch),
         "rows": rows,
         "always": [frequent, right],
-        "legend": legend(data),
+        "legend": legend(batches.config),
         "why": WHY,
     }
 
 
 def judged_rows(batch: Batch, checkpoint: Checkpoint, shown: slice = slice(None)) -> list[dict[str, Any]]:
-    """The pairs `shown` of a batch, in the order of `interleaved`, and a model's answers without dropout: at each asked
-    position its best guess and -ln of the true token's probability, and the probability that B follows A, None where
-    that is not asked. number: a pair's row in the batch. The checkpoint must have the vocabulary of the batch."""
-    order, tokenizer = interleaved(batch.next_sentence_label)[shown], checkpoint.tokenizer
+    """The pairs `shown` of a batch, in the order of `interleaved`, with what is asked of each and a model's answers
+    without dropout. The checkpoint must have the vocabulary of the batch."""
+    order, tokenizer, T = interleaved(batch.next_sentence_label)[shown], checkpoint.tokenizer, batch.input_ids.shape[1]
+    if not len(order):
+        return []
     batch = Batch(*(getattr(batch, each.name)[order] for each in dataclasses.fields(Batch)))
-    specials, rows = special_ids(tokenizer), list[dict[str, Any]]()
-    tensors = batch.input_ids, batch.labels, batch.token_type_ids, batch.next_sentence_label, order
-    for ids, labels, segments, label, number in zip(*(tensor.tolist() for tensor in tensors)):
-        rows.append(
-            {
-                "tokens": [token_text(tokenizer, token) for token in ids],
-                "ids": ids,
-                "kinds": [_kind(token, true, specials) for token, true in zip(ids, labels)],
-                "segments": segments,
-                "number": number,
-                "is_next": None if label == IGNORED else label == IS_NEXT,
-            }
-        )
-    if not rows:
-        return rows
     positions, true = batch.asked()  # (M,)
     inputs = batch.input_ids, batch.attention_mask, batch.token_type_ids
     with probe_lock:
         words, pairs = scores_of(checkpoint, inputs, positions)
-    for row, likely in zip(rows, pairs.softmax(-1)[:, IS_NEXT].tolist()):
-        row |= {"is_next_probability": likely, "guesses": {}}
-    for at, label, scores in zip(positions.tolist(), true.tolist(), words):
-        number, position = divmod(at, batch.labels.shape[1])
-        [(token, probability)] = likeliest(checkpoint, scores, 1)
-        said = {"label": token_text(tokenizer, label), "token": token, "probability": probability}
-        said |= {"loss": -scores[label].item(), "is_right": token == said["label"]}
-        rows[number]["guesses"][f"{position}"] = said
+    word = functools.partial(token_text, tokenizer)
+    names, specials, rows = pair_labels(checkpoint), special_ids(tokenizer), list[dict[str, Any]]()
+    for i, number in enumerate(order.tolist()):
+        ids, labels, segments = (part[i].tolist() for part in (batch.input_ids, batch.labels, batch.token_type_ids))
+        label = int(batch.next_sentence_label[i])
+        kinds = [_kind(token, true, specials) for token, true in zip(ids, labels)]
+        asks = [] if label == IGNORED else [answered(pairs[i], label, names.__getitem__)]
+        about = {"example": (shown.start or 0) + i, "number": number, "asks": asks}
+        rows.append(about | tokens_of(tokenizer, ids, segments, kinds))
+    for place, label, scores in zip(positions.tolist(), true.tolist(), words):
+        rows[place // T]["asks"].append({"at": place % T, **answered(scores, label, word)})
     return rows
+
+
+def tokens_of(tokenizer: Tokenizer, ids: list[int], segments: list[int], kinds: list[str]) -> dict[str, Any]:
+    """The tokens of a row, for the page."""
+    return {"tokens": [token_text(tokenizer, each) for each in ids], "ids": ids, "segments": segments, "kinds": kinds}
+
+
+def answered(scores: Tensor, right: int, name: Callable[[int], str]) -> dict[str, Any]:
+    """What is right, and a model's answer, by its scores of all answers. name: of an answer, by its number."""
+    likely, best = scores.double().log_softmax(0), int(scores.argmax())
+    said = {"label": name(right), "guess": name(best), "probability": likely[best].exp().item()}
+    return said | {"loss": -likely[right].item(), "is_right": best == right}
 
 
 def interleaved(next_sentence_label: Tensor) -> Tensor:
@@ -103,18 +130,7 @@ def interleaved(next_sentence_label: Tensor) -> Tensor:
     return middles.argsort(stable=True)
 
 
-def shape_rows(tensors: Mapping[str, tuple[str, str]], sizes: Mapping[str, int]) -> list[list[str]]:
-    """[name, shape in letters, sizes, what it has] of each tensor. tensors: by name, the letters of each, such as
-    "B, T", and what it has. sizes: of each letter; what is no letter is a number."""
-    rows = []
-    for name, (letters, text) in tensors.items():
-        each = letters.split(", ")
-        size = " × ".join(f"{sizes[letter]:,}" if letter in sizes else letter for letter in each)
-        rows.append([name, f"({letters},)" if len(each) == 1 else f"({letters})", size, text])
-    return rows
-
-
-def _kind(token: int, label: int, specials: dict[str, int]) -> Kind:
+def _kind(token: int, label: int, specials: dict[str, int]) -> str:
     if label != IGNORED:
         return "masked" if token == specials[MASK] else "kept" if token == label else "replaced"
     if token == specials[PAD]:
@@ -122,24 +138,10 @@ def _kind(token: int, label: int, specials: dict[str, int]) -> Kind:
     return "special" if token in (specials[CLS], specials[SEP]) else "untouched"
 
 
-def shapes(batch: Batch, checkpoint: Checkpoint) -> list[list[str]]:
-    """The tensors of the whole batch, from the tokens to the scores, see `shape_rows`."""
-    config, (B, T), M = checkpoint.config, batch.input_ids.shape, len(batch.asked()[0])
-    D, V = config.hidden_size, config.vocab_size
-    read = "each pair's [CLS], the row b × T" if config.pooler == "first" else "the mean of each pair's vectors"
-    found = {
-        "input_ids": ("B, T", "the tokens of B pairs, each filled up to T"),
-        "token_type_ids": ("B, T", "0 in A and 1 in B"),
-        "attention_mask": ("B, T", "1 at tokens and 0 at padding"),
-        "labels": ("B, T", "the true token where the model is asked, else -100"),
-        "next_sentence_label": ("B", "0 for IsNext, 1 for NotNext and -100 where it is not asked"),
-        "vectors": ("B·T, D", "the last layer's vectors of all pairs, one row below the other"),
-        "asked positions": ("M", "the numbers of the asked rows among these, from 0"),
-        "asked vectors": ("M, D", "only these rows: the other positions need no word scores"),
-        "word scores": ("M, V", "a score for each token of the vocabulary; MLM's loss compares them with M labels"),
-        "pair scores": ("B, 2", f"from {read}; NSP's loss compares them with B labels"),
-    }
-    return shape_rows(found, {"B": B, "T": T, "B·T": B * T, "D": D, "M": M, "V": V})
+def sizes(batch: Batch | TaskBatch) -> list[list[str]]:
+    """[name, size] of each tensor of a batch."""
+    tensors = {name: tensor for name, tensor in vars(batch).items() if tensor is not None}
+    return [[name, " × ".join(f"{length:,}" for length in tensor.shape)] for name, tensor in tensors.items()]
 
 
 def legend(data: DataConfig) -> list[list[str]]:
@@ -149,7 +151,149 @@ def legend(data: DataConfig) -> list[list[str]]:
         ["masked", f"shown as [MASK] ({data.mask_share:.0%} of the asked words)"],
         ["replaced", f"shown as a random word ({data.random_share:.0%})"],
         ["kept", f"left unchanged but asked ({kept:.0%})"],
-        ["untouched", "shown, and not asked"],
-        ["special", "[CLS] begins a pair, and NSP reads its last vector; [SEP] ends A and B; never asked"],
-        ["padding", "fills up shorter pairs; gets no attention and has no loss"],
+        *OF_EVERY,
     ]
+
+
+def task_value(batches: TaskBatches, checkpoint: Checkpoint, step: int, shown: slice) -> dict[str, Any]:
+    """The examples `shown` of the batch of a step, counted from 1, and a model's answers to its questions, as the batch
+    view shows them. Windows of other steps, which have no answers, stand beside those of this one."""
+    task, epoch, place = batches.data.kind.name, batches.epoch_of(step - 1), (step - 1) % batches.steps_per_epoch
+    used: list[int] = epoch[place].tolist()
+    steps = {number: step + k - place for k, numbers in enumerate(epoch) for number in numbers.tolist()}
+    groups: dict[int, list[int]] = {}  # of each example, the numbers of its rows
+    for number in used:
+        groups.setdefault(batches.rows_of([number])[0].example, []).append(number)
+    chosen = [sorted(own) for own in [*groups.values()][shown]]
+    numbers = [number for own in chosen for number in own]
+    with probe_lock:
+        found = task_logits(checkpoint, batches.rows_of(numbers), batches.choices) if numbers else []
+    logits, batch, rows = dict(zip(numbers, found, strict=True)), batches.batch(used), list[dict[str, Any]]()
+    length = batch.input_ids.shape[-1]
+    for example, here in enumerate(chosen, shown.start or 0):
+        for number in _with_others(batches, here):
+            window = {"example": example, **_window(batches, number, steps[number])}
+            asks = [*_questions(batches, number, logits[number])] if number in logits else []
+            for choice, row in enumerate(batches.rows_of([number])):
+                at = used.index(number) * batches.choices + choice if number in logits else None
+                about = {"number": at, "asks": [] if choice else asks}
+                rows.append(window | about | _row(batches, row, length))
+    return {
+        "task": task,
+        "hints": [HINTS[task], AFTER],
+        "pairs": len(groups),
+        "length": length,
+        "sizes": sizes(batch),
+        "rows": rows,
+        "always": _always(batches, numbers) if numbers else None,
+        "legend": [*LEGEND.get(task, []), *OF_EVERY],
+    }
+
+
+def _always(batches: TaskBatches, numbers: list[int]) -> list[Any]:
+    """The most frequent answer to all examples, and to how many questions about these rows it is right; of numbers
+    their mean, and its mean squared error. Of answers in a text, it is the position of a token."""
+    shown = batches.rows_of(numbers)
+    every, asked = (
+        np.concatenate([row.target.ravel() for row in rows[:: batches.choices] if row.target is not None])
+        for rows in (batches.rows, shown)
+    )
+    if every.dtype == np.float32:
+        return [float(every.mean()), float(((asked - every.mean()) ** 2).mean())]
+    most = int(np.bincount(every).argmax())
+    name = _names(batches, shown[0])[most] if shown[0].offsets is None else f"({most})"
+    return [name, int((asked == most).sum())]
+
+
+def _questions(batches: TaskBatches, number: int, logits: np.ndarray) -> Iterator[dict[str, Any]]:
+    """What is asked of a row or, of choices, an example: what is right, and a model's answer. logits: (L,), (C,),
+    (T, 2) or (M, L)."""
+    row = batches.rows_of([number])[0]
+    assert row.target is not None
+    is_answer, right = row.offsets is not None, row.target.ravel()
+    names = _names(batches, row)
+    for place, (scores, label) in enumerate(zip(logits.T if is_answer else np.atleast_2d(logits), right, strict=True)):
+        if row.target.dtype == np.float32:
+            guess = float(scores[0])
+            yield {"label": float(label), "guess": guess, "loss": (guess - float(label)) ** 2, "is_right": None}
+            continue
+        said, best = (
+            answered(torch.from_numpy(scores), int(label), names.__getitem__),
+            np.argsort(-scores, kind="stable").tolist(),
+        )
+        if is_answer:
+            said |= {"what": ("start", "end")[place], "at": int(label), "guessed": best[0]}
+        elif row.positions is not None:
+            said |= {"at": int(row.positions[place])}
+        else:
+            likely = torch.from_numpy(scores).double().softmax(0).tolist()
+            shown = best if batches.choices > 1 else best[:MOST_SCORES]
+            said |= {"scores": [[names[i], float(scores[i]), likely[i]] for i in shown]}
+        yield said
+
+
+def _names(batches: TaskBatches, row: Row) -> Sequence[str]:
+    """What the answers to a question are called: labels, choices, or tokens with their positions."""
+    if row.offsets is None:
+        return batches.layout.labels or [f"{i + 1}" for i in range(batches.choices)]
+    return [f"{token_text(batches.layout.tokenizer, int(token))} ({i})" for i, token in enumerate(row.ids)]
+
+
+def _row(batches: TaskBatches, row: Row, length: int) -> dict[str, Any]:
+    """The tokens of a row, filled up to `length`, and how many had no room."""
+    layout, used = batches.layout, len(row.ids)
+    ids = [*map(int, row.ids), *[layout.pad] * (length - used)]
+    plain = "untouched" if row.positions is None else "later"
+    kinds = ["special" if token in (layout.cls, layout.sep) else plain for token in ids[:used]]
+    for position in [] if row.positions is None else row.positions:
+        kinds[position] = "asked"
+    if row.answer:
+        start, end = row.answer
+        kinds[start : end + 1] = ["answer"] * (end + 1 - start)
+    empty = length - used
+    shown = tokens_of(layout.tokenizer, ids, row.inputs[1] + [0] * empty, kinds + ["padding"] * empty)
+    return {"lost": row.lost, **shown}
+
+
+def _same(batches: TaskBatches, number: int) -> range:
+    """The numbers of the rows of one example: the windows of its context or the parts of its sentence."""
+    example = batches.rows[number].example
+    return range(*(find(batches.rows, example, key=lambda row: row.example) for find in (bisect_left, bisect_right)))
+
+
+def _with_others(batches: TaskBatches, own: list[int]) -> list[int]:
+    """These rows of an example and, of a long context, the windows beside them and those with the answer."""
+    rows = batches.rows
+    if batches.rows_of(own[:1])[0].offsets is None:
+        return own
+    return [i for i in _same(batches, own[0]) if rows[i].answer or any(abs(i - each) < 2 for each in own)]
+
+
+def _window(batches: TaskBatches, number: int, step: int) -> dict[str, Any]:
+    """Of an answer, the right one. Of several windows or parts, which of them a row is, the step that has it, and
+    what it shows of the context: tokens from and to, counted from 1, and those that its neighbours show too."""
+    row, found = batches.rows_of([number])[0], dict[str, Any]()
+    if row.offsets is not None:
+        given = batches.data.examples[row.example].label
+        found["answer"] = given[0][0] if given else ""
+    if batches.choices > 1 or len(every := _same(batches, number)) < 2:
+        return found
+    found["window"] = {
+        "number": number - every.start + 1,
+        "of": len(every),
+        "step": step,
+        "with_answer": [i - every.start + 1 for i in every if batches.rows[i].answer],
+    }
+    if row.offsets is not None:
+        inside = np.flatnonzero(row.inside).tolist()
+        before = batches.rows[number - 1].window.stop - row.window.start if number > every.start else 0
+        after = row.window.stop - batches.rows[number + 1].window.start if number + 1 < every.stop else 0
+        shared = [*inside[:before], *inside[len(inside) - after :]]
+        found["window"] |= {
+            "from": row.window.start + 1,
+            "to": row.window.stop,
+            "before": before,
+            "after": after,
+            "shared": shared,
+        }
+    return found

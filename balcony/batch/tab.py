@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from balcony.batch.rows import text_value
-from balcony.batch.task_rows import task_value
+from balcony.batch.rows import task_value, text_value
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import MODEL
@@ -14,7 +13,6 @@ from balcony.parts.downloads import exporter
 from balcony.parts.export import Row, python_code
 from balcony.server.workspace import NO_MODEL_YET, Workspace, is_finetuning
 from balcony.views import view
-from bert_core.config import pair_names
 from bert_core.errors import InputError, RunError
 from bert_core.runs.run import ENDED, Run
 
@@ -65,30 +63,21 @@ def batch_value(space: Workspace, run: Run, step: int | None, first: int) -> dic
         raise RunError("The batches of this run are not here: it is not prepared yet, or it was freed.")
     at, checkpoint = found
     shown, of = slice(first, first + PAIRS_SHOWN), max(1, at)
-    if is_finetuning(run):
-        value = task_value(run.job.batches, checkpoint, of, shown)
-    else:
-        value = text_value(run.job.batches, run.recipe.data, checkpoint, of, shown)
-    return {"run": run.id, "step": at, "first": first, **value}
+    value = task_value if is_finetuning(run) else text_value
+    return {"step": at, "first": first, **value(run.job.batches, checkpoint, of, shown)}
 
 
 def batch_rows(value: dict[str, Any]) -> Iterator[Row]:
-    """The value of `batch_value` as rows, one for each position, or two where an answer starts and ends there; cells
-    without a value are None. What is asked of a whole row stands at its [CLS]; rows of other steps are left out."""
-    (label, other), first = pair_names(value.get("label", "")), value.get("first", 0)
-    for index, row in enumerate(value.get("rows", ()), first):
-        about: Row = {"example": row.get("example", 0) + 1, "row": row["number"]}
-        if "is_next" in row:
-            about = {"pair": index + 1, "label": {True: label, False: other, None: None}[row["is_next"]]}
-        for position, (token, kind, segment) in enumerate(zip(row["tokens"], row["kinds"], row["segments"])):
-            asked = [each for each in row.get("asks", ()) if each.get("at", 0) == position]
-            shown = {"segment": "AB"[segment], "kind": kind, "shown": token, "id": row["ids"][position]}
-            for each in [row["guesses"].get(str(position)), *asked] if row["number"] is not None else ():
-                if each or (not asked and each is None):
-                    found = each or {}
-                    said = {"true": found.get("label"), "guess": found.get("token", found.get("guess"))}
-                    numbers = {name: found.get(name) for name in ("what", "probability", "loss")}
-                    yield {**about, "position": position, **shown, **said, **numbers}
+    """The value of `batch_value` as rows, one for each position and question there; cells without a value are None.
+    What is asked of a whole row stands at its [CLS]; rows of other steps are left out."""
+    for row in value.get("rows", ()):
+        tokens = zip(row["tokens"], row["ids"], row["kinds"], row["segments"])
+        for position, (token, number, kind, segment) in enumerate(tokens if row["number"] is not None else ()):
+            about = {"example": row["example"] + 1, "row": row["number"], "position": position}
+            shown = {"segment": "AB"[segment], "kind": kind, "shown": token, "id": number}
+            for asked in [each for each in row["asks"] if each.get("at", 0) == position] or [{}]:
+                names = ("what", "label", "guess", "probability", "loss")
+                yield about | shown | {name: asked.get(name) for name in names}
 
 
 def batch_code(asked: PageRequest) -> str:

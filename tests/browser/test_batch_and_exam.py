@@ -75,7 +75,7 @@ def test_the_batch_of_the_selected_step(page: Page) -> None:
         assert "loss" in text
         assert "✓" in text or "✗" in text
     page.get_by_text("Shapes, and how the asked words are gathered").click()
-    expect_seen(batch.get_by_role("row", name="input_ids"), "(B, T)48 × ")
+    expect_seen(batch.get_by_role("row", name="input_ids"), "48 × ")
     gathered = batch.get_by_role("region", name="Asked positions").locator("tbody tr")
     expect(gathered).to_have_count(asked.count())
     last = (-1, -1)  # a row of the batch, and which of its asked words
@@ -90,7 +90,7 @@ def test_the_batch_of_the_selected_step(page: Page) -> None:
     with page.expect_download() as waiting:
         press_save(page, "#batch-download-csv")
     rows = list(csv.DictReader(Path(waiting.value.path()).read_text(encoding="utf-8-sig").splitlines()))
-    assert {row["pair"] for row in rows} == {"5", "6", "7", "8"}
+    assert {row["example"] for row in rows} == {"5", "6", "7", "8"}
     move_slider(page, 0)
     expect_seen(summary, "guesses of the untrained model")
 
@@ -124,7 +124,7 @@ def test_the_batch_of_a_task_has_its_examples_with_all_choices(page: Page) -> No
             assert row.locator("li").first.inner_text() == "[CLS]\n2"
             expect_seen(row, "segment 1, attention mask 1")
     batch.get_by_text("Shapes of the batch").click()
-    expect_seen(batch.get_by_role("row", name="logits"), re.compile(r"\(R, C\)\d × 4"))
+    expect_seen(batch.get_by_role("row", name="input_ids"), re.compile(r"\d × 4 × \d+"))
     move_slider(page, 0)
     expect_seen(summary, "The first batch, with guesses of the untrained model")
     with page.expect_download() as waiting:

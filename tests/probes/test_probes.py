@@ -227,7 +227,7 @@ def test_embedding_rows_without_a_token_are_never_guessed(dialogue, word_tokeniz
     batch = corpus_batch(checkpoint, dialogue, rows=16)
 
     def guessed():
-        return [guess["token"] for row in judged_rows(batch, checkpoint) for guess in row["guesses"].values()]
+        return [each["guess"] for row in judged_rows(batch, checkpoint) for each in row["asks"]]
 
     guesses, result, judged = fill_mask(checkpoint, "how [MASK] you"), exam(checkpoint, dialogue), guessed()
     assert result.words.right > 0

@@ -24,7 +24,7 @@ def test_every_position_has_its_kind(batch, tiny_checkpoint, word_tokenizer):
     order = interleaved(batch.next_sentence_label)
     parts = (part[order] for part in (batch.input_ids, batch.labels, batch.attention_mask))
     for row, shown, labels, attended in zip(rows, *parts, strict=True):
-        true = {int(position): guess["label"] for position, guess in row["guesses"].items()}
+        true = {each["at"]: each["label"] for each in row["asks"] if "at" in each}
         for i, (token, kind) in enumerate(zip(row["tokens"], row["kinds"], strict=True)):
             found.add(kind)
             assert token == word_tokenizer.id_to_token(int(shown[i]))
@@ -36,7 +36,8 @@ def test_every_position_has_its_kind(batch, tiny_checkpoint, word_tokenizer):
                 assert (kind == "masked") == (token == "[MASK]")
                 assert (kind == "kept") == (token == true[i])
     assert found == {"masked", "replaced", "kept", "untouched", "special", "padding"}
-    assert [row["is_next"] for row in rows] == [label == 0 for label in batch.next_sentence_label[order].tolist()]
+    names = [("IsNext", "NotNext")[label] for label in batch.next_sentence_label[order].tolist()]
+    assert [row["asks"][0]["label"] for row in rows] == names
     assert [row["segments"] for row in rows] == batch.token_type_ids[order].tolist()
 
 
@@ -65,24 +66,22 @@ def test_both_kinds_of_pairs_are_interleaved(labels, shown):
 def test_the_first_pairs_of_a_batch_are_of_both_kinds(batch, tiny_checkpoint):
     assert batch.next_sentence_label.tolist() == [0] * 7 + [1] * 6, "as the sampler draws them"
     first = judged_rows(batch, tiny_checkpoint, slice(4))
-    assert [row["is_next"] for row in first] == [True, False, True, False]
+    assert [row["asks"][0]["label"] for row in first] == ["IsNext", "NotNext"] * 2
 
 
 @pytest.mark.parametrize("size", [13, 9])  # 7 and 6 pairs of a kind, 7 and 2
 def test_the_judgement_is_that_of_training_without_dropout(batch, tiny_checkpoint, size):
     batch = Batch(*(getattr(batch, part.name)[:size] for part in dataclasses.fields(Batch)))
     rows = judged_rows(batch, tiny_checkpoint)
-    guesses = [guess for row in rows for guess in row["guesses"].values()]
+    guesses = [each for row in rows for each in row["asks"] if "at" in each]
     with torch.no_grad():
         mlm, nsp, mlm_accuracy, *_ = numbers_of(tiny_checkpoint.model, batch)
     assert sum(guess["loss"] for guess in guesses) / len(guesses) == pytest.approx(float(mlm), rel=1e-4)
     assert sum(guess["is_right"] for guess in guesses) / len(guesses) == pytest.approx(float(mlm_accuracy))
-    likely = [(row["is_next"], row["is_next_probability"]) for row in rows]
-    true = torch.tensor([p if is_next else 1 - p for is_next, p in likely])
-    assert float(-true.log().mean()) == pytest.approx(float(nsp), rel=1e-4)
-    for guess in guesses:
-        assert guess["is_right"] == (guess["token"] == guess["label"])
-        assert 0 < guess["probability"] <= 1
+    assert sum(row["asks"][0]["loss"] for row in rows) / size == pytest.approx(float(nsp), rel=1e-4)
+    for each in (each for row in rows for each in row["asks"]):
+        assert each["is_right"] == (each["guess"] == each["label"])
+        assert 0 < each["probability"] <= 1
     assert judged_rows(batch, tiny_checkpoint) == rows
 
 
@@ -91,7 +90,7 @@ def test_a_part_of_a_batch_is_judged_as_in_the_whole(batch, tiny_checkpoint):
     assert (len(whole), len(part)) == (13, 3)
     for row, alone in zip(whole[5:8], part, strict=True):
         assert (alone["ids"], alone["number"]) == (row["ids"], row["number"])
-        assert alone["is_next_probability"] == pytest.approx(row["is_next_probability"], abs=1e-5)
-        losses = [[guess["loss"] for guess in each["guesses"].values()] for each in (alone, row)]
+        losses = [[asked["loss"] for asked in each["asks"]] for each in (alone, row)]
         assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+        assert alone["example"] == row["example"]
     assert judged_rows(batch, tiny_checkpoint, slice(13, 17)) == []

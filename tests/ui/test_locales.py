@@ -275,15 +275,3 @@ def test_every_label_and_value_of_what_differs_has_a_translation() -> None:
     phase = ({"start": 20, "steps": 15, "learning_rate": 0.01},)
     assert len(settings) > 50
     assert missing([*map(label_of, settings), *map(in_words, [*values, phase])]) == []
-
-
-def test_what_each_tensor_of_a_batch_has_is_said_in_each_language() -> None:
-    """The last text of each tuple under "Shapes of the batch"."""
-    found = []
-    for name in ("rows.py", "task_rows.py"):
-        tree = ast.parse((ROOT / "balcony/batch" / name).read_text(encoding="utf-8"))
-        dicts = (node for node in ast.walk(tree) if isinstance(node, ast.Dict))
-        said = (value.elts[-1] for node in dicts for value in node.values if isinstance(value, ast.Tuple))
-        found += [text.value for text in said if isinstance(text, ast.Constant) and " " in str(text.value)]
-    assert len(found) > 15
-    assert missing(found) == []

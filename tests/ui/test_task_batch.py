@@ -14,8 +14,8 @@ from helpers import finished, labelled, make_model
 from torch.nn import functional as F
 
 import bert_core
+from balcony.batch.rows import task_value
 from balcony.batch.tab import batch_code, batch_rows, batch_value
-from balcony.batch.task_rows import task_value
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
 from balcony.server.files import folder_name
@@ -87,7 +87,7 @@ def test_the_shown_rows_are_those_that_the_step_received(name: str, tiny_checkpo
         assert [row["segments"] for row in rows] == flat[1].tolist()
         assert [[int(kind != "padding") for kind in row["kinds"]] for row in rows] == flat[2].tolist()
         assert value["length"] == flat[0].shape[1]
-        sizes = {name: size for name, _, size, _ in value["shapes"]}
+        sizes = dict(value["sizes"])
         for part in ("input_ids", "target", "positions"):
             if (tensor := getattr(batch, part)) is not None:
                 assert sizes[part] == " × ".join(map(str, tensor.shape))
@@ -108,7 +108,7 @@ def test_the_answers_equal_the_heads_of_transformers(name: str, tiny_checkpoint:
         found = found.masked_fill(batch.attention_mask[:, None] == 0, -torch.inf).flatten(0, 1)
     else:
         found = output.logits if batch.positions is None else output.logits.flatten(0, 1)[batch.positions]
-    asked = [each for row in rows for each in (*row["asks"], *row["guesses"].values())]
+    asked = [each for row in rows for each in row["asks"]]
     right = batch.target.flatten()
     assert len(asked) == len(found) == len(right)
     if name == "text-regression":
@@ -122,7 +122,7 @@ def test_the_answers_equal_the_heads_of_transformers(name: str, tiny_checkpoint:
     assert [each["is_right"] for each in asked] == (found.argmax(-1) == right).tolist()
     labels = run.after.head.labels or ["1", "2", "3"]
     for each, scores, label in zip(asked, found, right.tolist(), strict=True):
-        if "at" in each:
+        if "guessed" in each:
             assert (each["at"], each["guessed"]) == (label, int(scores.argmax()))
             continue
         assert each["label"] == labels[label]
@@ -196,7 +196,7 @@ def test_a_later_piece_of_a_word_has_no_tag(tiny_config: Any, pieces: Any) -> No
     asked = [token for token, kind in zip(row["tokens"], row["kinds"]) if kind == "asked"]
     later = [token for token, kind in zip(row["tokens"], row["kinds"]) if kind == "later"]
     assert [len(asked), len(later) > 1, all(token.startswith("##") for token in later)] == [4, True, True]
-    assert [each["label"] for each in row["guesses"].values()] == ["B-a", "O", "B-a", "O"]
+    assert [each["label"] for each in row["asks"]] == ["B-a", "O", "B-a", "O"]
 
 
 def test_to_show_a_batch_changes_nothing_of_the_batches_of_training(tiny_checkpoint: Checkpoint) -> None:
@@ -239,7 +239,7 @@ def test_the_python_code_draws_the_same_batch(
         }
         token_id = run.snapshots[0].empty.tokenizer.token_to_id
         for row in value["rows"]:
-            assert found[row["number"]] == [token_id(guess["token"]) for guess in row["guesses"].values()]
+            assert found[row["number"]] == [token_id(each["guess"]) for each in row["asks"] if "at" in each]
     elif value["task"].startswith("text-class"):
         guessed = [run.job.head.labels.index(row["asks"][0]["guess"]) for row in value["rows"]]
         assert [int(each.argmax()) for each in names["logits"]][: len(rows)] == guessed
