@@ -31,7 +31,7 @@ export function answering(declared, change, missing) {
   async function fetch(name, now) {
     const values = await orError(answer(name));
     const all = Object.values(values);
-    if (values.error || all.some((value) => value?.error || value?.other?.error)) {
+    if (values.error || all.some((value) => value?.error)) {
       forget(name, now);
       announce("failed", null);
     }

@@ -1,9 +1,11 @@
 """The model that the page shows: its name, its steps, the models to choose from, and how a link describes it."""
 
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from balcony.handlers import plain
+from balcony.frame.page_request import PageRequest
+from balcony.handlers import plain, sentence_of
 from balcony.server.news import series_of, thin
 from balcony.server.workspace import Model, Workspace, is_finetuning
 from balcony.server.workspaces import Workspaces
@@ -12,6 +14,7 @@ from bert_core.errors import ConfigError
 from bert_core.runs.jobs import check_steps
 from bert_core.runs.recipe import Recipe, recipe_named, recipe_names
 from bert_core.runs.run import ACTIVE, Run
+from bert_core.storage.checkpoint import Checkpoint
 
 MOST_STEPS = 12  # of a run to compare with
 CURVE_POINTS = 60
@@ -24,6 +27,18 @@ NOT_REPEATED = "It used another model or a recipe file, or changed while it trai
 def caption(model: Model) -> str:
     """The model's name above its view."""
     return f"{model.title}, {model.detail}"
+
+
+def of_both(asked: PageRequest, first: dict[str, Any], second: Callable[[Checkpoint], dict[str, Any]]) -> list[Any]:
+    """A value of the shown model, and the same of the model to compare with: None without one, and why there is none
+    under "error". Where there are two, each has the name of its model under "caption"."""
+    try:
+        if (other := asked.other) is None:
+            return [first, None]
+        beside = second(other.checkpoint) | {"caption": caption(other)}
+    except BaseException as error:
+        beside = {"error": sentence_of(error), "caption": "The other model"}
+    return [first | {"caption": caption(asked.model)}, beside]
 
 
 def models(workspaces: Workspaces, space: Workspace) -> list[tuple[str, str, str, list[int] | None, bool]]:

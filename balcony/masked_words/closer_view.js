@@ -6,7 +6,7 @@ import { bar, button, direction, el, fill, note, notes, own, roam, tools, withTe
 import { placesOf } from "../parts/swaps.js";
 import { count, percent, precise } from "../parts/numbers.js";
 import { ask, openTab } from "../frame/question.js";
-import { Explanations } from "./explained.js";
+import { explanations } from "./explained.js";
 import { taughtView } from "./taught.js";
 import { writing } from "./writing.js";
 
@@ -108,14 +108,13 @@ function masks(names, shown) {
 
 /** @type {View} */
 export function view(root) {
-  const explanations = new Explanations();
   /** @type {Record<string, (value: any, of: any) => Child>} */
   const views = {
     lens,
     sweep,
     swap,
     taught: taughtView(),
-    explained: (value, of) => explanations.draw(value, of),
+    explained: explanations(),
     write: (value) => writing(value, sentences),
   };
 

@@ -5,13 +5,14 @@ import { scrolling, select, table } from "../controls.js";
 import { latest, orError } from "../frame/page.js";
 import { partsOf } from "../frame/question.js";
 import { answer } from "../frame/server.js";
-import { button, changes, dot, el, fill, note, plain, sized, tools, withTerms } from "../parts/elements.js";
+import { button, dot, el, fill, note, plain, sized, tools, withTerms } from "../parts/elements.js";
 import { axisOf, layoutOf, newChart } from "../parts/figures.js";
 import { fixed, percent, signed } from "../parts/numbers.js";
 
 /** A guess explained, with a share for each of METHODS. left: of the sum of integrated gradients. @typedef {{kind: "explained", answer: string, log_probability: number, hidden: number, left: number, steps: number, words: {word: string, shares: number[]}[], others: number[], correlations: (number | null)[][]}} Explained */
 /** @import { Child } from "../parts/elements.js" */
 /** @typedef {{counts: number[], curves: number[][], chance: number[][], slower: number[], deviations: (number | null)[], error?: string}} Trial */
+/** Deviations of each method in each sentence of the text. key: of the model. @typedef {{key: string, rows: (number | null)[][], isBusy?: boolean, error?: string}} OfText */
 
 // In the order of METHODS in bert_core/probes/explanations.py. hue: of the curve, one for each kind of method; the second
 // of a kind is dotted.
@@ -26,8 +27,7 @@ const NAMES = METHODS.map(({ name }) => name);
 const FEWEST = 5; // words, of which there are many more orders than random ones; and sentences, for a mean
 const OF_TEXT = ["model", "step", "newest", "off"],
   OF_GUESS = [...OF_TEXT, "text", "pair", "hidden", "guess", "mask", "view"];
-const MOST = 20, // sentences
-  FEW_WORDS = "With so few words, some random order is often as good as the best one.",
+const FEW_WORDS = "With so few words, some random order is often as good as the best one.",
   TRIAL =
     "Words are hidden one after another, the largest share first. The sooner ln p falls, the better the explanation names what this guess needs ([[deletion]]); grey are 20 random orders.",
   CHANCE =
@@ -59,6 +59,20 @@ function shares({ words, others }, sort) {
   });
   const rest = ["[CLS], [SEP], [MASK]", ...others.map((share, k) => (k ? shareText(share, k, largest[k]) : "–"))];
   return wide("Shares of the words", ["Word", ...METHODS.map(({ term }) => withTerms(term))], [...lines, rest]);
+}
+
+/** @returns what draws the shares below a list of what they are sorted by, which stays chosen */
+function sortable() {
+  let sort = 0;
+  const list = el("div"),
+    choices = /** @type {[number, string][]} */ ([[-1, "The text"], ...NAMES.entries()]);
+  return (/** @type {Explained} */ value) => {
+    const draw = (/** @type {string | number} */ chosen) => fill(list, shares(value, (sort = Number(chosen)))),
+      choose = select("Sorted by", choices, draw);
+    choose.value = `${sort}`;
+    draw(sort);
+    return [el("label", "Sorted by ", choose), list];
+  };
 }
 
 /** @param {Explained} value */
@@ -133,110 +147,83 @@ function verdict(n, isBetter) {
 /** @param {number | null | undefined} value */
 const ahead = (value) => (typeof value === "number" && Number.isFinite(value) ? signed(value, 2) : "–");
 
-/** A view of explanations, which asks for their trials. */
-export class Explanations {
-  sort = 0; // the method whose largest share comes first
-  isBusy = false; // sentences of the text are tried
-  ofText = ""; // the model whose text they are of
-  fewWords = false;
-  /** Of the shown guess. @type {Trial | null} */
-  trial = null;
-  /** @type {{of: number, rows: (number | null)[][], error?: string}} */
-  text = { of: 0, rows: [] };
-  sorted = el("div");
-  box = el("div.b-chart.is-low");
-  verdicts = el("div", { "aria-live": "polite" });
-  isNew = changes(); // so that a screen reader says each verdict once
-  judgement = el("div.b-judgement");
-  chart = newChart(this.box, () => figure(/** @type {Trial} */ (this.trial)));
-  judge = latest(async (/** @type {string} */ asked) => {
-    if (partsOf(OF_GUESS) !== asked) return;
-    const found = await orError(answer("tried", -1));
-    if (partsOf(OF_GUESS) !== asked) return;
-    this.trial = found;
-    this.show();
-    if (!found.error) await this.chart.show();
+/** How the methods do: on the shown guess, and in the mean of sentences. @param {Trial | null} trial @param {OfText} text */
+function trialTable(trial, { rows }) {
+  const n = rows.length,
+    means = METHODS.map((_, k) => meanOf(rows.flatMap((row) => row[k] ?? [])));
+  const lines = METHODS.map(({ name, hue, isDotted }, k) => [
+    el("span.b-swatch", dot(`var(--b-${hue})`, isDotted), name),
+    trial ? `${trial.slower[k]} of ${trial.chance.length}` : "–",
+    ahead(trial?.deviations[k]),
+    ...(n ? [`${ahead(means[k].mean)} ± ${ahead(means[k].error).slice(1)}`] : []),
+  ]);
+  const head = ["", "Falls faster than", "Ahead", ...(n ? [`Ahead, mean of ${n} sentences`] : [])];
+  return [wide("The trial", head, lines), n >= FEWEST && verdict(n, (k) => means[k].isBetter)];
+}
+
+/** A view of explanations, which asks for their trials. @returns what draws a value, and the question of a new one */
+export function explanations() {
+  let trial = /** @type {Trial | null} */ (null), // of the shown guess
+    text = /** @type {OfText} */ ({ key: "", rows: [] });
+  const sorted = sortable(),
+    box = el("div.b-chart.is-low"),
+    verdicts = el("div", { "aria-live": "polite" }),
+    judgement = el("div.b-judgement"),
+    chart = newChart(box, () => figure(/** @type {Trial} */ (trial)));
+
+  const judge = latest(async (/** @type {string} */ asked) => {
+    const found = partsOf(OF_GUESS) === asked && (await orError(answer("tried")));
+    if (!found || partsOf(OF_GUESS) !== asked) return;
+    const { error, slower, chance } = found;
+    fill(verdicts, error ? note(error, true) : verdict(0, (k) => slower[k] === chance.length));
+    trial = error ? null : found;
+    show();
+    if (trial) await chart.show();
   });
 
-  /** Try one sentence of the text after another, until the question changes. */
-  async tryText() {
-    const names = [...OF_GUESS, "tab"],
-      asked = partsOf(names),
-      { text } = this;
-    this.isBusy = true;
-    do {
-      this.show();
-      const found = await orError(answer("tried", text.rows.length));
-      if (text !== this.text) return; // of another model
-      if (found.error) text.error = found.error;
-      else [text.of, text.rows] = [found.of, [...text.rows, found.deviations]];
-    } while (!text.error && text.rows.length < text.of && partsOf(names) === asked);
-    this.isBusy = false;
-    this.show();
+  async function tryText() {
+    const { key } = text,
+      tried = (text = { key, rows: [], isBusy: true });
+    show();
+    const found = await orError(answer("tried-on-text"));
+    if (text !== tried) return; // of another model
+    text = { key, rows: [], ...found };
+    show();
   }
 
   /** The trial, as far as it is known. */
-  show() {
-    const { trial, text, isBusy } = this,
-      one = trial && !trial.error ? trial : null,
-      n = text.rows.length,
-      means = METHODS.map((_, k) => meanOf(text.rows.flatMap((row) => row[k] ?? [])));
-    const lines = METHODS.map(({ name, hue, isDotted }, k) => [
-      el("span.b-swatch", dot(`var(--b-${hue})`, isDotted), name),
-      one ? `${one.slower[k]} of ${one.chance.length}` : "–",
-      ahead(one?.deviations[k]),
-      ...(n ? [`${ahead(means[k].mean)} ± ${ahead(means[k].error).slice(1)}`] : []),
-    ]);
-    const head = ["", "Falls faster than", "Ahead", ...(n ? [`Ahead, mean of ${n} sentences`] : [])],
-      state = isBusy ? `${n} of ${text.of || MOST} sentences` : `Try ${MOST} sentences of the text`,
-      over = n >= FEWEST && !isBusy && verdict(n, (k) => means[k].isBetter),
-      press = button(state, () => this.tryText(), { "data-key": "text", disabled: isBusy ? "" : null });
-    const said = [
-      trial ? trial.error && note(trial.error, true) : el("p.b-empty", "The trial is on …"),
-      one && verdict(0, (k) => one.slower[k] === one.chance.length),
-    ];
-    if (this.isNew(...said.map((part) => part && part.textContent))) fill(this.verdicts, said);
+  function show() {
+    const { rows, error, isBusy } = text,
+      press = button("Try 20 sentences of the text", tryText, { "data-key": "text", disabled: isBusy ? "" : null });
     fill(
-      this.judgement,
-      wide("The trial", head, lines),
-      (!n || n < text.of) && tools(press),
-      over,
-      text.error && note(text.error, true),
-      text.of > 0 && text.of < MOST && el("p.b-empty", `Of the text, ${text.of} sentences are long enough.`),
-      one && this.fewWords && note(FEW_WORDS),
+      judgement,
+      trialTable(trial, text),
+      !rows.length && tools(press),
+      error && note(error, true),
+      trial && trial.counts.length <= FEWEST && note(FEW_WORDS),
       el("p.b-empty", CHANCE),
     );
   }
 
-  /** @param {Explained} value @param {any} of the question, if the answer is new */
-  draw(value, of) {
-    this.fewWords = value.words.length < FEWEST;
+  return function draw(/** @type {Explained} */ value, /** @type {any} */ of) {
     if (of) {
-      this.trial = null;
-      const ofText = partsOf(OF_TEXT, of);
-      if (this.ofText !== ofText) [this.ofText, this.text, this.isBusy] = [ofText, { of: 0, rows: [] }, false];
-      this.judge(partsOf(OF_GUESS, of)).catch(console.warn);
+      trial = null;
+      fill(verdicts, el("p.b-empty", "The trial is on …"));
+      const key = partsOf(OF_TEXT, of);
+      if (text.key !== key) text = { key, rows: [] };
+      judge(partsOf(OF_GUESS, of)).catch(console.warn);
     }
-    const choices = /** @type {[number, string][]} */ ([[-1, "The text"], ...NAMES.entries()]),
-      list = () => fill(this.sorted, shares(value, this.sort));
-    const choose = select("Sorted by", choices, (chosen) => {
-      this.sort = Number(chosen);
-      list();
-    });
-    choose.value = `${this.sort}`;
-    list();
-    this.show();
+    show();
     return [
       explainedLine(value),
-      this.verdicts,
-      el("label", "Sorted by ", choose),
-      this.sorted,
+      verdicts,
+      sorted(value),
       el("h3", "The trial"),
       el("p.b-empty", withTerms(TRIAL)),
-      this.box,
-      this.judgement,
+      box,
+      judgement,
       correlations(value),
       completeness(value),
     ];
-  }
+  };
 }

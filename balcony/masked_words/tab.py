@@ -1,6 +1,5 @@
 """Masked words: hide words of a sentence and see the model's guesses for them, and what they depend on."""
 
-import contextlib
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -12,11 +11,9 @@ from balcony.frame.masking import MaskedWord, asked_of, mask_words, maskable, ra
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import TEXTS, Question
-from balcony.frame.shown_model import caption
+from balcony.frame.shown_model import of_both
 from balcony.frame.tab import Tab
-from balcony.handlers import on_error
-from balcony.masked_words.closer_view import LABELS, closer_code, closer_rows, closer_value
-from balcony.masked_words.explained import tried_value
+from balcony.masked_words.closer_view import LABELS, closer_code, closer_rows, closer_value, tried_on_text, tried_value
 from balcony.masked_words.taught import TAUGHT, news, stop_teaching, taught_code, taught_value, teach
 from balcony.masked_words.writing import PARTS, WRITE, lay_out_controls, writing_value
 from balcony.parts.controls import control
@@ -29,8 +26,8 @@ from balcony.server.workspace import NOT_YOURS
 from balcony.views import view
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError, RunError
-from bert_core.probes.forward import Guess
-from bert_core.probes.masked_words import fill_mask, rate_guess
+from bert_core.probes.forward import likeliest, word_scores
+from bert_core.probes.masked_words import find_masks, rated
 from bert_core.probes.reading import encode_text, row_of
 from bert_core.runs.run import Run
 from bert_core.storage.checkpoint import Checkpoint
@@ -83,6 +80,7 @@ def lay_out(page: Page) -> None:
             )
     page.answers.add("first-right", first_right)
     page.answers.add("tried", tried_value)
+    page.answers.add("tried-on-text", tried_on_text)
     page.answers.add("taught", news)
     page.answers.add("teach", teach)
     page.answers.add("stop-teaching", stop_teaching)
@@ -104,16 +102,20 @@ TAB = Tab(
 
 def guess(asked: PageRequest) -> dict[str, Any]:
     """The guesses, and those of the model to compare with."""
+    checkpoint, question = asked.checkpoint, asked.question
     with probe_lock:
-        value = guesses_value(asked.answering, asked.question)
-    off = asked.question.heads_off(asked.checkpoint)
+        value = guesses_value(asked.answering, question)
+    off = question.heads_off(checkpoint)
     if off and value["masks"]:
         value |= {"off": len(off)}
     elif value["masks"] and asked.pretraining:
         value |= {"isOfRun": True}  # the page asks for `first_right`
-    if not asked.question.other:
-        return {GUESSES: value, BESIDE: None}
-    return {GUESSES: value | {"caption": caption(asked.model)}, BESIDE: guess_beside(asked)}
+
+    def beside(other: Checkpoint) -> dict[str, Any]:
+        with probe_lock:
+            return beside_value(checkpoint, other, question)
+
+    return dict(zip((GUESSES, BESIDE), of_both(asked, value, beside)))
 
 
 def first_right(asked: PageRequest) -> dict[str, Any]:
@@ -136,14 +138,6 @@ def first_right(asked: PageRequest) -> dict[str, Any]:
         of = dict(zip((each.mask for each in known), steps))
         steps = [of.get(each.mask, False) for each in words]
     return {"steps": steps}
-
-
-@on_error(lambda sentence: {"error": sentence, "caption": "The other model"})
-def guess_beside(asked: PageRequest) -> dict[str, Any]:
-    model = asked.other
-    assert model is not None
-    with probe_lock:
-        return beside_value(asked.answering, model.checkpoint, asked.question) | {"caption": caption(model)}
 
 
 def look_closer(asked: PageRequest) -> dict[str, Any]:
@@ -169,18 +163,21 @@ def guesses_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     masked, words = mask_words(checkpoint, question)
     if not words:
         return {"masks": [], "hint": HINT if maskable(checkpoint, question) else NO_WORDS}
-    guesses = fill_mask(checkpoint, *masked.texts, top_k=MOST_GUESSES)
-    masks = []
+    encoding, places = find_masks(checkpoint, *masked.texts)
+    [scores] = word_scores(checkpoint, [row_of(encoding)], [places], lambda _, scores: scores)  # (masks, V)
+    ids, masks = encode_text(checkpoint, *question.texts).ids, list[dict[str, Any]]()
     for number, word in enumerate(words):
-        listed = guesses[word.mask : word.mask + word.masks]
-        answers = hidden_pieces(checkpoint, masked, word, listed)
-        own = rated_guess(checkpoint, question, number, question.guess) if question.guess.strip() else None
+        own, answers = scores[word.mask : word.mask + word.masks], list[Any]([None] * word.masks)
+        if word.answer:
+            right = rated(checkpoint, ids[word.word.first : word.word.last], own)
+            answers = [*zip(right.pieces, map(math.exp, right.log_probabilities), right.ranks)]
+        guesses = [list(likeliest(checkpoint, each, MOST_GUESSES)) for each in own]
         masks.append(
             {
                 "word": "" if word.index is None else word.word.text,
                 "is_lacking": word.is_lacking,
-                "pieces": [{"answer": answer, "guesses": each} for answer, each in zip(answers, listed)],
-                "own": own,
+                "pieces": [{"answer": answer, "guesses": each} for answer, each in zip(answers, guesses)],
+                "own": rated_guess(checkpoint, question, number, question.guess) if question.guess.strip() else None,
             }
         )
     notes = alone_note(checkpoint, question.pair)
@@ -194,28 +191,6 @@ def guess_rows(value: dict[str, Any]) -> Iterator[Row]:
             for rank, (token, probability) in enumerate(each["guesses"], 1):
                 at = {"mask": number, "word": mask["word"], "piece": piece, "rank": rank}
                 yield at | {"token": token, "probability": probability}
-
-
-def hidden_pieces(
-    checkpoint: Checkpoint, masked: Question, word: MaskedWord, guesses: list[list[Guess]]
-) -> list[list[Any] | None]:
-    """For each piece of a hidden word [token, probability, rank]; None for a typed [MASK] or an unknown word.
-
-    guesses: those listed for each piece.
-    """
-    pieces = word.word.pieces
-    if not word.answer:
-        return [None] * len(pieces)
-    found: list[list[Any] | None] = [
-        next(([token, p, rank] for rank, (token, p) in enumerate(listed, 1) if token == piece), None)
-        for piece, listed in zip(pieces, guesses)
-    ]
-    if None in found:
-        with contextlib.suppress(InputError):  # of a tokenizer that cuts the word otherwise where it stands alone
-            rated = rate_guess(checkpoint, word.word.text, *masked.texts, mask=word.mask)
-            if rated.pieces == pieces:
-                found = [list(each) for each in zip(pieces, map(math.exp, rated.log_probabilities), rated.ranks)]
-    return [each or [piece, None, None] for piece, each in zip(pieces, found)]
 
 
 def around_masks(question: Question, words: list[MaskedWord]) -> list[list[str | int]]:

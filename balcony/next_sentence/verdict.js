@@ -11,7 +11,7 @@ const PLAIN = { IsNext: ["follows ([[IsNext]])", "Yes"], NotNext: ["does not fol
 /** @param {string} label @param {0 | 1} k */
 const plain = (label, k) => PLAIN[label]?.[k] ?? label;
 
-/** One model's answer, under its name where there are two: a sentence, a bar and its two ends. @param {Verdict} value */
+/** A model's answer, under its name where there are two: a sentence, a bar and its two ends. @param {Verdict} value */
 const answer = ({ caption, error, sentence, probability, is_next: isNext, labels, notes: texts }) => [
   caption && el("h3", { dir: "auto" }, caption),
   error
@@ -28,7 +28,8 @@ const answer = ({ caption, error, sentence, probability, is_next: isNext, labels
 ];
 
 /** @type {View} */
-export function view(root) {
+export function view(root, { options }) {
+  if (options.beside) return (value) => fill(root, value && answer(value));
   /** @type {Verdict | null} */
   let last = null;
   const game = guessFirst("pair", "next-sentence", () => draw(last));
@@ -47,11 +48,11 @@ export function view(root) {
   function draw(value, of) {
     last = value;
     if (!value) return;
-    const { error, hint = "", other } = value;
+    const { error, hint = "" } = value;
     if (error) fill(root, note(error, true));
     else if (hint) fill(root, el("p.b-empty", hint));
     else if (game.covers(of)) fill(root, game.line, guessing(value));
-    else fill(root, game.line, answer(value), other && answer(other));
+    else fill(root, game.line, answer(value));
   }
   return draw;
 }

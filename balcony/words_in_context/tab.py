@@ -164,16 +164,6 @@ def level_name(level: int) -> str:
     return (WORD_VECTORS, EMBEDDINGS)[level] if level < 2 else f"Layer {level - 1}"
 
 
-def course(alone: str, last: str) -> str:
-    """What the first and the last mean similarity say of a word."""
-    if alone == last:
-        return f"The mean similarity is {last} for the word alone and in the last layer."
-    ends = f"from {alone} (the word alone) to {last} (last layer)"
-    if float(alone) > float(last):
-        return f"The mean similarity falls {ends}: its vectors depend on their sentences."
-    return f"The mean similarity rises {ends}: the layers make its vectors more alike."
-
-
 def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], level: int) -> tuple[dict[str, Any], ...]:
     """The values of the facts view and of the heat map for one level."""
     with probe_lock:
@@ -184,15 +174,13 @@ def contexts_value(checkpoint: Checkpoint, word: str, sentences: list[str], leve
     facts = [["Occurrences", f"{len(labels)}"], ["Sentences", f"{len(having)}"]]
     if without := sum(bool(text.strip()) for number, text in enumerate(sentences) if number not in having):
         facts.append(["Left out, without the word", f"{without}"])
-    says = [ONE_OCCURRENCE]
     if len(labels) > 1:
         different = ~torch.eye(len(labels), dtype=torch.bool)
         means = [f"{cosine[different].mean():.2f}" for cosine in found.cosine]
         facts.append(["Mean similarity", means[level]])
         facts += [[WORD_VECTORS, means[0]], [EMBEDDINGS, means[1]], ["Last layer", means[-1]]]
-        says = [course(means[0], means[-1])]
     return (
-        {"facts": facts, "notes": says + unknown_note(checkpoint, *texts)},
+        {"facts": facts, "notes": [ONE_OCCURRENCE] * (len(labels) == 1) + unknown_note(checkpoint, *texts)},
         map_value(level_name(level), labels, texts, found.cosine[level]),
     )
 

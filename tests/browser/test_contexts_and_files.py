@@ -25,7 +25,7 @@ def test_a_word_is_compared_in_several_sentences(page: Page) -> None:
     expect(word).to_have_value("juliet")
     expect(title).to_have_text("Layer 2: cosine similarity")
     expect_seen(page.locator("#context-level"), "Layer 2")
-    expect_seen(facts, re.compile(r"The mean similarity falls from 1\.00 \(the word alone\) to 0\.\d\d \(last layer\)"))
+    expect_seen(facts, re.compile(r"Word vectors alone1\.00Embeddings0\.\d\dLast layer0\.\d\d"))
     expect_seen(page.locator("#sentence-hint"), "The sentences below are compared.")
     page.locator("#context-sentences textarea").fill("Thank you juliet\nThank you, good juliet\nI am juliet")
     expect_seen(facts, "Occurrences3", in_window=True)

@@ -31,11 +31,11 @@ def test_two_models_side_by_side_in_every_tab(page: Page, tmp_path: Path) -> Non
     page.set_viewport_size({"width": 1366, "height": 657})
     open_tab(page, "Next sentence")
     compare_with(page, "romeo-juliet")  # once, for all tabs
-    expect(page.locator("#next-verdict h3")).to_have_count(2)
-    expect(page.locator("#next-verdict .b-ends").last).to_be_in_viewport(ratio=1)
+    expect(page.locator("#next-pair h3")).to_have_count(2)
+    expect(page.locator("#next-pair .b-ends").last).to_be_in_viewport(ratio=1)
     matrix = page.locator("#next-other-matrix")
     expect(matrix.locator("svg")).to_be_visible()
-    both = page.locator("#next-verdict h3").all_inner_texts()
+    both = page.locator("#next-pair h3").all_inner_texts()
     assert list(json.loads(download(page, "#next-download-json", tmp_path, "pair.json"))) == both
     matrices = json.loads(download(page, "#next-matrix-download-json", tmp_path, "matrix.json"))
     assert [len(matrices[title]["probabilities"]) for title in both] == [9, 9]

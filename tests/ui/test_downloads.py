@@ -10,8 +10,7 @@ from helpers import make_model
 
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
-from balcony.next_sentence.pair_views import pair_rows
-from balcony.next_sentence.tab import OTHER, VERDICT, judge_apart
+from balcony.next_sentence.tab import OTHER_VERDICT, VERDICT, judge, pair_rows
 from balcony.parts.downloads import by_title, saved_name
 from balcony.parts.export import file_text
 from balcony.server.workspace import Model
@@ -36,8 +35,8 @@ def test_a_file_has_the_numbers_of_both_models(workspaces: Workspaces, tiny_chec
 
     def file(kind: str, other: str) -> str:
         asked = PageRequest(workspaces, space, dataclasses.replace(PAIR, model=key, other=other))
-        found = judge_apart(asked)
-        return file_text(kind, by_title(asked, [found[VERDICT], found[OTHER]]), pair_rows)
+        found = judge(asked)
+        return file_text(kind, by_title(asked, [found[VERDICT], found[OTHER_VERDICT]]), pair_rows)
 
     alone, both = json.loads(file("json", "")), json.loads(file("json", "shipped"))
     assert list(both) == ["=mine, step 3", "shipped, comes with Balcony"]

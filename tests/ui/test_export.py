@@ -17,11 +17,9 @@ from balcony.app import open_workspaces
 from balcony.attention.values import attention_code, effects_code, number_rows, weights_value
 from balcony.frame.page_request import PageRequest
 from balcony.frame.question import Question
-from balcony.masked_words.closer_view import LENS, SWEEP, closer_code
-from balcony.masked_words.explained import EXPLAINED
+from balcony.masked_words.closer_view import EXPLAINED, LENS, SWEEP, closer_code
 from balcony.masked_words.tab import guess_rows, guesses_code, guesses_value
-from balcony.next_sentence.pair_views import matrix_code, pair_code
-from balcony.next_sentence.tab import code_of_matrix, judge_all
+from balcony.next_sentence.tab import judge_all, matrix_code, pair_code, shown_size
 from balcony.parts.downloads import picture_title
 from balcony.parts.export import BYTE_ORDER_MARK, NO_NUMBERS, file_text
 from balcony.server.files import folder_name, pack
@@ -172,7 +170,7 @@ def test_python_of_a_shipped_model_runs_in_the_root_of_the_repository_and_prints
 def test_files_of_a_model_are_made_without_the_one_to_compare_with(service, monkeypatch, capsys):
     asked = PageRequest(open_workspaces(service), Workspace(""), Question(*PAIR.texts, other="gone"))
     monkeypatch.chdir(Path(__file__).parents[2])
-    exec(code_of_matrix(asked), {})
+    exec(matrix_code(asked.checkpoint, asked.corpus, shown_size(asked)), {})
     assert "tensor(" in capsys.readouterr().out
     assert judge_all(asked)["next-other-matrix"]["error"]
     assert picture_title(asked, ("text",)) == [PAIR.text, "romeo-juliet, comes with Balcony"]

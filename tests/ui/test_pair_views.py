@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from balcony.frame.question import Question
-from balcony.next_sentence import pair_views as pairs
+from balcony.next_sentence import tab as pairs
 from balcony.next_sentence.tab import follows, verdict_value
 from balcony.parts.export import BYTE_ORDER_MARK, file_text
 from balcony.parts.notes import NEXT

@@ -20,8 +20,16 @@ from balcony.frame.page import sentences
 from balcony.frame.page_request import PageRequest, corpus_of
 from balcony.frame.question import Question
 from balcony.frame.shown_model import shown_model
-from balcony.masked_words.closer_view import LENS, SWEEP, closer_code, closer_rows, closer_value
-from balcony.masked_words.explained import EXPLAINED, tried_value
+from balcony.masked_words.closer_view import (
+    EXPLAINED,
+    LENS,
+    SWEEP,
+    closer_code,
+    closer_rows,
+    closer_value,
+    tried_on_text,
+    tried_value,
+)
 from balcony.masked_words.tab import (
     beside_value,
     first_right,
@@ -170,13 +178,6 @@ def test_the_layers_follow_the_first_piece_of_a_hidden_word(pieces: Checkpoint) 
     assert value["watched"] == "un"
     assert value["rows"][-1]["cells"][value["candidates"].index("un")] == pytest.approx(rated.probability)
     assert value["rows"][-1]["rank"] == rated.ranks[0]
-
-
-def test_the_layers_follow_a_pressed_piece_that_cannot_be_typed(pieces: Checkpoint) -> None:
-    value = closer_value(pieces, Question("kind say", hidden=(0,), guess="##s", view=LENS))
-    assert "##s" in [token for token, _ in fill_mask(pieces, "[MASK] say")[0]]
-    assert value["watched"] == "##s"
-    assert "is not one word" not in value["text"]
 
 
 def test_a_sweep_agrees_with_hiding_each_word_alone(tiny_checkpoint: Checkpoint) -> None:
@@ -625,17 +626,14 @@ def test_explanations_are_tried_on_the_guess_without_the_heads_that_are_off_and_
         torch.tensor([word["shares"] for word in saved["words"]]), explain(model, *texts, answer="is").shares.T
     )
     expected = deletion(model, explain(model, *texts, answer="is"))
-    trial = tried_value(request, -1)
+    trial = tried_value(request)
     assert trial["curves"] == expected.curves.tolist()
     assert trial["slower"] == expected.slower.tolist()
     text = trial_texts(model, request.corpus)
-    tried = tried_value(request, 1)
-    assert tried == {"of": len(text), "deviations": deletion(model, explain(model, text[1])).deviations.tolist()}
-    for number in (-2, len(text)):
-        with pytest.raises(InputError):
-            tried_value(request, number)
+    rows = [deletion(model, explain(model, each)).deviations.tolist() for each in text]
+    assert tried_on_text(request) == {"rows": rows}
     rows = closer_rows(saved)
     assert [(row["sentence"], row["word"]) for row in rows[:3]] == [(1, "hello"), (1, "how"), (1, "you")]
     assert rows[0]["left_out"] == saved["words"][0]["shares"][0]
     with pytest.raises(InputError, match="hide"):
-        tried_value(dataclasses.replace(request, given=dataclasses.replace(asked, hidden=())), -1)
+        tried_value(dataclasses.replace(request, given=dataclasses.replace(asked, hidden=())))

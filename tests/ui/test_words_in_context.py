@@ -14,7 +14,6 @@ from balcony.words_in_context.tab import (
     contexts_code,
     contexts_rows,
     contexts_value,
-    course,
     example,
     filled,
     first_example,
@@ -38,7 +37,7 @@ def test_occurrences_are_counted_and_the_map_shows_the_level(level, named, tiny_
     assert dict(facts["facts"])["Occurrences"] == dict(facts["facts"])["Sentences"] == "2"
     shown = dict(facts["facts"])
     assert shown["Left out, without the word"] == "2"
-    assert facts["notes"] == [course(shown["Word vectors alone"], shown["Last layer"])]
+    assert facts["notes"] == []
     assert dict(facts["facts"])["Mean similarity"] == f"{cosine['cosine'][0][1]:.2f}"
     assert len(cosine["cosine"]) == len(cosine["labels"]) == 2
     assert cosine["title"].startswith(named)
@@ -58,15 +57,6 @@ def test_the_similarity_of_the_word_vectors_and_of_the_embeddings_is_measured(ti
     assert [facts[name] for name in ("Embeddings", "Last layer")] == [f"{means[1]:.2f}", f"{means[3]:.2f}"]
     assert facts["Mean similarity"] == facts["Last layer"]
     assert "nearly" not in HINT
-
-
-def test_a_sentence_says_what_the_similarities_mean_in_both_directions():
-    assert course("1.00", "0.81").endswith(
-        "falls from 1.00 (the word alone) to 0.81 (last layer): its vectors depend on their sentences."
-    )
-    assert "rises from 0.40 (the word alone) to 0.81" in course("0.40", "0.81")
-    assert "falls from 0.40 (the word alone) to -0.81" in course("0.40", "-0.81")
-    assert course("1.00", "1.00") == "The mean similarity is 1.00 for the word alone and in the last layer."
 
 
 def test_unknown_words_and_a_single_occurrence_are_noted(tiny_checkpoint):
