@@ -309,7 +309,7 @@ def serve() -> None:
 
     def facts() -> dict[str, Any]:
         with service.changed:
-            steps = sum(run.progress().step for run in runs)
+            steps = sum(run.steps_done for run in runs)
             kept = sum(map(kept_bytes, runs))
             kept += sum(run.training.trainer.nbytes for run in runs if run.training and run.status not in ENDED)
         return {"cpu": time.process_time(), "steps": steps, "memory": resident(), "kept": kept / 2**20}

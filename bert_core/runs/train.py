@@ -247,9 +247,8 @@ class Training:
     def _is_evaluated_step(self) -> bool:
         every, step = self.job.evaluate_every, self.trainer.step
         is_one = every and (self.is_trained or step % every == 0)
-        return bool(
-            is_one and rank() == 0 and (step or not isinstance(self.job, TaskJob))
-        )  # a new output layer knows nothing
+        knows_something = step or not isinstance(self.job, TaskJob)  # unlike a new output layer
+        return bool(is_one and knows_something and rank() == 0)
 
     def _evaluated(self) -> Iterator[Event]:
         """Evaluate the newest snapshot, if this step is to be evaluated and has not been."""
