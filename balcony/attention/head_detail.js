@@ -1,4 +1,4 @@
-// One layer of attention in detail: a head as a map of words, heads or as lines between words.
+// One layer of attention in detail: a head as a map of words, or heads as lines between words.
 
 import { level } from "../colours.js";
 import { keepingFocus } from "../controls.js";
@@ -74,7 +74,7 @@ class HeadDetail {
   }
 
   show() {
-    const { mode } = drawn(),
+    const mode = drawn().mode in MODES ? drawn().mode : "map", // an address may have anything
       [layer, head] = this.head;
     this.width = this.body.clientWidth;
     for (const tab of this.tabs) tab.ariaSelected = `${tab.dataset.mode === mode}`;

@@ -5,7 +5,7 @@ import { signed, toggled } from "../parts/numbers.js";
 import { ask, question } from "../frame/question.js";
 import { isOff, nearest, onChange } from "./heads.js";
 
-/** @typedef {Record<string, any>} Switches see switches_value in balcony/attention/head_switches.py */
+/** @typedef {Record<string, any>} Switches see switches_value in balcony/attention/values.py */
 
 const TITLES = { is_next: "P([[IsNext]]) of the pair", loss: "[[MLM]] [[loss]] on the corpus" };
 

@@ -49,7 +49,7 @@ function desk() {
 }
 
 function shareForm() {
-  const value = kept("class-name", "") ?? "",
+  const value = kept("class-name") ?? "",
     name = el("input", { id: "class-name", type: "text", maxlength: 24, autocomplete: "off", value }),
     status = el("p", { role: "status" }),
     submit = el("button.b-small", { type: "submit", id: "class-share" }, "Share my run");
@@ -59,7 +59,7 @@ function shareForm() {
   };
   const onsubmit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    keep("class-name", "", name.value);
+    keep("class-name", name.value);
     press("share", name.value);
   };
   const remove = button("Take it off", () => press("withdraw"), { id: "class-withdraw" });

@@ -21,7 +21,7 @@ function taken(hash) {
   if (token) {
     parts.delete("teacher");
     if (location.hash.includes("teacher=")) write(parts.size ? `#${parts}` : "");
-    keep("class-teacher", "", token); // so that a reload finds it
+    keep("class-teacher", token); // so that a reload finds it
   }
   return token;
 }
@@ -39,7 +39,7 @@ export const room = {
   /** Of runs, null while the teacher has set none. @type {{steps: number, parameters: number} | null | undefined} */
   limits: undefined,
   /** The teacher's token, "" on other pages. */
-  teacher: taken(window.Balcony.hash) ?? kept("class-teacher", "") ?? "",
+  teacher: taken(window.Balcony.hash) ?? kept("class-teacher") ?? "",
 };
 
 // The teacher's address in a page that is open already: it becomes the teacher's, and shows what it did.

@@ -6,6 +6,7 @@ has and gets what changed since. Who changes all pages knows the teacher's token
 
 import asyncio
 import dataclasses
+import math
 import secrets
 import threading
 import time
@@ -114,8 +115,11 @@ class Classroom:
         """The version; after a change since the one that a page has, also what it shows. token: the teacher's, or
         ""."""
         if self._board and time.monotonic() - self._followed > FOLLOW_SECONDS:
-            self._followed = time.monotonic()
-            await asyncio.to_thread(self._follow)
+            self._followed = math.inf  # nobody else looks meanwhile
+            try:
+                await asyncio.to_thread(self._follow)
+            finally:
+                self._followed = time.monotonic()
         visitor = digest(asked.space.token) if asked.space.token else ""
         with self._lock:
             if since == self._version:

@@ -5,11 +5,13 @@ import { saveMenu } from "../parts/downloads.js";
 import { asksFirst, keepingFocus, row, table } from "../controls.js";
 import { disable, dot, el, fill, notes, plain, withTerms } from "../parts/elements.js";
 import { count, loss, percent } from "../parts/numbers.js";
-import { on } from "../frame/page.js";
+import { on, say } from "../frame/page.js";
 import { answer } from "../frame/server.js";
 import { Curves } from "../train/curves.js";
 import { hasEnded, runs, STATUS_NAMES } from "./runs.js";
 import { asking } from "../views.js";
+
+const NO_NUMBERS = "No ticked run has numbers yet; tick one that has.";
 
 const accuracy = (/** @type {number | null} */ value) => (value === null ? "–" : percent(value));
 const COLUMNS = {
@@ -68,7 +70,9 @@ class RunsList {
     this.chart = new Curves(this.side, options);
     const kinds = { id: "compared", what: "the compared curves", kinds: ["png"] },
       file = { name: "compared-curves", title: "Compared runs" };
-    this.side.append(saveMenu(kinds, (kind) => this.chart.save(kind, file)));
+    this.side.append(
+      saveMenu(kinds, (kind) => (this.chart.others.length ? this.chart.save(kind, file) : say(NO_NUMBERS))),
+    );
     this.compare = asking(this.side, () => this.drawChosen());
     const refresh = asking(root, () => this.list());
     on("runs", () => refresh());

@@ -86,16 +86,24 @@ def results_value(asked: PageRequest) -> dict[str, Any]:
     with probe_lock:
         found = review(checkpoint, part.sample(MOST_JUDGED, 0))
     count, right = len(found.judged), [each.is_right for each in found.judged]
-    verdict = f"{right.count(True)} of {count:,} {'test' if parts.test else 'held-out'} examples right."
+    examples = f"{count:,} {'test' if parts.test else 'held-out'} examples"
+    verdict = f"{right.count(True)} of {examples} right."
     verdict += f" Always giving one and the same answer would be right for {found.always_right}."
     return value | {
-        "verdict": "" if None in right else verdict,
-        "notes": [*few_examples(count), *found.notes],
+        "verdict": f"On {examples}:" if None in right else verdict,
+        "notes": [*of_the_curve(parts), *few_examples(count), *found.notes],
         "measures": [[title.replace("_", " "), number] for title, number in found.measures.items()],
         "labels": found.labels,
         "confusion": found.confusion,
         "examples": [example_value(each, found.labels) for each in found.judged[:MOST_SHOWN]],
     }
+
+
+def of_the_curve(parts: TaskParts) -> list[str]:
+    if parts.test is None or parts.validation is None:
+        return []
+    count = len(parts.validation.examples)
+    return [f"The curve is of {count:,} held-out examples after each epoch, these numbers are of the test examples."]
 
 
 def few_examples(count: int) -> list[str]:
@@ -229,9 +237,10 @@ def _candidate_value(context: str, scores: np.ndarray, found: Candidate) -> File
 
 def _asked_question(asked: PageRequest) -> tuple[Checkpoint, Example, str] | None:
     """The model, the question with its context, and its id among the run's examples, "" for one that was typed."""
-    if (shown := task_model(asked)) is None or task_of(
-        checkpoint := shown.model.checkpoint
-    ).name != QuestionAnswering.name:
+    if (shown := task_model(asked)) is None:
+        return None
+    checkpoint = shown.model.checkpoint
+    if task_of(checkpoint).name != QuestionAnswering.name:
         return None
     if (example := example_of(checkpoint, asked.question)) is None:
         return None

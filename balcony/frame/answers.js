@@ -36,7 +36,7 @@ export function answering(declared, change, missing) {
       announce("failed", null);
     }
     if (values.error) return lose(declared[name].views, now.number, values.error);
-    if (all.some((value) => value?.error === missing)) return;
+    if (values[declared[name].views[0]]?.error === missing) return; // the shown model is gone
     receive(now, values);
     await new Promise((resolve) => setTimeout(resolve, REST_MS));
   }

@@ -304,7 +304,8 @@ class Frame {
   /** Take the name that was typed. @param {Event} event */
   async take(event) {
     event.preventDefault(); // no new page
-    await orError(answer("rename", this.shown?.key, this.name.value));
+    const { error } = await orError(answer("rename", this.shown?.key, this.name.value));
+    if (error) return say(error);
     announce("renamed", null);
     await this.refresh();
     await this.list();

@@ -56,7 +56,7 @@ class Messages {
     for (const moved of ["scroll", "resize"]) addEventListener(moved, this.standAll, { capture: true, passive: true });
     new ResizeObserver(this.standAll).observe(document.body);
     if (window.Balcony.forgets) this.say({ text: FORGETS, until: "closed" });
-    for (const text of kept(STANDING, null) ?? []) this.say({ text, until: "closed" });
+    for (const text of kept(STANDING) ?? []) this.say({ text, until: "closed" });
   }
 
   /** What stands until it is closed is there after a reload: Gradio loads the page again when its server is back. */
@@ -64,7 +64,6 @@ class Messages {
     const standing = [...this.shown].filter(([, [, until]]) => until === "closed");
     keep(
       STANDING,
-      null,
       standing.map(([text]) => text),
     );
   }

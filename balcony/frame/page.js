@@ -63,22 +63,21 @@ export function on(name, callback) {
 }
 
 /**
- * Keep a value of a visitor while this browser tab is open, so that a reload finds it.
- * @param {string} name @param {string | null} owner @param {any} value
+ * Keep a value while this browser tab is open, so that a reload finds it.
+ * @param {string} name @param {any} value
  */
-export function keep(name, owner, value) {
+export function keep(name, value) {
   try {
-    sessionStorage.setItem(`balcony-${name}`, JSON.stringify([owner, value]));
+    sessionStorage.setItem(`balcony-${name}`, JSON.stringify(value));
   } catch (error) {
     console.warn(error);
   }
 }
 
-/** What was kept under that name for this visitor, else null. @param {string} name @param {string | null} owner */
-export function kept(name, owner) {
+/** What was kept under that name, else null. @param {string} name */
+export function kept(name) {
   try {
-    const [whose, value] = JSON.parse(sessionStorage.getItem(`balcony-${name}`) ?? "[]");
-    return whose === owner ? value : null;
+    return JSON.parse(sessionStorage.getItem(`balcony-${name}`) ?? "null");
   } catch (error) {
     console.warn(error);
     return null;

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, ValidationInfo, field_validator
 
 from balcony.frame.page import Page
 from balcony.frame.page_request import PageRequest
@@ -15,7 +15,6 @@ from balcony.handlers import own
 from balcony.views import view
 from bert_core.config import ASSETS
 from bert_core.errors import BertCoreError, InputError, quoted
-from bert_core.storage.untrusted import parse_fields, parse_json
 
 GIVEN = "given"  # the lesson of `app.py --lesson`
 _TERM = re.compile(r"\[\[(.+?)(?:\|.+?)?\]\](?!\])")  # as in balcony/parts/elements.js
@@ -102,7 +101,10 @@ def lessons() -> dict[str, dict[str, Any]]:
 def load_lesson(path: Path) -> dict[str, Any]:
     """The content of a `Lesson` in a file. Raises BertCoreError with a sentence that names the file and the place."""
     try:
-        content = parse_json(path.read_bytes(), path.name)
+        return Lesson.model_validate_json(path.read_bytes(), strict=True).model_dump()
     except OSError as error:
         raise InputError(f"The lesson {path.name} cannot be read ({error.strerror}); check its path.") from None
-    return parse_fields(Lesson, content, path.name).model_dump()
+    except ValidationError as error:
+        first = error.errors()[0]
+        said = [path.name, ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")]
+        raise InputError(f"{': '.join(filter(None, said))}; see docs/lessons-and-class.md.") from None

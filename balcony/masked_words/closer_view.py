@@ -14,7 +14,7 @@ from balcony.parts.export import Row, finite, python_code
 from balcony.parts.notes import unknown_note
 from balcony.parts.swaps import chosen_swap, swapped
 from balcony.server.probe_lock import probe_lock
-from bert_core.data.tokenizer import MASK
+from bert_core.data.tokenizer import MASK, UNK
 from bert_core.errors import InputError
 from bert_core.probes.explanations import METHODS, STEPS, deletion, explain, trial_texts
 from bert_core.probes.masked_words import layer_lens, rate_guess, sweep
@@ -81,20 +81,24 @@ def chosen(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> tuple[
 
 
 def lens_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> dict[str, Any]:
-    """Layers, each with its best guess, the candidates' probabilities and the rank of the watched word. size: of the
-    vocabulary."""
-    wanted, said = watched_word(checkpoint, masked, word)
-    lens = layer_lens(checkpoint, *masked.texts, mask=word.mask, words=[wanted])
-    tokens = tokenize(checkpoint, wanted, add_special_tokens=False).tokens
-    watched = next((each for each in tokens[:1] if each in lens.candidates), lens.candidates[0])
+    """Layers, each with its best guess, the candidates' probabilities and the rank of the watched word: of a guess that
+    was pressed or typed, else of the hidden word. size: of the vocabulary."""
+    asked = lens_words(word, masked.guess)
+    lens = layer_lens(checkpoint, *masked.texts, mask=word.mask, words=asked)
+    tokens = {each: _token(checkpoint, each, lens.candidates) for each in asked}
+    followed = next(filter(tokens.get, asked), lens.candidates[0])
+    watched = tokens.get(followed, followed)
     column = lens.candidates.index(watched)
     rows = [
         {"cells": cells, "rank": ranks[column], "best": list(best)}
         for cells, ranks, best in zip(lens.probabilities.tolist(), lens.ranks.tolist(), lens.best)
     ]
+    guess = masked.guess.strip()
+    said = NOT_ASKED.format(guess=guess) if guess not in ("", followed) else ""
+    piece = FIRST_PIECE.format(word.masks) if word.masks > 1 else ""
     return {
         "kind": LENS,
-        "text": said,
+        "text": said + piece,
         "candidates": list(lens.candidates),
         "watched": watched,
         "rows": rows,
@@ -102,11 +106,19 @@ def lens_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> di
     }
 
 
-def watched_word(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> tuple[str, str]:
-    """The word that the lens follows: the chosen guess, else the hidden word or its first piece, "" for the likeliest;
-    and what is to be said."""
-    guess, said = chosen(checkpoint, masked, word)
-    return guess or (word.answer[: word.word.cuts[1]] if word.masks > 1 else word.answer), said
+def lens_words(word: MaskedWord, guess: str) -> list[str]:
+    """The words that the lens shows besides the model's guesses, and of which it follows the first one that is a token:
+    a guess that was pressed or typed, and the hidden word or its first piece."""
+    first = word.answer[: word.word.cuts[1]] if word.masks > 1 else word.answer
+    return [each for each in (guess.strip(), first) if each]
+
+
+def _token(checkpoint: Checkpoint, word: str, candidates: tuple[str, ...]) -> str:
+    """The one known token that a word is, "" for none. A pressed guess may be one that cannot be typed, such as ##s."""
+    if word in candidates:
+        return word
+    tokens = tokenize(checkpoint, word, add_special_tokens=False).tokens
+    return tokens[0] if len(tokens) == 1 and tokens != [UNK] else ""
 
 
 def explained_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> dict[str, Any]:
@@ -255,7 +267,7 @@ def closer_code(checkpoint: Checkpoint, question: Question) -> str:
         if question.view == EXPLAINED:
             return explained_code(checkpoint, question, word)
         function, shown = "layer_lens", "found.candidates, found.probabilities, found.ranks, found.best"
-        options = f", mask={word.mask}, words={[watched_word(checkpoint, question, word)[0]]!r}"
+        options = f", mask={word.mask}, words={lens_words(word, question.guess)!r}"
     return python_code(
         checkpoint,
         f"found = {function}(checkpoint, {question.texts_code}{options})",

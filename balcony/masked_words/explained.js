@@ -161,6 +161,8 @@ function trialTable(trial, { rows }) {
   return [wide("The trial", head, lines), n >= FEWEST && verdict(n, (k) => means[k].isBetter)];
 }
 
+const waiting = () => el("p.b-empty", { role: "status" }, "The trial is on …");
+
 /** A view of explanations, which asks for their trials. @returns what draws a value, and the question of a new one */
 export function explanations() {
   let trial = /** @type {Trial | null} */ (null), // of the shown guess
@@ -194,7 +196,7 @@ export function explanations() {
   /** The trial, as far as it is known. */
   function show() {
     const { rows, error, isBusy } = text,
-      press = button("Try 20 sentences of the text", tryText, { "data-key": "text", disabled: isBusy ? "" : null });
+      press = isBusy ? waiting() : button("Try 20 sentences of the text", tryText, { "data-key": "text" });
     fill(
       judgement,
       trialTable(trial, text),
@@ -208,7 +210,7 @@ export function explanations() {
   return function draw(/** @type {Explained} */ value, /** @type {any} */ of) {
     if (of) {
       trial = null;
-      fill(verdicts, el("p.b-empty", "The trial is on …"));
+      fill(verdicts, waiting());
       const key = partsOf(OF_TEXT, of);
       if (text.key !== key) text = { key, rows: [] };
       judge(partsOf(OF_GUESS, of)).catch(console.warn);

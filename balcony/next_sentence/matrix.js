@@ -5,7 +5,7 @@ import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
 import { ask, onPart, question } from "../frame/question.js";
 
-/** @typedef {any} Matrix see `matrix_value` in balcony/next_sentence/pair_views.py */
+/** @typedef {any} Matrix see `matrix_value` in balcony/next_sentence/tab.py */
 
 const AXES = "Rows are first sentences, columns second ones.",
   HINT = "Point at a cell to read it, click it to put the pair into the boxes above.";

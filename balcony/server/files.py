@@ -1,6 +1,7 @@
-"""Files that a person downloads or uploads: names that every system takes, and models and runs as zips."""
+"""Files that a person downloads or uploads: names that every system takes, and models as zips."""
 
 import contextlib
+import io
 import os
 import re
 import shutil
@@ -24,6 +25,7 @@ _DEVICES = re.compile(r"^(con|prn|aux|nul|(com|lpt)[\d¹²³])(?=\.|$)", re.IGNO
 
 MAX_ARCHIVE_BYTES = 2**30  # of the files in a zip together
 MAX_ZIP_ENTRIES = 1000
+MAX_ZIP_LIST_BYTES = 2**20  # a thousand entries with long names take a quarter
 _CARD = """# {name}
 
 A BERT of the class `{kind}`. After `pip install torch transformers`, in the folder that has this folder:
@@ -95,7 +97,7 @@ def pack(save: Callable[[Path], object], zip_path: Path) -> None:
 
 
 def unpack(zip_path: Path, folder: Path, limits: Limits = LOCAL) -> None:
-    """Unpack the files of a model, or of a saved run, from an untrusted zip; who reads them checks their content.
+    """Unpack the files of a model from an untrusted zip; who reads them checks their content.
 
     folder: created here, and removed after an error. Files may be at the top of the archive or in one folder there;
     those that belong to no model are skipped. Raises CheckpointError.
@@ -116,7 +118,7 @@ def _unzip(zip_path: Path, folder: Path, max_bytes: int) -> None:
     """Write the files of a model in a zip, of at most `max_bytes` together, into a folder. Raises CheckpointError for
     an archive that is damaged, encrypted or has unsafe paths or links, and OSError if writing fails."""
     try:
-        with zipfile.ZipFile(zip_path) as archive:
+        with _ZipFile(zip_path) as file, zipfile.ZipFile(file) as archive:
             members = _members(zip_path.name, archive)
             if sum(info.file_size for info in members) > max_bytes:
                 raise CheckpointError(f"{zip_path.name} unpacks to more than the limit of {megabytes(max_bytes)}.")
@@ -125,6 +127,18 @@ def _unzip(zip_path: Path, folder: Path, max_bytes: int) -> None:
                     shutil.copyfileobj(source, target, 2**20)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
         raise CheckpointError(f"{zip_path.name} is damaged or not a plain zip file; pack the folder again.") from None
+
+
+class _ZipFile(io.FileIO):
+    """A zip that refuses to read a list of files of more than MAX_ZIP_LIST_BYTES; its contents are read in parts."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is not None and size > MAX_ZIP_LIST_BYTES:
+            raise CheckpointError(
+                f"{Path(self.name).name} has a list of files of {megabytes(size)}; the limit is "
+                f"{megabytes(MAX_ZIP_LIST_BYTES)}. Pack one model."
+            )
+        return super().read(size)
 
 
 def _members(zip_name: str, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:

@@ -65,9 +65,13 @@ class KeptRuns:
         self._closing.set()
         self._thread.join(CLOSE_SECONDS)
 
-    def list_again(self, visitor: str, space: Workspace, service: TrainingService) -> bool:
-        """Give a visitor who comes back the saved runs, stopped where they had not finished; whether there is a folder
-        of them. A run that cannot be read is logged, and stays there."""
+    def has(self, visitor: str) -> bool:
+        """Whether the folder has runs of a visitor."""
+        return (self._folder / visitor).is_dir()
+
+    def list_again(self, visitor: str, space: Workspace, service: TrainingService) -> None:
+        """Give a visitor who comes back the saved runs, stopped where they had not finished. One that cannot be read is
+        logged, and stays in the folder."""
         for path in sorted((self._folder / visitor).glob(f"*/{_TEXT}"), key=lambda path: path.stat().st_mtime_ns):
             folder = path.parent
             try:
@@ -82,7 +86,6 @@ class KeptRuns:
                 _log.error("the run in %s cannot be read: %s", folder, one_line(error))
             else:
                 self._saved[folder] = None, 0.0
-        return (self._folder / visitor).is_dir()
 
     def _work(self) -> None:
         is_last = False

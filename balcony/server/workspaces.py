@@ -221,21 +221,20 @@ class Workspaces:
         with self._lock:
             if (space := self._spaces.pop(key, None)) is not None:
                 self._spaces[key] = space
-        if space is None and self.kept:
+        if space is None and self.kept and self.kept.has(key):
             space = self._readmit(self.kept, key)
         if space is not None:
             space.token = token
             space.touch(self.service.now())
         return space
 
-    def _readmit(self, kept: KeptRuns, visitor: str) -> Workspace | None:
-        """The workspace of a visitor from before a restart, None where nothing was kept."""
+    def _readmit(self, kept: KeptRuns, visitor: str) -> Workspace:
+        """The workspace of a visitor from before a restart."""
         with self._loading:  # two requests that come at once are of one visitor
             if found := self._spaces.get(visitor):
                 return found
             space = Workspace("", last_seen=self.service.now())
-            if not kept.list_again(visitor, space, self.service):
-                return None
+            kept.list_again(visitor, space, self.service)
             with self._lock:
                 self._spaces[visitor] = space
             return space

@@ -1,1 +1,1 @@
-"""The Train tab: settings, curves and guesses, saved runs."""
+"""The Train tab: settings, curves and guesses."""

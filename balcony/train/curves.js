@@ -47,6 +47,7 @@ function values(points, column, steps) {
 }
 
 export class Curves {
+  wasNarrow = false;
   isLogarithmic = false;
   more = false;
   /** @type {{run: string, steps: number} | null} */
@@ -81,6 +82,9 @@ export class Curves {
       () => this.refine().catch(console.warn),
     );
     this.change({});
+    new ResizeObserver(() => {
+      if (this.box.clientWidth && this.wasNarrow !== this.isNarrow) this.change({});
+    }).observe(this.box);
   }
 
   /** @param {Actions} actions */
@@ -209,6 +213,7 @@ export class Curves {
   drawn() {
     const { run, held, others, marked, isExample, isNarrow, isLogarithmic } = this,
       { data, layout } = skeleton(this.options.series, this.more);
+    this.wasNarrow = isNarrow;
     for (const trace of data) {
       const { kind, smoothed } = trace.meta;
       Object.assign(trace, this.part(trace.meta));

@@ -202,7 +202,7 @@ class RunMonitor {
     const sides = el("div.b-watch");
     root.append(sides);
     this.chart = new Curves(sides, options, {
-      between: async (first, last) => (await answer("between", this.run.run, first, last)).points ?? [],
+      between: async (first, last) => (await answer("between", this.chart.run?.run, first, last)).points ?? [],
       file: (kind) => this.save(kind),
     });
     this.live = follow(this.board, this.chart, {
@@ -300,6 +300,7 @@ class RunMonitor {
   /** The server has no such run. @param {string} run @param {string} why */
   lose(run, why) {
     if (runs.removed.has(run)) return this.end();
+    this.next.show(null);
     this.board.say("Run not found", `${why} ${this.options.losses}`);
     this.trigger("elsewhere");
   }

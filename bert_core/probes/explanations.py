@@ -14,6 +14,7 @@ from torch import Tensor
 
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import MASK
+from bert_core.errors import InputError
 from bert_core.probes.attention import rollout
 from bert_core.probes.forward import gradient, numbers_of, word_scores
 from bert_core.probes.masked_words import at_mask, each_masked, rated
@@ -112,6 +113,9 @@ def deletion(checkpoint: Checkpoint, found: Explanation) -> Deletion:
     words, several are hidden at once. found: what `explain` returns; its `shares`, (M, N), may be replaced by those of
     any methods."""
     N, generator = len(found.words), torch.Generator().manual_seed(0)
+    if found.shares.shape[1:] != (N,):
+        shape = tuple(found.shares.shape)
+        raise InputError(f"The shares have the shape {shape}; it must be (methods, {N}), a row of each.")
     orders = [*found.shares.argsort(dim=1, descending=True, stable=True)]
     orders += [torch.randperm(N, generator=generator) for _ in range(ORDERS)]
     points = min(N, _POINTS)

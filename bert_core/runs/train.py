@@ -143,10 +143,14 @@ def _state(stored: Tensors, name: str, limits: Limits) -> TrainingState:
         raise ValueError("its recipe is missing")
     kind, objective = (FinetuningRecipe, Task) if "task" in model.recipe else (Recipe, Pretraining)
     recipe = kind.from_dict(facts.recipe, model.recipe)
-    most = min(limits.steps, recipe.training.total_steps)
+    most = recipe.training.total_steps
+    if (done := len(stored[_HISTORY])) > limits.steps:  # the numbers of each are kept in memory
+        raise CheckpointError(f"This training has done {done:,} steps; the limit is {limits.steps:,}.")
     history = _rows(["step", *objective.names, *OF_EVERY_STEP], stored[_HISTORY], most)
     if [row.step for row in history] != [*range(1, len(history) + 1)]:
         raise ValueError("steps are missing")
+    if history and not 0 <= history[-1].seconds < math.inf:
+        raise ValueError("its time is no number")
     averages = {of: each.float() for of, each in _part(stored, _AVERAGES).items()}
     check_finite(averages, "The training cannot continue", "save the model again")
     evaluations = _rows(facts.evaluations, stored[_EVALUATIONS], most + 1)
@@ -168,10 +172,8 @@ def _rows(names: Sequence[str], entry: Tensor, most: int) -> list[StepRow]:
     """The rows of a table in the file; the size is checked before they become objects."""
     if not entry.numel():
         return []
-    if entry.dtype != torch.float64 or entry.shape[1:] != (len(names),):
+    if entry.dtype != torch.float64 or entry.shape[1:] != (len(names),) or len(entry) > most:
         raise ValueError("it is no such table")
-    if len(entry) > most:
-        raise CheckpointError(f"This training has done {len(entry):,} steps; the limit is {most:,}.")
     rows = [StepRow(**dict(zip(names, numbers))) for numbers in entry.tolist()]
     for row in rows:
         vars(row).update({name: int(getattr(row, name)) for name in ("step", "tokens") if hasattr(row, name)})
@@ -223,9 +225,9 @@ class Training:
                 give_back_memory()
                 return
             rows, divergence = self._slice()
+            self.history += rows  # first, because a program may save at the snapshot
             if rows and not divergence and self._is_snapshot_due:
                 yield self.take_snapshot()
-            self.history += rows
             yield rows
             if divergence:
                 raise RunError(divergence)
@@ -310,7 +312,10 @@ class Training:
         return Snapshot(step, weights, dataclasses.replace(self._empty, name=name, recipe=recipe))
 
     def to_save(self) -> tuple[Checkpoint, TrainingState]:
-        """The model to show to others, that of a task's best epoch, and all that the training needs to continue."""
+        """The model to show to others, that of a task's best epoch, and all that the training needs to continue. Raises
+        RunError when the loss has stopped being a number."""
+        if self.trainer.step != len(self.history):
+            raise RunError("The loss is no longer a number, so nothing was saved; train with a lower learning rate.")
         last = self.copy(self.trainer.step).checkpoint()
         best = dataclasses.replace(self.best.checkpoint(), recipe=last.recipe) if self.best else None
         numbers = self.trainer.averages(), tuple(self.history), tuple(self.points)

@@ -41,7 +41,7 @@ def fetch_checkpoint(name: str, *, max_bytes: int = MAX_BYTES, cache: Path | Non
         files = fetch(dry_run=True)
         names, total = [file.filename for file in files], sum(file.file_size or 0 for file in files)
         if not {CONFIG, WEIGHTS} <= {*names}:
-            raise CheckpointError(f"{name} has no {CONFIG} or no weights as safetensors; choose a model that has both.")
+            raise CheckpointError(f"{name} has no {CONFIG} or no {WEIGHTS}; choose a model that has both.")
         if total > max_bytes:
             most = megabytes(max_bytes)
             raise CheckpointError(f"{name} has {megabytes(total)}; the limit is {most}. Use a smaller one.")

@@ -25,10 +25,6 @@ from playwright.sync_api import Page, expect
 ENDLESS = "50000"
 
 
-def open_part(page: Page, name: str) -> None:
-    page.get_by_role("button", name=name).click()
-
-
 def test_views_that_are_opened_before_the_server_answers_are_filled_when_it_does(page: Page) -> None:
     batch, exam = page.locator("#batch"), page.locator("#exam")
     with late_answers(page):

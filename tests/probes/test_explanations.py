@@ -259,3 +259,10 @@ def test_sentences_for_a_trial_are_drawn_and_have_one_known_word_hidden(tiny_che
 def test_what_cannot_be_explained_raises_one_sentence(tiny_checkpoint, probe, message):
     with pytest.raises(InputError, match=message):
         probe(tiny_checkpoint)
+
+
+def test_shares_of_other_words_are_refused(tiny_checkpoint):
+    found = explain(tiny_checkpoint, *LONG)
+    for shares in (found.shares[:, 1:], found.shares[0]):
+        with pytest.raises(InputError, match=r"it must be \(methods, 11\)"):
+            deletion(tiny_checkpoint, replace(found, shares=shares))

@@ -13,9 +13,9 @@ from balcony.train.exam import exam_value
 from balcony.train.monitor import run_file
 from bert_core import load_recipe
 from bert_core.config import PUBLIC
-from bert_core.errors import CheckpointError
+from bert_core.errors import CheckpointError, RunError
 from bert_core.runs.jobs import prepare
-from bert_core.runs.train import Training, TrainingState, read_training_state
+from bert_core.runs.train import Snapshot, Training, TrainingState, read_training_state
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 24, "training.learning_rate": 0.004})
@@ -45,6 +45,27 @@ def after(steps: int, state: TrainingState | None = None) -> Training:
             break
     training.take_snapshot()
     return training
+
+
+def test_what_is_saved_at_a_snapshot_has_a_row_for_each_of_its_steps() -> None:
+    training = Training(prepare(RECIPE, seed=6, device="cpu"))
+    steps = []
+    for event in training:
+        if isinstance(event, Snapshot):
+            state = training.to_save()[1]
+            steps.append((event.step, len(state.history)))
+    assert len(steps) > 2
+    assert all(step == rows for step, rows in steps)
+
+
+def test_a_training_whose_loss_is_no_number_is_not_saved() -> None:
+    training = Training(prepare(RECIPE, seed=6, device="cpu"))
+    for weights in training.trainer.model.parameters():
+        weights.data.fill_(float("nan"))
+    with pytest.raises(RunError, match="loss"):
+        list(training)
+    with pytest.raises(RunError, match="nothing was saved"):
+        training.to_save()
 
 
 def test_a_training_that_is_killed_while_it_saves_goes_on_bit_for_bit(tmp_path) -> None:

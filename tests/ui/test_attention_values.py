@@ -23,7 +23,6 @@ pages = importlib.import_module("bert_core.show")  # bert_core.show is the funct
 
 TEXTS = "how are you", "i am romeo"
 ASKED = Question(*TEXTS)
-ASKED_WORDS = dataclasses.replace(ASKED, hide_special=True)
 NASTY = "</script><script>document.title='gone'</script> ${1} {data} $x$ <b>"
 
 

@@ -177,6 +177,16 @@ def test_links_encryption_and_damage_are_refused(tmp_path):
     refused(r"in\.zip cannot be unpacked")
 
 
+def test_a_long_list_of_files_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "in.zip"
+    make_zip(path, {f"{i:04000}": b"" for i in range(260)})
+    monkeypatch.setattr("zipfile.ZipInfo", lambda *_: pytest.fail("the list was read"))
+    with pytest.raises(
+        CheckpointError, match=r"in\.zip has a list of files of 1 MB; the limit is 1 MB\. Pack one model"
+    ):
+        unpack(path, tmp_path / "out")
+
+
 def test_a_zip_over_the_limit_is_refused_before_a_file_is_written(tmp_path, monkeypatch):
     make_zip(tmp_path / "in.zip", {"config.json": b"{}", "model.safetensors": bytes(2**20)})
     monkeypatch.setattr("shutil.copyfileobj", lambda *_: pytest.fail("a file was written"))
