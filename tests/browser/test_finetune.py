@@ -251,6 +251,7 @@ def test_the_windows_and_candidates_of_a_question_are_seen_and_saved(page: Page,
     expect(names).to_have_text(["Question · segment A", "Context · segment B"])
     show_setting(page, "task-context-first").select_option("yes")
     show_setting(page, "task-sequence-length").fill("16")
+    page.keyboard.press("Tab")
     expect(names).to_have_text(["Context · segment A", "Question · segment B"])
     expect_seen(page.locator("#task-samples"), "The context is longer than the model reads; this is one of its")
     windows, save = page.locator("#task-windows"), page.locator("#task-windows-download")

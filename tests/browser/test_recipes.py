@@ -25,8 +25,10 @@ def test_a_setting_is_changed_and_the_recipe_saved_and_opened_again(page: Page, 
     page.get_by_label("All settings").first.check()
     assert rows.filter(visible=True).count() == rows.count() > 50
     beta1.locator("input").fill("7")
+    page.keyboard.press("Tab")
     expect_seen(preview.get_by_role("alert"), "Beta1 is 7")
     beta1.locator("input").fill("0.5")
+    page.keyboard.press("Tab")
     expect(preview.get_by_role("alert")).to_have_count(0)
     page.get_by_label("All settings").first.uncheck()
     expect(beta1).to_be_visible()  # a change is never out of sight

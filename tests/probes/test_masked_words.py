@@ -10,7 +10,7 @@ from helpers import make_model, watched
 from bert_core.config import BertConfig
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import InputError
-from bert_core.probes.explanations import deletion, explain
+from bert_core.probes.explanations import explain
 from bert_core.probes.forward import batches
 from bert_core.probes.masked_words import fill_mask, layer_lens, rate_guess, sweep
 from bert_core.probes.reading import read_words
@@ -156,7 +156,7 @@ def test_questions_without_an_answer_raise_one_sentence(tiny_checkpoint, probe, 
         probe(tiny_checkpoint)
 
 
-@pytest.mark.parametrize("probe", [sweep, layer_lens, explain, deletion])
+@pytest.mark.parametrize("probe", [sweep, layer_lens, explain])
 def test_a_model_without_the_masked_word_head_is_refused(tiny_checkpoint, probe):
     with pytest.raises(InputError, match="came without a"):
         probe(dataclasses.replace(tiny_checkpoint, missing=frozenset({"mlm"})), "[MASK] you")

@@ -193,19 +193,19 @@ def test_a_process_of_several_names_its_own_gpu_to_the_others(device, backend, o
 def test_a_full_or_lost_gpu_has_its_own_sentence_everywhere(error, reason, on_the_page, monkeypatch, capsys):
     assert (reason_of(error), sentence_of(error)) == (reason, on_the_page)
 
-    def fail(_options):
+    def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(command_line, "_exam", fail)
+    monkeypatch.setattr(command_line, "load_checkpoint", fail)
     assert command_line.main(["exam", "model", "--corpus", "text"]) == 1
     assert capsys.readouterr().err == f"{reason}\n"
 
 
 def test_a_fault_of_the_program_stays_one(monkeypatch):
-    def fail(_options):
+    def fail(*_, **__):
         raise RuntimeError("shape '[3]' is invalid")
 
-    monkeypatch.setattr(command_line, "_exam", fail)
+    monkeypatch.setattr(command_line, "load_checkpoint", fail)
     with pytest.raises(RuntimeError, match="shape"):
         command_line.main(["exam", "model", "--corpus", "text"])
 

@@ -59,7 +59,7 @@ def reached_into(tree: ast.Module) -> set[str]:
             names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
             found |= {name for name in names if name.startswith("_")}
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("setattr", "delattr", "vars"):
-            found |= {ast.unparse(node)} - {"vars(self)", "vars(record)", "vars(Endpoints)"}
+            found |= {ast.unparse(node)} - {"vars(self)", "vars(record)", "vars(batch)", "vars(Endpoints)"}
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("getattr", "hasattr"):
             name = node.args[1]
             found |= {name.value} if isinstance(name, ast.Constant) and str(name.value).startswith("_") else set()

@@ -122,7 +122,7 @@ def test_no_event_of_the_page_gives_a_stranger_anything(owner: tuple[str, Answer
                 assert SECRET not in answer, event
                 assert space.token not in answer, event
     assert asked > 60
-    assert answered > asked / 4, "the questions reach the handlers"
+    assert answered > asked / 5, "the questions reach the handlers"
     assert (run.status, run.steps_done, len(space.runs), len(space.models)) == ("paused", 1, 1, 1)
 
 
