@@ -72,8 +72,10 @@ def has_weights(names: Collection[str]) -> bool:
     """Whether files of these names hold weights. Raises CheckpointError if only such do that are not read."""
     if WEIGHTS not in names and (others := sorted(filter(_OTHER_WEIGHTS.search, names))):
         if others[0].endswith(".safetensors"):
-            remedy = f'save the model with save_pretrained(folder, max_shard_size="50GB"), or name its file {WEIGHTS}'
-            raise CheckpointError(f"There is no {WEIGHTS}, but {quoted(others[0])}; {remedy}.")
+            raise CheckpointError(
+                f"There is no {WEIGHTS}, but {quoted(others[0])}; save the model with save_pretrained(folder, "
+                f'max_shard_size="50GB"), or name its file {WEIGHTS}.'
+            )
         raise CheckpointError(
             f"There is no {WEIGHTS}, but {quoted(others[0])}. Weights in .bin, .pt and .ckpt files are never opened, "
             "because such a file can run programs; a folder without weights opens with random ones. To convert a file "

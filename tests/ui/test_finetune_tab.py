@@ -89,7 +89,7 @@ def test_examples_and_a_typed_sentence_are_answered(kind, workspaces, space, tin
     right = [example["right"] for example in value["examples"]]
     assert right == sorted(right, key=bool)
     said = r"\d+ of 80 test examples right\. Always giving one and the same answer would be right for \d+\."
-    assert re.fullmatch("" if kind == "text-regression" else said, value["verdict"])
+    assert re.fullmatch("On 80 test examples:" if kind == "text-regression" else said, value["verdict"])
     assert bool(value["confusion"]) == (kind in ("text-classification", "token-classification"))
     tried = tried_value(asked)
     json.dumps([value, tried], allow_nan=False)
