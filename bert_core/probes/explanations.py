@@ -16,7 +16,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
 from bert_core.probes.attention import rollout
-from bert_core.probes.forward import gradient, numbers_of, word_scores
+from bert_core.probes.forward import gradient, numbers_of, require, word_scores
 from bert_core.probes.masked_words import at_mask, each_masked, rated
 from bert_core.probes.reading import Row, Word, masked_row, read_words, row_of, tokenize
 from bert_core.storage.checkpoint import Checkpoint
@@ -112,6 +112,7 @@ def deletion(checkpoint: Checkpoint, found: Explanation) -> Deletion:
     than all random orders once in ORDERS + 1 times. The trial favours "left_out", which hides words too. Above 20
     words, several are hidden at once. found: what `explain` returns; its `shares`, (M, N), may be replaced by those of
     any methods."""
+    require(checkpoint, "mlm")
     N, generator = len(found.words), torch.Generator().manual_seed(0)
     if found.shares.shape[1:] != (N,):
         shape = tuple(found.shares.shape)

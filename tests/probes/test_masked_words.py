@@ -10,7 +10,7 @@ from helpers import make_model, watched
 from bert_core.config import BertConfig
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import InputError
-from bert_core.probes.explanations import explain
+from bert_core.probes.explanations import deletion, explain
 from bert_core.probes.forward import batches
 from bert_core.probes.masked_words import fill_mask, layer_lens, rate_guess, sweep
 from bert_core.probes.reading import read_words
@@ -160,3 +160,9 @@ def test_questions_without_an_answer_raise_one_sentence(tiny_checkpoint, probe, 
 def test_a_model_without_the_masked_word_head_is_refused(tiny_checkpoint, probe):
     with pytest.raises(InputError, match="came without a"):
         probe(dataclasses.replace(tiny_checkpoint, missing=frozenset({"mlm"})), "[MASK] you")
+
+
+def test_a_model_without_that_head_puts_no_explanation_on_trial(tiny_checkpoint):
+    found = explain(tiny_checkpoint, "[MASK] you")
+    with pytest.raises(InputError, match="came without a"):
+        deletion(dataclasses.replace(tiny_checkpoint, missing=frozenset({"mlm"})), found)
